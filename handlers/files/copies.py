@@ -137,7 +137,7 @@ class Copier:
         self._attempts_max = attempts_max
         self._swept = SweptDirectories() if sweeps else None
         self.guard: Callable[[], None] = _allow
-        """Called right before a finished copy appears under its name; an error that it raises prevents that."""
+        """Called before a copy starts and right before it appears under its name; an error that it raises prevents that."""
 
     def copy(
         self,
@@ -156,6 +156,7 @@ class Copier:
         started = time.monotonic()
         target = parse_location(task.target_uri)
         origins = list_origins(task.source, self._allowed)
+        self.guard()
         if self._swept is not None and self._swept.add(target.parent):
             sweep(self._file_systems, target.parent)
         transfer = Transfer(cancelled, reserve, moved)

@@ -20,6 +20,7 @@ from handlers.events import DatabaseDropped, WriteIdsAllocated
 from handlers.failpoints import failpoint
 from handlers.replication.batch_plan import find_superseded_alters, select_lookahead_events
 from handlers.replication.dispatch import Dispatcher
+from handlers.replication.kept_entries import format_entries
 from handlers.replication.loading.bootstrap import begin_bootstrap, is_pending
 from handlers.replication.loading.bootstrap_run import BootstrapOptions, run_bootstrap
 from handlers.replication.loading.follower import LoadFollower
@@ -105,6 +106,9 @@ class ReplicationProjection:
         self._store = store
         self._dispatcher = Dispatcher(context)
         self._dispatcher.transactions.checkpoint = self._record
+        context.target_position.kept = lambda: format_entries(
+            context.quarantine.entries(), context.loads.waiting()
+        )
         self._claim = TargetClaim(context, store, source_name)
         self._position = Position(0)
         self._target_event_id = -1
@@ -147,7 +151,7 @@ class ReplicationProjection:
         if stored is None and context.target_position.read() is None:
             self._start_new_policy()
             stored = self._position.to_bytes()
-        target = self._claim.open()
+        target = self._claim.open(state_lost=stored is None)
         self._target_event_id = -1 if target.last_id is None else target.last_id
         if stored is not None:
             self._position = Position.from_bytes(stored)
@@ -225,6 +229,7 @@ class ReplicationProjection:
         if checkpoint:
             self._record()
         self._apply_one(event, merged=merged)
+        self._load_unverified()
         self._position = Position(event.event_id, event.part, event.parts)
         self._unrecorded_events += 1
         if (
@@ -234,6 +239,18 @@ class ReplicationProjection:
             or self._is_record_due()
         ):
             self._record()
+
+    def _load_unverified(self) -> None:
+        """Load the tables that an unknown transaction wrote into; nobody knows which of their partitions Hive left out."""
+        unverified = self._dispatcher.transactions.unverified
+        if unverified:
+            tables = [
+                table
+                for table in sorted(unverified)
+                if self._context.in_scope(self._context.policy.source_db, table)
+            ]
+            unverified.clear()
+            self.loads.request(tables, "repair")
 
     def _is_record_due(self) -> bool:
         return self._unrecorded_events >= RECORD_EVENTS or self._clock() - self._recorded_s >= RECORD_S
@@ -288,13 +305,15 @@ class ReplicationProjection:
         During a stream of commits it is one event behind. At rest it shows users of the target how far the replica is. If no
         event concerned the policy, it is raised every ``TARGET_POSITION_S`` only.
         """
-        if self._took_effect or self._clock() - self._raised_s >= TARGET_POSITION_S:
+        due = self._clock() - self._raised_s >= TARGET_POSITION_S
+        if due or self._took_effect or not self._context.target_position.has_kept():
             self._raise_target_position()
 
     def _raise_target_position(self) -> None:
         position = self._context.target_position
-        if position.written is None or position.written < self._position.applied_event_id:
-            position.advance(self._position.applied_event_id)
+        applied = self._position.applied_event_id
+        if position.written is None or position.written < applied or not position.has_kept():
+            position.advance(applied)
         self._raised_s, self._took_effect = self._clock(), False
 
     def quarantined(self) -> Sequence[str]:

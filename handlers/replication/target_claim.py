@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.replication import fencing
 from handlers.replication.fencing import Claim
+from handlers.replication.kept_entries import parse_entries
 from state.errors import StateCorrupt, Unsupported
 
 
@@ -52,10 +53,10 @@ class TargetClaim:
         self._store = store
         self._source_name = source_name
 
-    def open(self) -> OpenedTarget:
+    def open(self, *, state_lost: bool = False) -> OpenedTarget:
         """Claim the database, or compare if this process has claimed it before.
 
-        Raises what ``TargetPosition.check`` raises, except for a missing database.
+        If the state file is lost or out of date, the quarantine and the waiting loads are taken over from the target. Raises what ``TargetPosition.check`` raises, except for a missing database.
         """
         position = self._context.target_position
         if position.stamp:
@@ -67,10 +68,14 @@ class TargetClaim:
         )
         claim, last_id = self._load_claim(), self._load_last_id()
         outdated = parameters is not None and self._examine(parameters, claim, last_id, identity)  # step 1
+        if parameters is not None and (state_lost or outdated):
+            self._restore(parameters)
         on_target = (parameters or {}).get(fencing.EPOCH)
         epoch = fencing.next_epoch(on_target, claim.epoch if claim is not None else None)
         with self._store.transaction() as txn:  # step 2
             txn.put(CLAIM_KEY, Claim(epoch, on_target).to_bytes())
+            self._context.quarantine.flush(txn)
+            self._context.loads.flush(txn)
         stamp = {
             fencing.EPOCH: epoch,
             fencing.INSTANCE: fencing.describe_instance(),
@@ -88,6 +93,22 @@ class TargetClaim:
         if found != identity:
             raise fencing.other_source(database, found, identity)
         return fencing.was_held_by_others(claim, parameters, last_id=last_id, database=database)
+
+    def _restore(self, parameters: Mapping[str, str]) -> None:
+        """Take over what the target says about its tables; if it says nothing, every table waits for a load."""
+        context, kept = self._context, parse_entries(parameters)
+        context.quarantine.remove_all()
+        for entry in kept.quarantined:
+            context.quarantine.put(entry)
+        waiting = dict(kept.waiting)
+        if not kept.complete:
+            present = context.target.table_names(context.policy.target_db)
+            covered = [table for table in present if context.policy.covers(context.policy.source_db, table)]
+            waiting = {table: waiting.get(table, "repair") for table in {*covered, *waiting}}
+        for table, reason in sorted(waiting.items()):
+            context.quarantine.remove(table)
+            if not context.loads.is_waiting(table):
+                context.loads.request(table, reason)
 
     def record(self, txn: Transaction) -> None:
         """Record the target's position in the store transaction of the policy's own position."""

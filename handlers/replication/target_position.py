@@ -19,6 +19,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from handlers.replication import fencing
+from handlers.replication.kept_entries import select_kept
 from state.errors import NotFound, TargetDiverged
 
 
@@ -53,6 +54,10 @@ class TargetPosition:
         """The position of a call that may have been applied although its answer is missing."""
         self.written: int | None = None
         """The position that was last read or written; None if the database has none, or does not exist."""
+        self.kept: Callable[[], dict[str, str]] = dict
+        """Returns the parameters that contain the quarantine and the waiting loads (``kept_entries``)."""
+        self._kept: dict[str, str] = {}
+        """Those that were written last."""
         self.stamp: Mapping[str, str] = {}
         """The parameters that mark the database as held by this process; empty until ``claim``."""
 
@@ -99,15 +104,16 @@ class TargetPosition:
         with self._lock:
             self.written, self._attempted = last_id, None
             if self._fetch() is None:
-                self.stamp = dict(stamp)
+                self.stamp, self._kept = dict(stamp), self.kept()
                 return
-            self.update(lambda database: _put(database, stamp))
+            self.update(lambda database: self._put(database, stamp))
             self.stamp = dict(stamp)
             self.written = _last_id(self._fetch() or {})
 
     def advance(self, event_id: int) -> None:
         """Write ``event_id`` unless the position is already there or beyond; do nothing if the database does not exist.
 
+        The same call writes the entries of ``kept`` if they changed.
         Also checks what ``check`` does, except for a missing database. A change of this parameter alone logs no event on the
         target, so a chained replication does not see it (§0b).
         """
@@ -116,11 +122,16 @@ class TargetPosition:
             if parameters is None:
                 return
             self._examine(parameters)
-            if self.written is not None and self.written >= event_id:
+            raised = max(event_id, -1 if self.written is None else self.written)
+            if self.written == raised and select_kept(parameters) == self.kept():
                 return
-            self._attempted = event_id
-            self.update(lambda database: _put(database, {LAST_ID: str(event_id)}))
-            self.written, self._attempted = event_id, None
+            self._attempted = raised
+            self.update(lambda database: self._put(database, {LAST_ID: str(raised)}))
+            self.written, self._attempted = raised, None
+
+    def has_kept(self) -> bool:
+        """Whether the target has the current entries of ``kept``, as far as this process knows."""
+        return self._kept == self.kept()
 
     def update(self, change: Callable[[Database], Database]) -> None:
         """Replace the database by ``change`` of it, at once after reading it; raise NotFound if it does not exist.
@@ -159,6 +170,13 @@ class TargetPosition:
         """Close the connection."""
         with self._lock:
             self._target.close()
+
+    def _put(self, database: Database, parameters: Mapping[str, str]) -> Database:
+        """Put ``parameters`` and the kept entries into ``database``, in place of earlier ones."""
+        present, self._kept = database.parameters or {}, self.kept()
+        others = {key: value for key, value in present.items() if key not in select_kept(present)}
+        database.parameters = {**others, **parameters, **self._kept}
+        return database
 
     def _fetch(self) -> dict[str, str] | None:
         """Return the database's parameters; None if it does not exist. Raises Fenced if another instance holds it."""
@@ -218,8 +236,3 @@ class TargetPosition:
 def _last_id(parameters: Mapping[str, str]) -> int | None:
     text = parameters.get(LAST_ID)
     return int(text) if text is not None and text.isdecimal() else None
-
-
-def _put(database: Database, parameters: Mapping[str, str]) -> Database:
-    database.parameters = {**(database.parameters or {}), **parameters}
-    return database

@@ -71,6 +71,7 @@ class TransactionFiles:
         """Write events whose copies started before their turn, by event id and part."""
         self._states: dict[int, dict[tuple[str, int], WriteIdState]] = {}
         """The states of write ids that were read from the target, by transaction."""
+        self._unknown: dict[int, set[str]] = {}
         self._committed: set[int] = set()
         """Transactions that are replayed although the target has committed them."""
         self.repeated_event_id = -1
@@ -110,6 +111,8 @@ class TransactionFiles:
         cannot be followed.
         """
         assert event.table is not None
+        if event.partition_name and not self._holds(event):
+            self._unknown.setdefault(event.txn_id, set()).add(event.table)
         if self._is_shown(event):
             self._committed.add(event.txn_id)
             self._pending.setdefault(event.txn_id, [])
@@ -124,10 +127,8 @@ class TransactionFiles:
 
         Files under an id that the target has not allocated would become visible with a later transaction.
         """
-        table, holds = event.table or "", self._context.write_ids.holds
-        if event.event_id != self.repeated_event_id and holds(
-            event.txn_id, f"{event.db}.{table}", event.write_id
-        ):
+        table = event.table or ""
+        if event.event_id != self.repeated_event_id and self._holds(event):
             return False
         state = self._find_state(event.txn_id, table, event.write_id)
         if state not in {WriteIdState.OPEN, WriteIdState.VISIBLE}:
@@ -140,6 +141,17 @@ class TransactionFiles:
                 hint="Bootstrap the table again.",
             )
         return state is WriteIdState.VISIBLE
+
+    def _holds(self, event: FilesWritten) -> bool:
+        return self._context.write_ids.holds(event.txn_id, f"{event.db}.{event.table}", event.write_id)
+
+    def pop_unknown(self, txn_id: int) -> set[str]:
+        """Return the partitioned tables that the transaction wrote under write ids that the mapping does not know.
+
+        The state file was lost after their allocation, and with it the partitions that the transaction touched. Hive leaves
+        some of them out of its write events (§0c.2).
+        """
+        return self._unknown.pop(txn_id, set())
 
     def _find_state(self, txn_id: int, table: str, write_id: int) -> WriteIdState:
         """Return the state of a write id on the target, which is read once per table of a transaction."""
@@ -326,6 +338,7 @@ class TransactionFiles:
         self._early.clear()
         self._committed.clear()
         self._states.clear()
+        self._unknown.clear()
 
 
 def _group_by_table(writes: Sequence[PendingWrite]) -> dict[str, list[PendingWrite]]:

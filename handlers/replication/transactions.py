@@ -46,6 +46,8 @@ class TransactionReplay:
         self.files = TransactionFiles(context)
         self.unknown_up_to = -1
         """Source transactions up to this one may be open on the target although the write-id mapping does not know them."""
+        self.unverified: set[str] = set()
+        """Tables whose committed rows may be incomplete, because the state file was lost while a transaction wrote into them."""
         self.checkpoint: Callable[[], None] = lambda: None
         """Records the policy's state, with the position before the current event."""
         self._ahead: dict[tuple[int, str], int] = {}
@@ -128,7 +130,9 @@ class TransactionReplay:
         repeated = self.files.is_committed(event.txn_id)
         if known is not None and known.allocations and not writes and not repeated:
             self._context.observer.transaction_without_files(event.txn_id)
+        unverified = self.files.pop_unknown(event.txn_id)
         self._commit(event, known, writes)
+        self.unverified |= unverified
         return True
 
     def _fail_tables_ahead(self, event: TxnCommitted) -> None:
@@ -194,12 +198,13 @@ class TransactionReplay:
     def _commit(self, event: TxnCommitted, known: SourceTxn | None, writes: list[WriteEventInfo]) -> None:
         """Send the commit (step 5), prove it (step 6), and forget the transaction.
 
-        A quarantine is recorded first, if this event caused one. Otherwise a run that is killed after the commit would leave
+        A quarantine is recorded first, if this event caused one, in the state and on the target. Otherwise a run that is killed after the commit would leave
         visible write ids without their files, and the next run would take them for complete.
         """
         self._mark_inaccurate(event, known, only_quarantined=True)
         if self._context.quarantine.unsaved:
             self.checkpoint()
+            self._context.target_position.advance(event.event_id - 1)
         failpoint("replay.before-commit")
         self._context.target.commit_replayed(self._context.policy.txn_map_key, event.txn_id, writes)  # step 5
         failpoint("replay.after-commit")

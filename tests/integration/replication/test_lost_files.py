@@ -14,6 +14,7 @@ import pytest
 from dev.stack.hive.sql_session import Session
 from handlers.decoding.messages import unpack
 from handlers.metastore.client import Metastore
+from state.store.memory import MemoryStore
 from tests.builders.replication.replica import Replica, build_replica, files_below
 from tests.builders.replication.small_workload import ACID, create_source
 
@@ -147,6 +148,11 @@ def test_a_lost_file_quarantines_its_table_and_nothing_else(
     replica = build(source, target, history, replica.store)
     replica.projection.open()
     assert replica.projection.quarantined() == (f"{history.db}.lost",), "the quarantine survives a restart"
+
+    replica.projection.close()
+    replica = build(source, target, history, MemoryStore())
+    replica.projection.open()
+    assert replica.quarantined() == {"lost": "file-lost"}, "and the loss of the state file"
 
     replica.follow(upto=history.after_rename)
     assert replica.quarantined() == {"moved": "file-lost"}, "a rename keeps the quarantine"
