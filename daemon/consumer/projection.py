@@ -36,7 +36,7 @@ class ProjectionStatus:
     name: str
     source: str
     state: str
-    """``starting``, ``following``, ``backing-off``, ``stopped`` or ``failed``."""
+    """``starting``, ``following``, ``paused``, ``backing-off``, ``stopped`` or ``failed``."""
     position: Position | None
     applied_time_s: int | None
     """Event time of the last applied event, for the lag in seconds."""
@@ -44,6 +44,8 @@ class ProjectionStatus:
     failures: Sequence[TableFailure] = ()
     """Why each quarantined table is quarantined."""
     problem: str | None = None
+    paused_since_s: int | None = None
+    """Unix time since which an operator has paused it."""
 
 
 class Projection(Protocol):
@@ -124,6 +126,7 @@ def follow(
                 heartbeat.progress()
             else:
                 is_busy = projection.settle()
+                status = replace(status, quarantined=projection.quarantined(), failures=projection.failures())
                 heartbeat.beat()
     report(replace(status, state="stopped"))
 

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 
+_REVIVE_S = 0.5
+"""How often a failed loop looks for requests."""
+
+
 class LoopState(StrEnum):
     """State of a loop, as status, metrics and readiness name it."""
 
@@ -94,6 +98,8 @@ class Job:
 
     name: str
     run: Callable[[Heartbeat], None]
+    revive: Callable[[], bool] | None = None
+    """Called while the loop has failed permanently; it runs again once this returns True, as after a request of an operator."""
 
 
 class _Loop:
@@ -121,7 +127,7 @@ class _Loop:
             error = self._attempt()
             if error is None:
                 break
-            if not self._pause_after(error):
+            if not self._pause_after(error) and not self._wait_for_revival():
                 return
         self.note(state=LoopState.STOPPED)
 
@@ -132,6 +138,21 @@ class _Loop:
         except Exception as error:  # noqa: BLE001 - the last handler of a thread: every failure is judged by the retry policy
             return error
         return None
+
+    def _wait_for_revival(self) -> bool:
+        """Wait until an operator's request lets the failed loop run again; return False if there is no such request."""
+        revive = self._job.revive
+        while revive is not None and not self._stopping.wait(_REVIVE_S):
+            try:
+                if not revive():
+                    continue
+            except Exception:
+                log.exception("a failed loop cannot serve requests")
+                continue
+            self.note(state=LoopState.STARTING, failures=0, beat_s=time.monotonic())
+            self._measures.loop_restarted(self._job.name)
+            return True
+        return False
 
     def _pause_after(self, error: Exception) -> bool:
         """Wait for the next attempt; return False if there is none."""

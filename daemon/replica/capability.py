@@ -29,6 +29,9 @@ class Replica(Capability):
             "daemon.replica.verification.commands",
             "Compare the replica of a policy with its source.",
         ),
+        Command("release", "daemon.replica.operations", "Let a quarantined table be followed again."),
+        Command("pause", "daemon.replica.operations", "Stop applying events of a policy for a while."),
+        Command("resume", "daemon.replica.operations", "Resume a paused policy."),
     )
 
     def config_sections(self) -> Sequence[ConfigSection[Any]]:
@@ -38,14 +41,16 @@ class Replica(Capability):
         return (BOOTSTRAP,)
 
     def status_sections(self) -> Sequence[StatusSection[Any]]:
-        """Return the sections ``copies`` and ``verification``."""
+        """Return the sections ``copies``, ``loads`` and ``verification``."""
+        from daemon.replica.loads import LOADS
         from daemon.replica.progress import COPIES
         from daemon.replica.verification.progress import VERIFICATION
 
-        return (COPIES, VERIFICATION)
+        return (COPIES, LOADS, VERIFICATION)
 
     def build(self, runtime: Runtime) -> Parts:
         """Return a projection for each policy, and a sampler for each one that is configured to have one."""
+        from daemon.replica.loads import LOADS
         from daemon.replica.loop import build_replica
         from daemon.replica.metrics import ReplicaMetrics
         from daemon.replica.progress import COPIES
@@ -57,6 +62,7 @@ class Replica(Capability):
         policies = () if runtime.relays_only else runtime.config.policies
         replicas = [build_replica(runtime, name, metrics) for name in policies]
         copies = SectionPart(COPIES, lambda _: tuple(replica.copies() for replica in replicas))
+        loads = SectionPart(LOADS, lambda _: tuple(load for replica in replicas for load in replica.loads()))
         sampled = [
             name for name in policies if runtime.config.policies[name].verification.tables_per_hour_share
         ]
@@ -65,5 +71,5 @@ class Replica(Capability):
         return Parts(
             jobs=[*(replica.job for replica in replicas), *(job for job, _ in samplers)],
             projections=[replica.part for replica in replicas],
-            sections=[copies, verification],
+            sections=[copies, loads, verification],
         )

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from daemon.consumer.projection import ProjectionStatus, follow
 from daemon.process.heartbeat import LazyLoop, Pulse
+from daemon.process.inbox import Inbox
 from daemon.process.state_file import open_state
 from daemon.process.supervisor import Job
 from daemon.replica.bootstrap_progress import LoggedProgress
-from daemon.replica.metrics import REPAIR, PolicyObserver
+from daemon.replica.followed import FollowedReplica
+from daemon.replica.loads import LoadCounts, LoadStatus, list_loads
+from daemon.replica.metrics import PolicyObserver, release_command
 from daemon.replica.progress import CopyStatus
+from daemon.replica.requests import requests_directory
 from daemon.replica.settings import BOOTSTRAP
 from daemon.sources.connections import measured_metastore, topic_reader
 from daemon.status.reporter import ProjectionPart
@@ -21,6 +25,7 @@ from handlers.files.pool import CopyPool
 from handlers.files.schemes import open_file_systems
 from handlers.replication.context import Context
 from handlers.replication.loading.bootstrap_run import BootstrapOptions
+from handlers.replication.loading.load_thread import LoadThread
 from handlers.replication.loading.load_tools import LoadSettings
 from handlers.replication.policy import Policy
 from handlers.replication.projection import ReplicationProjection
@@ -38,6 +43,7 @@ if TYPE_CHECKING:
     from daemon.sources.connections import CallMetrics
     from handlers.replication.context import Observer
     from handlers.replication.loading.bootstrap_run import BootstrapProgress
+    from handlers.replication.loading.load_tools import LoadProgress
 
 
 STATE_KIND: Final = "replication"
@@ -51,6 +57,7 @@ class ReplicaPart:
     job: Job
     part: ProjectionPart
     copies: Callable[[], CopyStatus]
+    loads: Callable[[], tuple[LoadStatus, ...]]
 
 
 def build_replica(runtime: Runtime, name: str, metrics: ReplicaMetrics) -> ReplicaPart:
@@ -65,12 +72,13 @@ def build_replica(runtime: Runtime, name: str, metrics: ReplicaMetrics) -> Repli
         status=lambda: lazy.built.status if lazy.built is not None else idle,
         counts=lambda: lazy.built.counts() if lazy.built is not None else None,
         target=f"{policy.target}/{policy.replica_database}",
-        repair=REPAIR,
+        repair=release_command(name),
     )
     return ReplicaPart(
-        Job(projection, lazy.run),
+        Job(projection, lazy.run, revive=lambda: lazy.built is not None and lazy.built.serve_failed()),
         part,
         lambda: lazy.built.copies() if lazy.built is not None else CopyStatus(name),
+        lambda: lazy.built.loads() if lazy.built is not None else (),
     )
 
 
@@ -141,6 +149,15 @@ def build_projection(
     return projection, copies
 
 
+def _build_load_thread(config: Config, context: Context, progress: LoadProgress) -> LoadThread:
+    def open_pool() -> CopyPool:
+        pool = CopyPool(Copier(context.files, context.copies.allowed), workers=config.files.copy_workers)
+        pool.protect(context.target_position.require_held)
+        return pool
+
+    return LoadThread(context, open_pool, load_settings(config), progress=progress)
+
+
 class _ReplicaLoop:
     """One policy's projection with its reader. Both are kept when the loop is restarted."""
 
@@ -154,16 +171,45 @@ class _ReplicaLoop:
             config, config.policies[name].source, projection=projection_name(name), group=f"tideline.{name}"
         )
         self._projection, self._copies = build_projection(config, name, observer, calls, self._pulse)
+        self._progress = LoadCounts()
+        self._load_thread = _build_load_thread(config, self._projection.loads.context, self._progress)
+        self._followed = FollowedReplica(
+            self._projection,
+            Inbox(requests_directory(config, name)),
+            self._load_thread,
+            lambda: topic_reader(
+                config,
+                config.policies[name].source,
+                projection=projection_name(name),
+                group=f"tideline.{name}.catch-up",
+            ),
+            self._report_pause,
+        )
         self.status = ProjectionStatus(self._projection.name, self._projection.source, "starting", None, None)
 
     def run(self, heartbeat: Heartbeat) -> None:
         """Follow until a stop is requested. The state is released only then, because a restart of the loop continues with it."""
         self._pulse.connect(heartbeat)
+        self._followed.connect(heartbeat)
         try:
-            follow(self._projection, self._reader, heartbeat, self._report)
+            follow(self._followed, self._reader, heartbeat, self._report)
         finally:
             if heartbeat.stopping.is_set():
-                self._projection.close()
+                self._followed.close()
+
+    def serve_failed(self) -> bool:
+        """Serve requests while the loop has failed; return whether it must run again."""
+        return self._followed.serve_failed()
+
+    def _report_pause(self, since_s: int | None) -> None:
+        if since_s is None:
+            self.status = replace(self.status, state="following", paused_since_s=None)
+        elif self.status.state != "paused":
+            self.status = replace(self.status, state="paused", paused_since_s=since_s)
+
+    def loads(self) -> tuple[LoadStatus, ...]:
+        """Return the tables that wait for a load or are being loaded; for any thread."""
+        return list_loads(self._name, self._projection.loads.context, self._progress, self._load_thread.table)
 
     def _report(self, status: ProjectionStatus) -> None:
         moved = status.applied_time_s is not None and status.position != self.status.position

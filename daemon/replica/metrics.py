@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import structlog
 from prometheus_client import Counter
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-REPAIR: Final = (
-    "remove the cause, then drop and create the table again at the source, or bootstrap the policy again"
-)
-"""How a quarantined table is followed again."""
+
+def release_command(policy: str) -> str:
+    """Return the command that lets a quarantined table be followed again; ``{table}`` stands for its name."""
+    return f"tideline release {policy} {{table}}"
 
 
 class ReplicaMetrics(MetricTable):
@@ -53,6 +53,7 @@ class PolicyObserver:
     def __init__(self, metrics: ReplicaMetrics, projection: str) -> None:
         self._metrics = metrics
         self._projection = projection
+        self._policy = projection.partition(":")[2]
         self._apply_s = metrics.projections.apply_s.labels(projection)
 
     def event_applied(self, kind: str, seconds: float) -> None:
@@ -73,7 +74,7 @@ class PolicyObserver:
             event_id=entry.event_id,
             code=entry.code,
             reason=entry.reason,
-            repair=REPAIR,
+            repair=release_command(self._policy).format(table=entry.table),
         )
         self._metrics.projections.count_quarantined(self._projection, entry.code)
 

@@ -137,9 +137,10 @@ class DaemonStatus:
             for source in self.sources
             if source.relay_state not in {None, "following"}
         ]
-        reasons += [f"{view.name} is {view.state}" for view in self.projections if view.state != "following"]
+        expected = {"following", "paused"}
+        reasons += [f"{view.name} is {view.state}" for view in self.projections if view.state not in expected]
         lags = [(source.name, source.lag_s) for source in self.sources]
-        lags += [(view.name, view.lag_s) for view in self.projections]
+        lags += [(view.name, view.lag_s) for view in self.projections if view.state != "paused"]
         for section in sections:
             reasons += section.unready_reasons(section.of(self))
             lags += section.lags(section.of(self))

@@ -24,6 +24,7 @@ from handlers.replication.kept_entries import format_entries
 from handlers.replication.loading.bootstrap import begin_bootstrap, is_pending
 from handlers.replication.loading.bootstrap_run import BootstrapOptions, run_bootstrap
 from handlers.replication.loading.follower import LoadFollower
+from handlers.replication.pause import Pause
 from handlers.replication.renames import may_concern, needs_checkpoint
 from handlers.replication.target_claim import TargetClaim
 from state.errors import ConfigError, ServerFault
@@ -122,6 +123,7 @@ class ReplicationProjection:
             beat,
         )
         """The loads of single tables; to be used between two batches."""
+        self.pause = Pause(store)
 
     @property
     def name(self) -> str:

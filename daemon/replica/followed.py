@@ -1,0 +1,138 @@
+"""The projection of a policy as its loop drives it: between two batches, it serves requests and takes care of loads.
+
+While a policy is paused, nothing is read and applied and no table is loaded, but requests are served and heartbeats are sent.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Final
+
+from daemon.replica.requests import PolicyRequests
+from state.errors import Interrupted
+from state.positions import Position
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from daemon.consumer.topic_reader import TopicReader
+    from daemon.process.heartbeat import Heartbeat
+    from daemon.process.inbox import Inbox
+    from handlers.events import Event
+    from handlers.replication.loading.load_thread import LoadThread
+    from handlers.replication.projection import ReplicationProjection
+    from state.table_failure import TableFailure
+
+
+_PAUSED_S: Final = 0.5
+"""How often a paused policy looks for requests."""
+_READ_S: Final = 0.5
+
+
+class FollowedReplica:
+    """A policy's projection with its inbox and its loads (``daemon.consumer.projection.Projection``)."""
+
+    def __init__(
+        self,
+        projection: ReplicationProjection,
+        inbox: Inbox,
+        loads: LoadThread,
+        open_reader: Callable[[], TopicReader],
+        report_pause: Callable[[int | None], None] = lambda _: None,
+    ) -> None:
+        """``open_reader`` returns a second reader of the topic, for tables that catch up.
+
+        ``report_pause`` receives since when the policy is paused, and None once it is resumed.
+        """
+        self._projection = projection
+        self._inbox = inbox
+        self._loads = loads
+        self._open_reader = open_reader
+        self._report_pause = report_pause
+        self._requests = PolicyRequests(projection)
+        self._heartbeat: Heartbeat | None = None
+        self.name, self.source = projection.name, projection.source
+
+    def connect(self, heartbeat: Heartbeat) -> None:
+        """Send heartbeats to ``heartbeat`` while the policy is paused, and watch its request to stop."""
+        self._heartbeat = heartbeat
+
+    def open(self) -> Position:
+        """Open the projection and the inbox, wait while the policy is paused, and let tables catch up."""
+        self._inbox.open()
+        position = self._projection.open()
+        self._hold_while_paused()
+        if not self._is_stopping():
+            self._projection.loads.catch_up(self.read_events)
+        return position
+
+    def apply(self, events: Sequence[Event]) -> Position:
+        """Apply the events, then serve requests and loads."""
+        position = self._projection.apply(events)
+        self._work_between_batches()
+        return position
+
+    def settle(self) -> None:
+        """Do the projection's deferred work, then serve requests and loads."""
+        self._projection.settle()
+        self._work_between_batches()
+
+    def _work_between_batches(self) -> None:
+        self._inbox.serve(self._requests.do)
+        self._hold_while_paused()
+        if not self._is_stopping():
+            self._loads.step(self._projection.loads)
+            self._projection.loads.catch_up(self.read_events)
+
+    def _is_stopping(self) -> bool:
+        return self._heartbeat is not None and self._heartbeat.stopping.is_set()
+
+    def _hold_while_paused(self) -> None:
+        """Wait while the policy is paused, and serve requests meanwhile."""
+        since_s = self._projection.pause.since_s()
+        if since_s is None or self._heartbeat is None:
+            return
+        self._loads.stop()
+        self._heartbeat.following()
+        while since_s is not None and not self._heartbeat.stopping.is_set():
+            self._report_pause(since_s)
+            self._inbox.serve(self._requests.do)
+            self._heartbeat.beat()
+            self._heartbeat.stopping.wait(_PAUSED_S)
+            since_s = self._projection.pause.since_s()
+        self._report_pause(None)
+
+    def serve_failed(self) -> bool:
+        """Serve requests while the loop has failed; return whether there were some, so that the loop runs again."""
+        return self._inbox.serve(self._requests.do) > 0
+
+    def read_events(self, after: int, upto: int) -> Iterator[Event]:
+        """Yield the events of the topic after one id up to another."""
+        with closing(self._open_reader()) as reader:
+            reader.seek(Position(after))
+            while True:
+                batch = reader.read(_READ_S)
+                for event in batch.events:
+                    if event.event_id > upto:
+                        return
+                    yield event
+                if batch.position.applied_event_id >= upto:
+                    return
+                if self._is_stopping():
+                    raise Interrupted("the daemon stops", position=str(batch.position))
+                if self._heartbeat is not None:
+                    self._heartbeat.beat()
+
+    def quarantined(self) -> Sequence[str]:
+        """Return the quarantined tables."""
+        return self._projection.quarantined()
+
+    def failures(self) -> Sequence[TableFailure]:
+        """Return why they are quarantined."""
+        return self._projection.failures()
+
+    def close(self) -> None:
+        """Stop the load that runs, then release everything."""
+        self._loads.stop()
+        self._projection.close()

@@ -1,0 +1,67 @@
+"""``tideline release``, ``tideline pause`` and ``tideline resume``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from daemon.terminal.application import load_config
+from daemon.terminal.options import config_option, echo, json_option
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@click.command()
+@click.argument("policy")
+@click.argument("table")
+@config_option
+@json_option
+def release(policy: str, table: str, config_path: Path | None, as_json: bool) -> None:
+    """Let the quarantined TABLE of POLICY be followed again.
+
+    The table is loaded from the source while the policy follows all others.
+    """
+    _ask(
+        policy,
+        {"do": "release", "table": table},
+        config_path,
+        as_json,
+        lambda answer: f"{', '.join(answer['tables'])}: will be loaded; see 'tideline status'",
+    )
+
+
+@click.command()
+@click.argument("policy")
+@config_option
+@json_option
+def pause(policy: str, config_path: Path | None, as_json: bool) -> None:
+    """Stop applying events of POLICY until it is resumed. The pause survives a restart of the daemon."""
+    _ask(policy, {"do": "pause"}, config_path, as_json, lambda _: f"policy {policy} is paused")
+
+
+@click.command()
+@click.argument("policy")
+@config_option
+@json_option
+def resume(policy: str, config_path: Path | None, as_json: bool) -> None:
+    """Resume the paused POLICY."""
+    _ask(policy, {"do": "resume"}, config_path, as_json, lambda _: f"policy {policy} is resumed")
+
+
+def _ask(
+    policy: str,
+    request: dict[str, Any],
+    config_path: Path | None,
+    as_json: bool,
+    text: Callable[[dict[str, Any]], str],
+) -> None:
+    from daemon.replica.requests import ask_policy
+    from daemon.replica.verification.session import require_policy
+
+    config = load_config(config_path)
+    require_policy(config, policy)
+    echo(ask_policy(config, policy, request), as_json, text)

@@ -1,0 +1,131 @@
+"""Requests about one policy: loads and releases of tables, pause and resume.
+
+A running daemon gets them as files (``daemon.process.inbox``) and serves them between two batches. Without a daemon, a command opens
+the policy's state itself, under the lock of the state directory. Each request can be repeated.
+
+====================================================  ======================================================
+request                                               answer
+====================================================  ======================================================
+``{"do": "load", "tables": [...], "reason": ...}``    ``{"tables": [...]}``: they wait for a load
+``{"do": "release", "table": ...}``                   the same; refused for a table that needs no release
+``{"do": "pause"}``                                   ``{"paused_since_s": ...}``
+``{"do": "resume"}``                                  ``{"paused_since_s": null}``
+====================================================  ======================================================
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, cast, get_args
+
+from daemon.process.inbox import Request, send_request
+from daemon.process.lock import state_lock
+from daemon.status.client import fetch, running_daemon
+from handlers.replication.loading.table_loads import Reason
+from state.errors import BadInput, NotFound, Transient
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from daemon.config.model import Config
+    from handlers.replication.projection import ReplicationProjection
+
+
+TIMEOUT_S: Final = 300.0
+"""How long a running daemon may take to answer: it serves requests between two batches."""
+
+
+def requests_directory(config: Config, policy: str) -> Path:
+    """Return the directory of requests to a policy."""
+    return config.state.dir / "requests" / f"replication-{policy}"
+
+
+class PolicyRequests:
+    """Serves the requests of one policy, in replay's thread."""
+
+    def __init__(self, projection: ReplicationProjection) -> None:
+        self._projection = projection
+
+    def do(self, request: Request) -> Request:
+        """Serve one request; raise BadInput for an unknown one, NotFound for an unknown table."""
+        match request.get("do"):
+            case "load":
+                reason = request.get("reason", "repair")
+                if reason not in get_args(Reason):
+                    raise BadInput("unknown reason of a load", reason=str(reason)[:100])
+                return self._load(_table_names(request.get("tables")), cast("Reason", reason))
+            case "release":
+                return self._release(*_table_names([request.get("table")]))
+            case "pause":
+                return {"paused_since_s": self._projection.pause.begin()}
+            case "resume":
+                self._projection.pause.end()
+                return {"paused_since_s": None}
+        raise BadInput("unknown request", request=str(request)[:200])
+
+    def _load(self, tables: list[str], reason: Reason) -> Request:
+        return {"tables": list(self._projection.loads.request(tables, reason))}
+
+    def _release(self, table: str) -> Request:
+        context = self._projection.loads.context
+        if table not in context.quarantine and not context.loads.is_waiting(table):
+            raise NotFound(
+                "the table is neither quarantined nor waiting for its load",
+                policy=context.policy.name,
+                table=table,
+                hint="Run 'tideline status' to list the tables that need a release.",
+            )
+        return self._load([table], "release")
+
+
+def _table_names(value: object) -> list[str]:
+    """Return names of tables in lower case and without a database; raise BadInput for anything else."""
+    if not isinstance(value, list) or not value or not all(isinstance(name, str) and name for name in value):
+        raise BadInput("a request must name tables", value=str(value)[:200])
+    return [name.lower().rpartition(".")[2] for name in value]
+
+
+def ask_policy(config: Config, policy: str, request: Request) -> Request:
+    """Have a request served by the running daemon or, if none runs, here; raise the error that it fails with."""
+    if is_daemon_running(config):
+        directory = requests_directory(config, policy)
+        if not directory.is_dir():
+            raise NotFound(
+                "the running daemon does not follow this policy",
+                policy=policy,
+                hint="Restart it with the current configuration, on the machine with its state directory.",
+            )
+        return send_request(directory, request, TIMEOUT_S)
+    with state_lock(config.state.dir):
+        return serve_here(config, policy, lambda projection: PolicyRequests(projection).do(request))
+
+
+def is_daemon_running(config: Config) -> bool:
+    """Whether a daemon with this state directory answers."""
+    address = running_daemon(config.state.dir)
+    if address is None:
+        return False
+    try:
+        fetch(address, "/livez")
+    except Transient:
+        return False
+    return True
+
+
+def serve_here(config: Config, policy: str, serve: Callable[[ReplicationProjection], Request]) -> Request:
+    """Open the policy in this process, without following it, and serve a request; the caller holds the state's lock."""
+    from prometheus_client import CollectorRegistry
+
+    from daemon.process.heartbeat import Pulse
+    from daemon.replica.loop import build_projection
+    from daemon.sources.connections import CallMetrics
+    from handlers.replication.context import SilentObserver
+
+    calls = CallMetrics(CollectorRegistry(auto_describe=False))
+    projection, _ = build_projection(config, policy, SilentObserver(), calls, Pulse())
+    try:
+        projection.open()
+        return serve(projection)
+    finally:
+        projection.close()

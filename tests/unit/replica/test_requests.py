@@ -1,0 +1,164 @@
+"""Requests about a policy, and the loop between two batches."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from daemon.process.inbox import Inbox, send_request
+from daemon.replica.followed import FollowedReplica
+from daemon.replica.requests import PolicyRequests
+from handlers.replication.loading.load_thread import LoadThread
+from handlers.replication.loading.load_tools import LoadedTable, LoadProgress, LoadSettings, LoadTools
+from state.errors import BadInput, InvalidRequest, NotFound
+from tests.builders.daemon.loops import eventually
+from tests.builders.replication.fake_target import FakedReplica, faked_replica
+from tests.builders.replication.replay_events import created
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from handlers.replication.loading.table_loads import TableLoad
+
+
+@pytest.fixture
+def replica(tmp_path: Path) -> Iterator[FakedReplica]:
+    made = faked_replica(tmp_path)
+    made.target.clone = lambda: made.target  # type: ignore[attr-defined]
+    yield made
+    made.projection.close()
+
+
+class Beats:
+    """A heartbeat that counts."""
+
+    def __init__(self) -> None:
+        self.stopping = threading.Event()
+        self.beats = 0
+
+    def beat(self) -> None:
+        self.beats += 1
+
+    def following(self) -> None:
+        """Nothing to note."""
+
+    def progress(self) -> None:
+        """Nothing to note."""
+
+
+class Closed:
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+def load_at_once(entry: TableLoad, _tools: LoadTools, _progress: LoadProgress) -> LoadedTable:
+    return LoadedTable(entry.table, event_id=9)
+
+
+def follow(replica: FakedReplica, directory: Path) -> tuple[FollowedReplica, Beats, list[int | None]]:
+    pauses: list[int | None] = []
+    threads = LoadThread(replica.context, Closed, LoadSettings(), load=load_at_once)  # type: ignore[arg-type]
+    unused: Any = None
+    followed = FollowedReplica(
+        replica.projection, Inbox(directory / "requests"), threads, lambda: unused, pauses.append
+    )
+    beats = Beats()
+    followed.connect(beats)
+    return followed, beats, pauses
+
+
+def test_a_release_makes_a_quarantined_table_wait_and_can_be_repeated(replica: FakedReplica) -> None:
+    replica.target.fails("create_table", InvalidRequest("no"))
+    replica.projection.apply([created(1)])
+    requests = PolicyRequests(replica.projection)
+    for _ in range(2):
+        assert requests.do({"do": "release", "table": "shop.Orders"}) == {"tables": ["orders"]}
+    assert replica.projection.quarantined() == ()
+    assert [entry.reason for entry in replica.context.loads.waiting()] == ["release"]
+
+
+def test_a_release_of_a_table_that_is_followed_is_refused(replica: FakedReplica) -> None:
+    replica.projection.apply([created(1)])
+    with pytest.raises(NotFound, match="neither quarantined nor waiting"):
+        PolicyRequests(replica.projection).do({"do": "release", "table": "orders"})
+
+
+def test_a_load_can_be_requested_for_several_tables(replica: FakedReplica) -> None:
+    answer = PolicyRequests(replica.projection).do({"do": "load", "tables": ["a", "b"], "reason": "repair"})
+    assert answer == {"tables": ["a", "b"]}
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {},
+        {"do": "fly"},
+        {"do": "load"},
+        {"do": "load", "tables": []},
+        {"do": "load", "tables": "a"},
+        {"do": "load", "tables": [1]},
+        {"do": "load", "tables": ["a"], "reason": "fun"},
+        {"do": "release", "table": None},
+    ],
+)
+def test_an_invalid_request_is_refused(replica: FakedReplica, request_: dict[str, Any]) -> None:
+    with pytest.raises(BadInput):
+        PolicyRequests(replica.projection).do(request_)
+    assert len(replica.context.loads) == 0
+
+
+def test_a_requested_load_is_started_and_finished_between_batches(
+    replica: FakedReplica, tmp_path: Path
+) -> None:
+    followed, _, _ = follow(replica, tmp_path)
+    followed.open()
+    replica.projection.loads.request(["orders"], "repair")
+
+    def settled() -> bool:
+        followed.settle()
+        return not replica.context.loads.waiting()
+
+    eventually(settled)
+    entry = replica.context.loads.get("orders")
+    assert entry is not None
+    assert entry.event_id == 9
+
+
+def test_a_paused_policy_sends_heartbeats_and_serves_requests_until_it_is_resumed(
+    replica: FakedReplica, tmp_path: Path
+) -> None:
+    followed, beats, pauses = follow(replica, tmp_path)
+    PolicyRequests(replica.projection).do({"do": "pause"})
+    opened = threading.Thread(target=followed.open)
+    opened.start()
+    eventually(lambda: beats.beats > 0)
+    assert send_request(tmp_path / "requests", {"do": "resume"}, 10) == {"paused_since_s": None}
+    opened.join(10)
+    assert not opened.is_alive()
+    assert pauses[0] is not None
+    assert pauses[-1] is None
+
+
+def test_a_pause_survives_a_restart(replica: FakedReplica) -> None:
+    since = PolicyRequests(replica.projection).do({"do": "pause"})["paused_since_s"]
+    restarted = PolicyRequests(replica.restart())
+    assert restarted.do({"do": "pause"}) == {"paused_since_s": since}
+    assert restarted.do({"do": "resume"}) == {"paused_since_s": None}
+
+
+def test_requests_are_served_while_the_loop_has_failed(replica: FakedReplica, tmp_path: Path) -> None:
+    followed, _, _ = follow(replica, tmp_path)
+    followed.open()
+    assert not followed.serve_failed()
+    done: list[Any] = []
+    sender = threading.Thread(
+        target=lambda: done.append(send_request(tmp_path / "requests", {"do": "pause"}, 10))
+    )
+    sender.start()
+    eventually(followed.serve_failed)
+    sender.join(10)
+    assert done[0]["paused_since_s"] is not None
