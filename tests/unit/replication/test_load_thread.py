@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,6 +19,16 @@ if TYPE_CHECKING:
     from tests.builders.replication.fake_target import Clock, FakedReplica
 
 
+def _no_pool() -> Any:
+    """Return copy threads that no load uses."""
+    return NoPool()
+
+
+class NoPool:
+    def close(self) -> None:
+        """Nothing to close."""
+
+
 class Loads:
     """A loader whose loads end when a test says so."""
 
@@ -28,9 +38,8 @@ class Loads:
         self.may_end = threading.Event()
         self.errors: list[Exception] = []
         self.clock: Clock = replica.clock
-        replica.target.clone = lambda: replica.target  # type: ignore[attr-defined]
         self.thread = LoadThread(
-            replica.context, _NoPool, LoadSettings(), load=self.load, clock=replica.clock
+            replica.context, _no_pool, LoadSettings(), load=self.load, clock=replica.clock
         )
 
     def load(self, entry: TableLoad, tools: LoadTools, _progress: LoadProgress) -> LoadedTable:
@@ -51,11 +60,6 @@ class Loads:
         assert run.thread is not None
         eventually(lambda: not run.thread.is_alive())  # type: ignore[union-attr]
         self.step()
-
-
-class _NoPool:
-    def close(self) -> None:
-        """Nothing to close."""
 
 
 @pytest.fixture
