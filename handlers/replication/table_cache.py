@@ -10,17 +10,20 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
+from handlers.replication.target_objects import format_partition_name, partition_key_names
 from state.errors import TargetDiverged
 
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from handlers.metastore.client import Metastore
     from handlers.replication.policy import Policy
     from handlers.structs.objects import Table
 
 
-_PARTITIONS_MAX: Final = 50_000
-"""Cached locations of partitions, of all tables together."""
+_PARTITIONS_MAX: Final = 100_000
+"""Cached locations of partitions, of all tables together: about 30 MB."""
 _TABLES_MAX: Final = 5_000
 
 
@@ -55,6 +58,18 @@ class TableCache:
             location = _require_location(partition.sd, f"{name}/{partition_name}")
             self._remember(name, partition_name, location)
         return location
+
+    def locations(self, name: str, partition_names: Sequence[str]) -> dict[str, str]:
+        """Return the URIs of those of the named partitions that exist; one call for many that are not cached."""
+        known = self._locations.get(name, {})
+        found = {each: known[each] for each in partition_names if each in known}
+        missing = [each for each in partition_names if each not in known]
+        keys = partition_key_names(self.table(name)) if missing else []
+        for partition in self._target.get_partitions(self._db, name, missing) if missing else ():
+            partition_name = format_partition_name(keys, list(partition.values or []))
+            found[partition_name] = _require_location(partition.sd, f"{name}/{partition_name}")
+            self._remember(name, partition_name, found[partition_name])
+        return found
 
     def _remember(self, name: str, partition_name: str, location: str) -> None:
         """Cache the location of a partition; a full cache starts again empty."""

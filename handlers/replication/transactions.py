@@ -220,12 +220,14 @@ class TransactionReplay:
         """Mark as inaccurate the statistics of a transaction whose rows will not be on the target."""
         if known is None:
             return
+        touched: dict[tuple[str, int], list[str]] = {}
+        for each in known.touched:
+            touched.setdefault((each.table, each.write_id), []).append(each.partition_name)
         for name, write_id, _ in known.allocations:
             table = name.partition(".")[2]
             if only_quarantined and table not in self._context.quarantine:
                 continue
-            touched = [t.partition_name for t in known.touched if (t.table, t.write_id) == (name, write_id)]
             try:
-                mark_inaccurate(table, write_id, touched, self._context)
+                mark_inaccurate(table, write_id, touched.get((name, write_id), ()), self._context)
             except Refused as error:
                 self._context.handle_failure(table, event.event_id, error)

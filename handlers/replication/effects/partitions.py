@@ -56,9 +56,12 @@ def add(event: PartitionsAdded, context: Context) -> None:
         context.policy.target_db, event.table, partitions, environment=KEEP_STATISTICS
     )
     if is_transactional(owner):
+        if len(names) > 1:
+            context.table_cache.locations(event.table, names)  # for the write events, which come one by one
         return
+    locations = context.table_cache.locations(event.table, names)
     for item, name in zip(event.partitions, names, strict=True):
-        location = context.table_cache.location(event.table, name)
+        location = locations.get(name) or context.table_cache.location(event.table, name)
         root = item.value.sd.location
         files = event.files.get(name, ())
         if files:
@@ -108,10 +111,10 @@ def _replace(event: PartitionsAltered, names: Sequence[str], owner: Table, conte
     write_id = replayed_write_id(event.write_id, owner)
     partitions: list[Partition] = []
     moved: list[str] = []
+    locations = context.table_cache.locations(event.table, names)
     for item, name in zip(event.after, names, strict=True):
-        try:
-            location = context.table_cache.location(event.table, name)
-        except NotFound:
+        location = locations.get(name)
+        if location is None:
             continue
         located = moves.locate_partition(item.value, name, event.owner, context, event.table)
         if located is not None and moves.is_moved(location, located):

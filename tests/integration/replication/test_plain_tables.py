@@ -13,6 +13,7 @@ from dev.stack.hive.sql_session import Session
 from handlers.metastore.client import Metastore
 from tests.builders.replication.replica import Replica, build_replica, files_below
 from tests.builders.replication.small_workload import ACID, PLAIN, create_source
+from tests.builders.replication.verification import verify
 
 
 if TYPE_CHECKING:
@@ -143,6 +144,8 @@ def test_moved_and_nested_files_are_replicated_and_what_is_left_out_quarantines_
     assert target_sql.rows(f"select id, dt from {db}.parts order by id") == [("2", "b"), ("20", "a")]
     assert target_sql.rows(f"select * from {db}.child") == [("1", "1")]
     assert replica.target.constraint_names(db, "child") == set()
+    verified = verify(replica, "moved", "parts", "united", "united_acid", "numbers")
+    assert {name: result.differences for name, result in verified.items() if result.differences} == {}
     totals = replica.target.valid_write_ids([f"{db}.totals"])[0]
     assert totals.high_water_mark <= 1, "a rebuild allocates no write id"
 

@@ -189,12 +189,8 @@ def altered_partitions(*after: Partition, **fields: Any) -> PartitionsAltered:
 
 
 def test_altered_partitions_keep_their_locations_and_missing_ones_are_skipped(replica: FakedReplica) -> None:
-    def find(_db: str, _table: str, name: str) -> Partition:
-        if name == "dt=2":
-            raise MISSING
-        return a_partition("1", location="file:/target/orders/dt=1")
-
-    target = RecordingMetastore({"get_table": partitioned(), "get_partition_by_name": find})
+    present = [a_partition("1", location="file:/target/orders/dt=1")]
+    target = RecordingMetastore({"get_table": partitioned(), "get_partitions": present})
     event = altered_partitions(a_partition("1", write_id=9), a_partition("2", write_id=9), write_id=3)
     partitions.alter(event, context_on(replica, target))
     call = target.only("alter_partitions")
@@ -205,7 +201,7 @@ def test_altered_partitions_keep_their_locations_and_missing_ones_are_skipped(re
 
 def test_a_plain_table_gets_no_write_id(replica: FakedReplica) -> None:
     target = RecordingMetastore(
-        {"get_table": partitioned(PLAIN), "get_partition_by_name": a_partition(location="file:/p")}
+        {"get_table": partitioned(PLAIN), "get_partitions": [a_partition(location="file:/p")]}
     )
     partitions.alter(altered_partitions(a_partition(write_id=9), write_id=3), context_on(replica, target))
     call = target.only("alter_partitions")
@@ -237,7 +233,7 @@ def test_a_partition_that_is_already_renamed_is_left_alone(replica: FakedReplica
 
 
 def test_only_partitions_with_a_write_id_are_recorded_as_touched(replica: FakedReplica) -> None:
-    target = RecordingMetastore({"get_table": partitioned()})
+    target = RecordingMetastore({"get_table": partitioned(), "get_partitions": []})
     context = context_on(replica, target)
     context.write_ids.allocate(7, "shop.orders", 3, 2)
     added = (embedded(a_partition("1", write_id=3)), embedded(a_partition("2")))

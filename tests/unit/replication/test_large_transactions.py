@@ -15,7 +15,7 @@ from handlers.replication.transactions import TransactionReplay
 from handlers.structs.objects import Partition, StorageDescriptor
 from state.transactions.open_transactions import OpenTxn
 from tests.builders.replication.recording_metastore import RecordingMetastore
-from tests.builders.replication.replay_events import allocated, committed, created, written
+from tests.builders.replication.replay_events import a_table, allocated, committed, created, written
 
 
 if TYPE_CHECKING:
@@ -78,6 +78,31 @@ def test_the_cached_locations_of_all_tables_together_are_bounded(
     target.calls.clear()
     cache.location("c", "dt=6")
     assert target.names() == []
+
+
+def test_the_locations_of_many_partitions_come_with_one_call(replica: FakedReplica) -> None:
+    def find(_db: str, table: str, names: list[str]) -> list[Partition]:
+        return [
+            Partition(
+                values=[name.removeprefix("dt=")],
+                dbName="shop_r",
+                tableName=table,
+                sd=StorageDescriptor(location=f"file:/{name}"),
+            )
+            for name in names
+            if name != "dt=7"
+        ]
+
+    owner = a_table(partition_columns=("dt",))
+    target: Any = RecordingMetastore({"get_partitions": find, "get_table": owner})
+    cache, names = TableCache(target, replica.context.policy), [f"dt={number}" for number in range(1_000)]
+    for _ in range(2):
+        found = cache.locations("orders", names)
+        assert found == {name: f"file:/{name}" for name in names if name != "dt=7"}
+    assert target.names() == ["get_table", "get_partitions", "get_partitions"]
+    assert target.calls[2].arguments[2] == ["dt=7"], "only what is missing is asked for again"
+    assert cache.location("orders", "dt=999") == "file:/dt=999"
+    assert "get_partition_by_name" not in target.names()
 
 
 def test_many_partitions_are_dropped_by_few_calls(monkeypatch: pytest.MonkeyPatch) -> None:

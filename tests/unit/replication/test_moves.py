@@ -40,7 +40,7 @@ class Sides:
         self.metastore = RecordingMetastore(
             {
                 "get_table": lambda *_: self.table.copy(),
-                "get_partition_by_name": lambda *_: self.partition.copy(),
+                "get_partitions": lambda *_: [self.partition.copy()],
                 "alter_table": self._alter_table,
                 "alter_partitions": self._alter_partitions,
             }
