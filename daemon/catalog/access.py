@@ -16,6 +16,7 @@ from daemon.catalog.opening import open_catalog, requests_directory
 from daemon.catalog.settings import CATALOG
 from daemon.process.inbox import send_request
 from daemon.process.lock import state_lock
+from daemon.process.steps import StillWorking
 from daemon.status.client import fetch, fetch_json, running_daemon
 from state.errors import ConfigError, NotFound, TidelineError, Transient
 
@@ -131,4 +132,8 @@ def _serve_here(opened: dict[str, OpenCatalog], source: str, request: dict[str, 
     catalog = opened.get(source)
     if catalog is None or not catalog.projection.read_state():
         raise NotFound("the source has no state yet", source=source, hint="Start the daemon once.")
-    return catalog.do(request)
+    while True:
+        try:
+            return catalog.do(request)
+        except StillWorking:
+            catalog.projection.settle()

@@ -93,7 +93,7 @@ class _Served:
         """Settle, then serve."""
         is_busy = self._projection.settle()
         self._inbox.serve(self._do)
-        return is_busy
+        return is_busy or self._inbox.has_waiting()
 
     def quarantined(self) -> Sequence[str]:
         """Return the quarantined tables."""

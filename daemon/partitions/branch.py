@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from daemon.catalog.settings import CATALOG
 from daemon.partitions.answers import KnownPartitions
 from daemon.partitions.metrics import PartitionMeasures
+from daemon.process.steps import SteppedWork
 from handlers.catalog.index.partition_drift import compare_partitions
 from handlers.catalog.index.partition_follower import PartitionFollower, PartitionRules
 from state.errors import BadInput, NotFound
@@ -36,6 +37,7 @@ class PartitionBranch:
         self._metrics = metrics
         self.follower = partition_follower(settings)
         self._expressions = _expression_jvm(settings)
+        self._checks = SteppedWork()
 
     def attach(self, projection: CatalogProjection) -> None:
         """Take the projection that drives the follower."""
@@ -89,7 +91,12 @@ class PartitionBranch:
         if table not in self.follower.indexed:
             raise NotFound("the table is not in the partition index", table=table)
         reflected = self.projection.position.applied_event_id
-        found = compare_partitions(self._source, self.follower, table, reflected)
+        found = self._checks.advance(
+            table,
+            lambda: compare_partitions(
+                self._source, self.follower, table, lambda: self.projection.position.applied_event_id
+            ),
+        )
         if found.drift and not found.moving:
             self._measures.count_drift(found.drift)
         return {"table": table, "event_id": reflected, "drift": found.drift, **asdict(found)}

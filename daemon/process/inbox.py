@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 import structlog
 
+from daemon.process.steps import StillWorking
 from state.errors import BadInput, ConfigError, Refused, TidelineError, Transient
 
 
@@ -52,12 +53,22 @@ class Inbox:
             ) from error
 
     def serve(self, do: Callable[[Request], Request]) -> int:
-        """Serve the waiting requests in order of arrival and return their number. A request that fails gets its error as answer."""
+        """Serve the waiting requests in order of arrival and return how many are finished.
+
+        A request that fails gets its error as answer. One that is not finished (``StillWorking``) stays, to be served again.
+        """
         waiting = sorted(self._directory.glob("*.request"), key=_age)
+        finished = 0
         for path in waiting:
-            self._answer(path, _serve(path, do))
+            with suppress(StillWorking):
+                self._answer(path, _serve(path, do))
+                finished += 1
         self._delete_old()
-        return len(waiting)
+        return finished
+
+    def has_waiting(self) -> bool:
+        """Whether a request waits, or is not finished."""
+        return any(self._directory.glob("*.request"))
 
     def _answer(self, path: Path, answer: Request) -> None:
         draft = path.with_suffix(".draft")
@@ -82,6 +93,8 @@ def _serve(path: Path, do: Callable[[Request], Request]) -> Request:
         return {"result": do(_read(path))}
     except TidelineError as error:
         return {"error": error_to_json(error)}
+    except StillWorking:
+        raise
     except Exception as error:
         # A request that ended the loop would be served again after every restart, and end it again.
         log.exception("request failed unexpectedly", request=path.name)

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from daemon.catalog.settings import CATALOG
+from daemon.process.steps import StillWorking
 from daemon.sources.connections import measured_metastore
 from daemon.timelines.answers import KnownTimelines
 from daemon.timelines.settings import facts_of, rules_of
@@ -92,7 +93,8 @@ class TimelineBranch:
         raise BadInput("unknown request", request=str(request)[:200])
 
     def _rebuild(self, table: str) -> dict[str, Any]:
-        self.projection.reload(table)
+        if not self.projection.continue_reload(table):
+            raise StillWorking
         followed = table in self.follower.timelines.tables()
         count = len(self.follower.timelines.timelines(table)) if followed else 0
         return {"table": table, "timelines": count, "event_id": self.projection.position.applied_event_id}

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 LOADING_S: Final = 0.1
 """How long tables are loaded before the next batch of events; a load that is not in pieces is never interrupted."""
-RELOADING_S: Final = 120.0
-"""How long ``reload`` loads a table; after that, the load continues between batches."""
 _RULES: Final = b"ct/rules"
 
 
@@ -68,6 +66,8 @@ class CatalogProjection:
         self._followers = followers
         self._observer = observer or NullObserver()
         self.states = TableStates()
+        self._reloads: set[str] = set()
+        """Tables for which ``continue_reload`` is being called."""
         self._loader = Loader(source, store, self.states, followers, self._observer, clock)
         self.position = Position(0)
 
@@ -159,19 +159,38 @@ class CatalogProjection:
     def reload(self, name: str) -> None:
         """Load a table from its partitions now, which also ends its quarantine.
 
-        Raises NotFound where the table does not exist or is not followed. Raises Transient where the load failed or takes too long;
-        it then continues between batches.
+        Raises NotFound where the table does not exist or is not followed. Raises Transient where the load failed; it then continues
+        between batches.
         """
         self.request_load(name)
-        end_s = time.monotonic() + RELOADING_S
         while not self._loader.load(name, "asked"):
             self._beat()
-            if time.monotonic() > end_s:
-                raise Transient(
-                    "the table is still being loaded",
-                    table=name,
-                    hint="Loading continues; 'tideline partitions list' shows the progress.",
-                )
+        self._require_followed(name)
+
+    def continue_reload(self, name: str) -> bool:
+        """Have a table loaded between batches, as ``reload`` does; return whether that is finished, and raise as it does.
+
+        To be called again until it is; meanwhile the table is the next one to be loaded.
+        """
+        if name not in self._reloads:
+            self._reloads.add(name)
+            self.request_load(name)
+        postponed = self.states.postponed().get(name)
+        if postponed is None and self.states.is_waiting(name):
+            self.states.hurry(name)
+            return False
+        self._reloads.discard(name)
+        if postponed is not None:
+            raise Transient(
+                "the table cannot be loaded now",
+                table=name,
+                reason=postponed.reason,
+                hint="It is tried again; 'tideline status' shows when it has succeeded.",
+            )
+        self._require_followed(name)
+        return True
+
+    def _require_followed(self, name: str) -> None:
         if self.states.get(name) is None:
             raise NotFound(
                 "the table is not followed",

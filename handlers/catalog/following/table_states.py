@@ -110,6 +110,11 @@ class TableStates:
         if name in self._queue:
             self._queue[name] = self._queue.pop(name)
 
+    def hurry(self, name: str) -> None:
+        """Put a waiting table in front of the others."""
+        if name in self._queue and next(iter(self._queue)) != name:
+            self._queue = {name: self._queue.pop(name), **self._queue}
+
     def save_progress(self, txn: Transaction, name: str, progress: LoadProgress) -> None:
         """Store how far a waiting table is loaded."""
         self._save(txn, name, replace(self._states.get(name, _NONE), progress=progress))

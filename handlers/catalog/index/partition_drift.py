@@ -11,7 +11,7 @@ from handlers.structs.struct import Struct
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Generator, Iterator, Mapping
 
     from handlers.catalog.index.partition_follower import PartitionFollower
     from handlers.metastore.client import Metastore
@@ -49,12 +49,14 @@ class PartitionComparison:
 
 
 def compare_partitions(
-    source: Metastore, follower: PartitionFollower, name: str, event_id: int
-) -> PartitionComparison:
-    """Compare a table of the index, which reflects ``event_id``, with the source. Raises NotFound, Transient.
+    source: Metastore, follower: PartitionFollower, name: str, event_id: Callable[[], int]
+) -> Generator[None, None, PartitionComparison]:
+    """Compare a table of the index, which reflects ``event_id()``, with the source, in steps. Raises NotFound, Transient.
 
-    All names are kept in memory; partitions are fetched a few hundred at a time.
+    All names are kept in memory; partitions are fetched a few hundred at a time, with a step for each fetch. Events may be applied
+    between steps; then ``moving`` says that differences may have that cause.
     """
+    began_at = event_id()
     found = PartitionComparison()
     db, _, table = name.partition(".")
     at_source = source.partition_names(db, table)
@@ -69,8 +71,9 @@ def compare_partitions(
     for start in range(0, len(both), PIECE):
         partitions = source.get_partitions(db, table, both[start : start + PIECE])
         _compare_piece(partitions, follower, name, found)
+        yield
     found.source_event_id = source.current_event_id()
-    found.moving = found.source_event_id != event_id
+    found.moving = not began_at == event_id() == found.source_event_id
     return found
 
 

@@ -104,7 +104,8 @@ class TableRecords:
             else:
                 self._txn.put(_key(name), orjson.dumps(asdict(record)))
         for name, count in self._counts.items():
-            if count:
+            # In a store of its own, a repeated transaction may have counted a drop twice: the next load counts anew.
+            if count > 0:
                 self._own.put(_count_key(name), count.to_bytes(8))
             else:
                 self._own.delete(_count_key(name))

@@ -22,7 +22,7 @@ from handlers.catalog.timelines.rules import Rule, Rules
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from handlers.metastore.error_mapping import to_tideline_error
 from handlers.structs.exceptions import MetaException
-from state.errors import AmbiguousCall, MetastoreUnavailable, ServerFault, TidelineError
+from state.errors import AmbiguousCall, MetastoreUnavailable, NotFound, ServerFault, TidelineError, Transient
 from state.store.memory import MemoryStore
 
 
@@ -301,3 +301,29 @@ def test_the_content_of_a_dropped_table_is_removed_in_small_steps_between_batche
     assert max(steps) <= 5
     followed.index.check()
     assert not any(b"2015-01-02" in key for key in followed.store.scan_keys(b"", None))
+
+
+def test_a_reload_that_was_requested_is_done_between_batches_and_before_other_loads(
+    source: FailingSource,
+) -> None:
+    followed = Followed(source)
+    projection = followed.projection
+    projection.load_all()
+    with followed.store.transaction() as txn:
+        for name in ("b", "c"):
+            projection.states.request_load(txn, f"{DB}.{name}", "changed")
+    source.add("a", "2015-01-02", "x")
+    assert not projection.continue_reload(f"{DB}.a")
+    assert projection.states.next_load(0) == (f"{DB}.a", "asked")
+    followed.step()
+    assert projection.position.event_id == len(source.events)
+    assert projection.continue_reload(f"{DB}.a")
+    source.faults["a"] = ServerFault("no answer")
+    assert not projection.continue_reload(f"{DB}.a")
+    followed.step()
+    with pytest.raises(Transient, match="cannot be loaded now"):
+        projection.continue_reload(f"{DB}.a")
+    assert not projection.continue_reload(f"{DB}.unknown")
+    followed.step()
+    with pytest.raises(NotFound):
+        projection.continue_reload(f"{DB}.unknown")

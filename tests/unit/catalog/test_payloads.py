@@ -7,6 +7,7 @@ from hypothesis import given, settings
 
 from dev.fixtures.hive_tables import a_partition, a_table
 from handlers.catalog.index.payloads import Packer, make_dictionary, normalize, store_dictionary
+from handlers.catalog.index.table_records import TableRecord, TableRecords, read_counts
 from handlers.structs import binary
 from handlers.structs.objects import FieldSchema, Partition, Table
 from state.errors import MalformedEvent, StateCorrupt
@@ -69,3 +70,13 @@ def test_a_partition_that_thrift_cannot_serialize_is_malformed() -> None:
         binary.encode(Partition(values=["\ud800"], dbName="db", tableName="t", sd=None))  # type: ignore[arg-type]
     with pytest.raises(MalformedEvent):
         binary.decode(Partition, b"\x0f\x00\x01")
+
+
+def test_a_number_of_partitions_that_was_counted_down_twice_can_be_stored() -> None:
+    store = MemoryStore()
+    with store.transaction() as txn:
+        records = TableRecords(txn, txn)
+        records.save("db.a", TableRecord("", "", ""))
+        records.count("db.a", -1)
+        records.flush()
+    assert read_counts(store, store) == {"db.a": 0}

@@ -36,11 +36,12 @@ from tests.builders.daemon.http_client import served
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from prometheus_client import CollectorRegistry
 
     from daemon.http.server import HttpServer
+    from handlers.catalog.index.partition_drift import PartitionComparison
     from state.partitions.filters.hive_expressions import Expression
 
 
@@ -55,6 +56,16 @@ def follower_of(source: Any) -> PartitionFollower:
     projection.open()
     projection.load_all()
     return follower
+
+
+def finished(work: Generator[None, None, PartitionComparison]) -> PartitionComparison:
+    """Do all steps of a comparison."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as done:
+            found: PartitionComparison = done.value
+            return found
 
 
 def known_of(follower: PartitionFollower, **changes: Any) -> KnownPartitions:
@@ -235,7 +246,7 @@ def test_a_check_tells_the_differences(follower: PartitionFollower) -> None:
     for day in DAYS[1:]:
         source.add("a", day, "x", parameters={"numRows": "1" if day != DAYS[2] else "2"})
     source.add("a", "2016-01-01", "x")
-    found = compare_partitions(source, follower, TABLE, 6)
+    found = finished(compare_partitions(source, follower, TABLE, lambda: 6))
     assert (found.missing, found.surplus) == (["dt=2016-01-01/x=x"], ["dt=2015-01-01/x=x"])
     assert found.differing == {"dt=2015-01-03/x=x": ["parameters"]}
     assert (found.compared, found.drift, found.moving) == (3, 3, True)

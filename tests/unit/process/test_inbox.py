@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from daemon.process import steps
 from daemon.process.inbox import (
     KEPT_S,
     REQUEST_BYTES_MAX,
@@ -17,11 +18,12 @@ from daemon.process.inbox import (
     error_to_json,
     send_request,
 )
+from daemon.process.steps import SteppedWork, StillWorking
 from state.errors import BadInput, ConfigError, NotFound, Refused, Transient
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
     from pathlib import Path
 
 
@@ -116,3 +118,50 @@ def test_a_request_that_fails_unexpectedly_is_answered_and_not_served_again(
     assert inbox.serve(fail) == 1
     assert b"a defect" in request.with_suffix(".answer").read_bytes()
     assert inbox.serve(fail) == 0
+
+
+def test_a_request_that_is_not_finished_is_served_again_and_delays_no_other(
+    inbox: Inbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steps, "STEP_S", 0.0)
+    work, turns = SteppedWork(), []
+
+    def count() -> Generator[None, None, int]:
+        yield
+        yield
+        return 3
+
+    def do(request: dict[str, Any]) -> dict[str, Any]:
+        turns.append(request["do"])
+        if request["do"] == "short":
+            return {}
+        monkeypatch.setattr(steps, "STEP_S", 0.0 if turns.count("long") < 3 else 10.0)
+        return {"result": work.advance("long", count)}
+
+    directory = tmp_path / "requests"
+    (directory / "a.request").write_text('{"do": "long"}')
+    (directory / "b.request").write_text('{"do": "short"}')
+    assert inbox.serve(do) == 1
+    assert inbox.has_waiting()
+    assert [inbox.serve(do), inbox.serve(do), inbox.serve(do)] == [0, 1, 0]
+    assert not inbox.has_waiting()
+    assert turns == ["long", "short", "long", "long"]
+    assert b"3" in (directory / "a.answer").read_bytes()
+
+
+def test_work_that_nobody_continues_is_dropped_for_newer_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steps, "STEP_S", 0.0)
+    work, begun = SteppedWork(), []
+
+    def begin(name: str) -> Generator[None, None, None]:
+        begun.append(name)
+        yield
+
+    for number in range(steps.BEGUN_MAX + 1):
+        with pytest.raises(StillWorking):
+            work.advance(str(number), lambda number=number: begin(str(number)))  # type: ignore[misc]
+    monkeypatch.setattr(steps, "STEP_S", 10.0)
+    work.advance("1", lambda: begin("1"))
+    assert begun == ["1"]
+    work.advance("0", lambda: begin("0"))
+    assert begun == ["1", "0"], "begun anew"
