@@ -230,6 +230,8 @@ class TxnCommitted(Event):
     databases: tuple[str, ...] = ()
     enriched: bool = False
     """True where the write parts of this transaction came before this event in the topic."""
+    listed: bool = False
+    """True where they include the partitions that Hive left out of its write events: the relay listed their files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

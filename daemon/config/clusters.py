@@ -61,6 +61,12 @@ class RelayConfig(Section):
         le=16 * 1024 * 1024,
         description="Maximum size of a Kafka record; commits with more files are split into more parts.",
     )
+    list_partitions: bool = Field(
+        default=True,
+        description="Whether the relay lists partitions that Hive left out of a transaction's write events, in databases that policies "
+        "replicate. It needs read_roots and the settings of 'files'. Otherwise replicas list them, when a compaction may have "
+        "removed the files.",
+    )
     poll_min_s: float = Field(
         default=0.01,
         gt=0,

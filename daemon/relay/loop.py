@@ -26,8 +26,11 @@ from daemon.relay.start_position import Start, StoredPosition, resume
 from daemon.relay.tail import Tail
 from daemon.sources.connections import measured_metastore, source_client
 from daemon.sources.outbox import build_outbox
+from daemon.sources.unlogged_partitions import UnloggedPartitions
 from daemon.status.reporter import SourcePart
 from handlers.failpoints import failpoint
+from handlers.files.paths import AllowedRoots
+from handlers.files.schemes import open_file_systems
 from handlers.metastore.client import Metastore
 from state.errors import GapDetected, KafkaUnavailable, NotFound, TidelineError, Transient
 
@@ -52,15 +55,21 @@ WATCH_S: Final = 2.0
 class RelayLoop:
     """One source's relay. Any thread may read ``status``."""
 
-    def __init__(
-        self, broker: BrokerSettings, topic: Topic, connect: Connect, store: Store, settings: RelaySettings
+    def __init__(  # noqa: PLR0913, PLR0917 - it connects six parts and owns none of them
+        self,
+        broker: BrokerSettings,
+        topic: Topic,
+        connect: Connect,
+        store: Store,
+        settings: RelaySettings,
+        unlogged: UnloggedPartitions | None = None,
     ) -> None:
         self._broker = broker
         self._topic = topic
         self._settings = settings
         self._stored = StoredPosition(store, topic.name)
         self._pulse = Pulse()
-        self._outbox = build_outbox(connect, settings, topic, beat=self._pulse.beat)
+        self._outbox = build_outbox(connect, settings, topic, beat=self._pulse.beat, unlogged=unlogged)
         self.status = RelayStatus(settings.source, topic.name)
 
     def run(self, heartbeat: Heartbeat) -> None:
@@ -84,6 +93,7 @@ class RelayLoop:
         self._topic.ensure()
         failpoint("relay.topic-ensured")
         # 2.
+        self._outbox.observed_from = self._stored.load_look_back()
         start = self._find_start()
         failpoint("relay.resumed")
         # 3.
@@ -141,6 +151,18 @@ def _build_relay(config: Config, name: str, source: SourceConfig, calls: CallMet
         lambda: source_client(source, metastore),
         open_state(config.state.dir, "relay", name),
         relay_settings(name, source, config.state.dir),
+        build_unlogged_partitions(config, name),
+    )
+
+
+def build_unlogged_partitions(config: Config, name: str) -> UnloggedPartitions | None:
+    """Return what lists unlogged partitions of the source; None if no policy uses it, or if no file may be read or should be."""
+    source = config.sources[name]
+    databases = [policy.database for policy in config.policies.values() if policy.source == name]
+    if not databases or not source.read_roots or not source.relay.list_partitions:
+        return None
+    return UnloggedPartitions(
+        databases, open_file_systems(config.files.all_options()), AllowedRoots.of(source.read_roots)
     )
 
 

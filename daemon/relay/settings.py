@@ -57,6 +57,10 @@ class RelayStatus:
     ``hive.metastore.dml.events=false``, and their writes cannot be replicated."""
     unread: int = 0
     """Events, and write events of commits, that the metastore could not return; the records say so."""
+    listed: int = 0
+    """Partitions that Hive left out of the write events, and whose files the relay listed."""
+    unlisted: int = 0
+    """Partitions that the relay could not list, so that replicas do it."""
     gaps: int = 0
     errors: int = 0
     problem: str | None = None

@@ -9,7 +9,8 @@ of them have succeeded:
 3. Verify that the metastore is not behind this position.
 4. Verify that the last event of the topic is the same event in the log. Otherwise it is another metastore, or one restored from a backup,
    whose ids mean other events. An event of which only some parts are in the topic must be split into the same parts again, because
-   readers have already applied the first ones.
+   readers have already applied the first ones. A commit that is split differently now (the files of a listed partition have been
+   compacted, or ``record_bytes_max`` was changed) is completed without its write events, which readers then fetch for themselves.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from daemon.kafka.offset_search import LocatedRecord, Records, find_last
+from daemon.relay.commit_completion import complete_commit
 from handlers.failpoints import failpoint
 from state.errors import ConfigError, GapDetected, Inconsistent, StateCorrupt
 from state.positions import Position
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 
 _KEY: Final = b"relay/"
+_LOOK_BACK: Final = b"/look-back"
 _SAME: Final = ("eventTime", "dbName", "tableName")
 """Fields compared of a complete event, which an older version may have written."""
 
@@ -54,11 +57,18 @@ class StoredPosition:
         except (ValueError, AssertionError) as error:
             raise StateCorrupt("the relay's stored position is not an event id", value=value[:40]) from error
 
-    def save(self, position: Position) -> None:
+    def load_look_back(self) -> int | None:
+        """Return the event from which on open transactions must be observed again, None if it was not stored."""
+        value = self._store.get(self._key + _LOOK_BACK)
+        return int(value) if value is not None and value.isdigit() else None
+
+    def save(self, position: Position, look_back: int | None = None) -> None:
         """Store the last whole event of ``position``; raise FilesUnavailable while the state file cannot be used."""
         self._store.recover()
         with self._store.transaction() as transaction:
             transaction.put(self._key, str(position.applied_event_id).encode())
+            if look_back is not None:
+                transaction.put(self._key + _LOOK_BACK, str(look_back).encode())
         failpoint("relay.stored")
 
 
@@ -68,6 +78,8 @@ class Start:
 
     position: Position
     time_s: int | None = None
+    completion: OutgoingEvent | None = None
+    """The rest of a partly written event that would now be split differently; written before everything else."""
 
 
 def resume(records: Records, outbox: Outbox, stored: StoredPosition, start: StartAt) -> Start:
@@ -84,8 +96,8 @@ def resume(records: Records, outbox: Outbox, stored: StoredPosition, start: Star
         outbox.require_not_behind(position.event_id)  # 3.
         return Start(position)
     outbox.require_not_behind(last.position.event_id)  # 3.
-    _check_same_event(outbox, last)  # 4.
-    return Start(last.position, _field(last.value, "eventTime"))
+    completion = _check_same_event(outbox, last)  # 4.
+    return Start(last.position, _field(last.value, "eventTime"), completion)
 
 
 def _configured_start(outbox: Outbox, start: StartAt) -> Position:
@@ -101,8 +113,11 @@ def _configured_start(outbox: Outbox, start: StartAt) -> Position:
     return Position.before(start)
 
 
-def _check_same_event(outbox: Outbox, last: LocatedRecord) -> None:
-    """Compare the topic's last record with the log, unless the log no longer contains the event."""
+def _check_same_event(outbox: Outbox, last: LocatedRecord) -> OutgoingEvent | None:
+    """Compare the topic's last record with the log, unless the log no longer contains the event.
+
+    Returns the rest of a partly written commit that cannot be completed with the same parts.
+    """
     event_id = last.position.event_id
     try:
         found = outbox.read(event_id - 1, limit=1)
@@ -110,11 +125,13 @@ def _check_same_event(outbox: Outbox, last: LocatedRecord) -> None:
         found = []
     if not found:
         _require_complete(last)
-        return
+        return None
     if last.position.complete:
         same = all(_field(last.value, name) == _field(found[0].records[-1].value, name) for name in _SAME)
     else:
         same = _is_split_alike(last, found[0])
+    if not same and (completion := complete_commit(last, found[0])) is not None:
+        return completion
     if not same:
         raise Inconsistent(
             "the last event of the topic differs from the event in the notification log",
@@ -123,6 +140,7 @@ def _check_same_event(outbox: Outbox, last: LocatedRecord) -> None:
             event_id=event_id,
             part=last.position.part,
         )
+    return None
 
 
 def _require_complete(last: LocatedRecord) -> None:

@@ -74,8 +74,12 @@ class Tail:
         self._status = replace(
             status, relayed=start.position, relayed_time_s=start.time_s, state="following", problem=None
         )
+        self._start = start
         self._read_to = start.position.applied_event_id
         self._newest = self._read_to
+        self._look_back = outbox.look_back(self._read_to)
+        self._looks_back: deque[tuple[int, int]] = deque()
+        """For each batch its last event, and where open transactions must be observed from if the relay restarts within it."""
         self._times: deque[tuple[int, int]] = deque()
         self._pace = Pace(settings.poll_min_s, settings.poll_max_s)
         self._saved, self._saved_at_s = start.position.applied_event_id, time.monotonic()
@@ -96,6 +100,8 @@ class Tail:
         self._save()
 
     def _relay_until_stopped(self, heartbeat: Heartbeat) -> None:
+        if self._start.completion is not None:
+            self._publish([self._start.completion])
         while not heartbeat.stopping.is_set():
             if self._take():
                 self._pace.busy()
@@ -108,12 +114,17 @@ class Tail:
         batch = self._outbox.read(self._read_to)
         if not batch:
             return False
+        self._publish(batch)
+        return True
+
+    def _publish(self, batch: list[OutgoingEvent]) -> None:
         self._publisher.publish(batch)
         self._read_to = batch[-1].event_id
         self._newest = max(self._newest, self._read_to)
         self._times.append((self._read_to, batch[-1].time_s))
+        self._looks_back.append((self._read_to, self._look_back))
+        self._look_back = self._outbox.look_back(self._read_to)
         self._count(batch)
-        return True
 
     def _count(self, batch: list[OutgoingEvent]) -> None:
         wrote = [item.wrote for item in batch if item.wrote is not None]
@@ -124,6 +135,8 @@ class Tail:
             commits_without_writes=self._status.commits_without_writes + len(wrote) - sum(wrote),
             unread=self._status.unread + sum(item.unread for item in batch),
         )
+        if (unlogged := self._outbox.unlogged) is not None:
+            self._status = replace(self._status, listed=unlogged.listed, unlisted=unlogged.unlisted)
 
     def _wait(self, heartbeat: Heartbeat) -> None:
         """Pause; from time to time check that the log was neither restored nor cleaned of unread events."""
@@ -166,9 +179,11 @@ class Tail:
 
     def _save(self) -> None:
         position = self._publisher.acknowledged
+        while self._looks_back and self._looks_back[0][0] <= position.applied_event_id:
+            self._looks_back.popleft()
         if position.applied_event_id != self._saved:
             try:
-                self._stored.save(position)
+                self._stored.save(position, self._looks_back[0][1] if self._looks_back else self._look_back)
                 self._saved = position.applied_event_id
             except FilesUnavailable as error:
                 # The topic itself holds the position; this copy is needed only if the topic becomes empty. The relay continues.

@@ -17,7 +17,7 @@ from __future__ import annotations
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from daemon.kafka.topic import Topic
+    from daemon.sources.unlogged_partitions import UnloggedPartitions
     from daemon.sources.write_events import Commit, Connect, NotificationLog
     from handlers.decoding.record_writer import Record
     from state.errors import TidelineError
@@ -54,6 +55,10 @@ log = structlog.get_logger(__name__)
 _SMALLEST_BATCH: Final = 10
 _COMMITS_AT_ONCE: Final = 32
 """Commits whose write events are fetched before it is checked whether the batch is large enough."""
+_LOOK_BACK_EVENTS: Final = 10_000
+"""Events that are observed again after a restart if it is not known from which on that is necessary."""
+_LOOK_BACK_EVENTS_MAX: Final = 200_000
+"""Most events that are observed again; partitions of transactions that are open for longer are listed by replicas."""
 _OVERHEAD_BYTES: Final = 65_536
 """Difference between the largest record and the topic's limit: headers, key, and the overhead of compression."""
 
@@ -108,16 +113,20 @@ class Outbox:
         *,
         hard_bytes_max: int,
         beat: Callable[[], None] = lambda: None,
+        unlogged: UnloggedPartitions | None = None,
     ) -> None:
-        """``beat`` is called from time to time while a large transaction is read."""
+        """``beat`` is called from time to time during long work. Without ``unlogged``, no partition is listed."""
         self._connect = connect
         self._settings = settings
         self._hard_bytes_max = hard_bytes_max
         self._beat = beat
+        self.unlogged = unlogged
         self._log: NotificationLog | None = None
         self._writes = WriteEventReader(connect, settings.write_connections)
         self._limit = settings.batch_events
         self._supports_write_events = True
+        self.observed_from: int | None = None
+        """After a restart: the event from which on the log is observed again (``look_back`` before it); None if unknown."""
 
     def current_event_id(self) -> int:
         """Return the id of the newest event; raise Transient."""
@@ -147,9 +156,13 @@ class Outbox:
 
         Raises GapDetected, Inconsistent (the log's order is broken), Transient.
         """
+        if self.unlogged is not None and self.unlogged.event_id != after:
+            self._observe_again(self.unlogged, after)
         try:
             events = self._next_events(after, min(limit or self._limit, self._limit))
         except LimitExceeded as error:
+            if self.unlogged is not None:
+                self.unlogged.event_id = after + 1
             return [self._unreadable(after + 1, error)]
         _check_contiguous(after, events)
         failpoint("relay.read")
@@ -170,8 +183,45 @@ class Outbox:
                 yield from item.records
             after = batch[-1].event_id
 
+    def look_back(self, event_id: int) -> int:
+        """Return the event from which on the log must be observed again for a restart after ``event_id``, the last event read."""
+        if self.unlogged is None:
+            return event_id + 1
+        if self.unlogged.event_id != event_id:
+            return self._start_of_observation(event_id)
+        first = self.unlogged.first_event_id
+        return event_id + 1 if first is None else first
+
+    def _start_of_observation(self, after: int) -> int:
+        """Return the first event to observe before the one after ``after`` is read."""
+        first = after + 1 - _LOOK_BACK_EVENTS if self.observed_from is None else self.observed_from
+        return min(after + 1, max(1, first, after - _LOOK_BACK_EVENTS_MAX))
+
+    def _observe_again(self, unlogged: UnloggedPartitions, after: int) -> None:
+        """Observe the events of transactions that are open after event ``after``, as far as the log still has them."""
+        if unlogged.event_id is None or unlogged.event_id > after:
+            unlogged.start_after(self._start_of_observation(after) - 1)
+        while (start := unlogged.event_id or 0) < after:
+            self._beat()
+            try:
+                events = self._next_events(start, min(self._limit, after - start))
+            except LimitExceeded:
+                events = []
+            if not events or events[0].eventId > after:
+                unlogged.event_id = start + 1 if not events else after
+            for event in events:
+                if event.eventId <= after:
+                    self._observe(unlogged, event)
+
+    def _observe(self, unlogged: UnloggedPartitions, event: NotificationEvent) -> None:
+        unlogged.observe(event)
+        if (commit := parse_commit(event)) is not None:
+            unlogged.skip(commit.txn_id)
+
     def close(self) -> None:
         """Close all connections; they are opened again on the next use."""
+        if self.unlogged is not None:
+            self.unlogged.close()
         self._writes.close()
         if self._log is not None:
             self._log.close()
@@ -258,12 +308,23 @@ class Outbox:
         )
 
     def _outgoing(self, event: NotificationEvent, writes: CommitWrites | None) -> OutgoingEvent:
+        extra = self._list_unlogged(event, writes)
         if writes is None:
             return OutgoingEvent(event.eventId, event.eventTime, encode_event(self._writer(event)))
         if writes.problem is not None:
             return self._bare(event, writes.problem)
         wrote = len(writes.parts) > 0 if writes.commit.wrote else None
-        return OutgoingEvent(event.eventId, event.eventTime, writes.parts.records(), wrote)
+        return OutgoingEvent(event.eventId, event.eventTime, writes.parts.records(extra), wrote)
+
+    def _list_unlogged(self, event: NotificationEvent, writes: CommitWrites | None) -> dict[str, Any]:
+        """Add the files of partitions without write event to ``writes``; return the mark of a commit that has all of them."""
+        if self.unlogged is None:
+            return {}
+        if writes is None or writes.problem is not None:
+            self._observe(self.unlogged, event)
+            return {}
+        self.unlogged.observe(event)
+        return {"listed": True} if self.unlogged.complete(writes) and len(writes.parts) else {}
 
     def _bare(self, event: NotificationEvent, problem: TidelineError) -> OutgoingEvent:
         """Return a commit without its write events, which says why."""
@@ -330,8 +391,16 @@ def _check_contiguous(after: int, events: Sequence[NotificationEvent]) -> None:
 
 
 def build_outbox(
-    connect: Connect, settings: OutboxSettings, topic: Topic, *, beat: Callable[[], None] = lambda: None
+    connect: Connect,
+    settings: OutboxSettings,
+    topic: Topic,
+    *,
+    beat: Callable[[], None] = lambda: None,
+    unlogged: UnloggedPartitions | None = None,
 ) -> Outbox:
-    """Return an outbox, for a relay or for a consumer that fills gaps; both produce the same bytes."""
+    """Return an outbox, for a relay or for a consumer that fills gaps; both produce the same bytes.
+
+    Only a relay adds the parts of partitions that it lists (``unlogged``).
+    """
     hard_bytes_max = topic.settings.message_bytes_max - _OVERHEAD_BYTES
-    return Outbox(connect, settings, hard_bytes_max=hard_bytes_max, beat=beat)
+    return Outbox(connect, settings, hard_bytes_max=hard_bytes_max, beat=beat, unlogged=unlogged)

@@ -42,6 +42,16 @@ _SOURCE_COUNTERS: Final = (
         "Events, and write events of commits, that the metastore could not return; relayed without their content.",
         "unread",
     ),
+    (
+        "tideline_relay_partitions_listed",
+        "Partitions without write event whose files the relay listed.",
+        "listed",
+    ),
+    (
+        "tideline_relay_partitions_unlisted",
+        "Partitions without write event that the relay could not list; replicas list them.",
+        "unlisted",
+    ),
 )
 _PROJECTION_COUNTERS: Final = (
     (

@@ -47,6 +47,9 @@ class SourceStatus:
     """Commits with write ids but no write events: some writer has hive.metastore.dml.events=false."""
     unread: int = 0
     """Events, and write events of commits, that the metastore could not return."""
+    listed: int = 0
+    """Partitions without write event whose files the relay listed, and those that it could not list."""
+    unlisted: int = 0
     problem: str | None = None
 
 

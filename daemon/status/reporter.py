@@ -63,6 +63,14 @@ class SourceProgress(Protocol):
     def unread(self) -> int:
         """Events, and write events of commits, that the metastore could not return."""
 
+    @property
+    def listed(self) -> int:
+        """Partitions without write event whose files the relay listed."""
+
+    @property
+    def unlisted(self) -> int:
+        """Partitions without write event that the relay could not list."""
+
 
 @dataclass(frozen=True, slots=True)
 class SourcePart:
@@ -190,6 +198,8 @@ class StatusReporter:
             commits_with_writes=end.commits_with_writes,
             commits_without_writes=end.commits_without_writes,
             unread=end.unread,
+            listed=end.listed,
+            unlisted=end.unlisted,
             problem=loop.problem,
         )
 

@@ -86,6 +86,7 @@ class CommitParts:
         self._names: dict[str, str] = {}
         self._end = 0
         self._kept = (0, 0)
+        self._sample = ""
         self._failure: BadInput | None = None
         self._message: JsonObject = {}
         try:
@@ -109,12 +110,20 @@ class CommitParts:
 
     def receive(self, element: WriteEventInfo) -> None:
         """Add a logged write event. One that cannot be written becomes a part that reports it, and names its table."""
-        self._add(element, build_write_message(self._message.get("txnid"), element), listed=False)
+        message = build_write_message(self._message.get("txnid"), element)
+        if not self._sample and message["files"]:
+            self._sample = message["files"][0]
+        self._add(element, message, listed=False)
 
     def add_listed(self, element: WriteEventInfo) -> None:
         """Add the files of a partition that Hive left out of its write events; its part is marked with ``"listed": true``."""
         message = build_write_message(self._message.get("txnid"), element)
         self._add(element, message | {"listed": True}, listed=True)
+
+    @property
+    def sample(self) -> str:
+        """The first file entry that was received; "" if there was none."""
+        return self._sample
 
     def tables(self) -> set[tuple[str, str, int]]:
         """Return database, table and write id of the logged write events."""

@@ -102,6 +102,7 @@ def build_txn_committed(common: dict[str, Any], message: Fields) -> TxnCommitted
         write_ids=write_ids,
         databases=databases,
         enriched=message.flag("enriched") is True,
+        listed=message.flag("listed") is True,
     )
 
 

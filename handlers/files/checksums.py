@@ -49,6 +49,9 @@ class Digest(Protocol):
     def update(self, data: bytes | memoryview, /) -> None:
         """Add ``data``."""
 
+    def hexdigest(self) -> str:
+        """Return the checksum of the bytes so far as Hadoop records it, with its default type of CRC."""
+
     def proves(self, recorded: str) -> bool:
         """Return whether the bytes so far have the recorded checksum (lower-case hex)."""
 
@@ -109,6 +112,10 @@ class CompositeCrc:
         view = memoryview(data)
         self._values = [crc(value, view) for crc, value in zip(_CRCS, self._values, strict=True)]
 
+    def hexdigest(self) -> str:
+        """Return the CRC32C of all bytes so far."""
+        return f"{self._values[0]:08x}"
+
     def proves(self, recorded: str) -> bool:
         """Return whether one of the CRCs is the recorded one."""
         return recorded in {f"{value:08x}" for value in self._values}
@@ -141,6 +148,10 @@ class BlockChecksums:
     def _add(self, chunks: memoryview) -> None:
         for file in self._files:
             file.add(chunks)
+
+    def hexdigest(self) -> str:
+        """Return the checksum of all bytes so far with CRC32C."""
+        return (self._header + self._files[0].digest(self._rest)).hex()
 
     def proves(self, recorded: str) -> bool:
         """Return whether one of the checksums is the recorded one."""
@@ -203,3 +214,14 @@ def _parse_block_checksums(text: str) -> Checksum | None:
     if not 0 <= bytes_per_crc <= BYTES_PER_CRC_MAX or crcs_per_block < 0:
         return None
     return Checksum(text, lambda: BlockChecksums(bytes_per_crc, crcs_per_block))
+
+
+def new_digest_like(location: Location, sample: str) -> Digest | None:
+    """Return a digest of the kind of ``sample``, the recorded checksum of another file, for a file of one block; None if unknown."""
+    known = parse_checksum(location, sample)
+    if known is None:
+        return None
+    if _BLOCKS_HEX.fullmatch(known.recorded):
+        bytes_per_crc, _ = struct.unpack(">iq", bytes.fromhex(known.recorded)[:12])
+        return BlockChecksums(bytes_per_crc, 0)
+    return known.new_digest()

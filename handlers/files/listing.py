@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from handlers.events import SourceFile
 from handlers.files.filesystems import FileSystems, is_hidden
 from handlers.files.paths import AllowedRoots, Location, parse_location
-from state.errors import LimitExceeded, NotFound
+from state.errors import BadInput, LimitExceeded, NotFound
+from state.transactions.acid_directories import AcidDirectory
 
 
 if TYPE_CHECKING:
@@ -48,20 +49,73 @@ def list_write_directories(
     directories contains no files. Raises UnsafePath (also if the root is not in ``allowed``, before any file system is opened),
     LimitExceeded above ``files_max``, or FilesUnavailable.
     """
+    return list_write(file_systems, root_uri, write_id, files_max=files_max, allowed=allowed).files
+
+
+@dataclass(frozen=True, slots=True)
+class WriteListing:
+    """The files of one write in a table's or partition's directory, and what else is there."""
+
+    files: tuple[SourceFile, ...] = ()
+    exists: bool = True
+    """Whether the directory exists."""
+    compacted: bool = False
+    """Whether a compaction may have merged the files of the write with those of others."""
+    others: bool = False
+    """Whether there are directories of other writes."""
+
+    @property
+    def conclusive(self) -> bool:
+        """Whether the write has exactly these files: none of them can have been removed."""
+        return bool(self.files) or (self.exists and not self.compacted)
+
+    @property
+    def explains_rows(self) -> bool:
+        """Whether the rows that statistics report may all be in these files, or in those of other writes."""
+        return bool(self.files) or (self.others and not self.compacted)
+
+
+def list_write(
+    file_systems: FileSystems,
+    root_uri: str,
+    write_id: int,
+    *,
+    files_max: int = FILES_MAX,
+    allowed: AllowedRoots | None = None,
+) -> WriteListing:
+    """Return what ``list_write_directories`` returns, with what else is in the directory; raises the same errors."""
     assert write_id > 0, write_id
     root = _parse_root(root_uri, allowed)
     try:
         entries = file_systems.of(root).list(root)
     except NotFound:
-        return ()
-    written = [entry.name for entry in entries if entry.is_directory and _is_of_write(entry.name, write_id)]
+        return WriteListing(exists=False)
+    names = [entry.name for entry in entries if entry.is_directory]
+    written = [name for name in names if _is_of_write(name, write_id)]
+    others = [other for name in names if name not in written and (other := _parse_name(name)) is not None]
     originals = [name for name in written if not _COMPACTED.search(name)]
     found: list[SourceFile] = []
     for name in originals or written:
         for file in _walk(file_systems, root, name, _DEPTH_MAX):
             _check_room(found, files_max, root)
             found.append(file)
-    return tuple(found)
+    compacted = any(_may_contain(other, write_id) for other in others)
+    return WriteListing(tuple(found), compacted=compacted, others=bool(others))
+
+
+def _parse_name(name: str) -> AcidDirectory | None:
+    try:
+        return AcidDirectory.parse(name)
+    except BadInput:
+        return None
+
+
+def _may_contain(directory: AcidDirectory, write_id: int) -> bool:
+    """Return whether a compaction may have put the write into ``directory``."""
+    if not directory.is_compacted:
+        return False
+    first = 0 if directory.kind == "base" else directory.first
+    return first <= write_id <= directory.last
 
 
 def list_plain_files(

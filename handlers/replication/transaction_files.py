@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Final
 from handlers.events import FilesWritten
 from handlers.failpoints import failpoint
 from handlers.files.copies import build_copy_task
-from handlers.files.listing import list_write_directories
+from handlers.files.listing import list_write
+from handlers.files.paths import to_target_subdir
 from handlers.replication.batch_plan import find_early_copies
 from handlers.replication.effects.partitions import add_one
 from handlers.replication.effects.plain_files import remove_file
@@ -181,9 +182,11 @@ class TransactionFiles:
     def find_unlogged_writes(self, known: SourceTxn, event: TxnCommitted) -> list[FilesWritten]:
         """Return write events for the partitions that the transaction touched but Hive logged no write event for (§0c.2).
 
-        Their files are found by listing the partition at the source.
+        Their files are found by listing the partition at the source. The relay has already done this for most of them, soon after
+        the commit; its parts count as write events, also those without files.
         """
         logged = {(write.table, write.partition_name) for write in self._pending.get(event.txn_id, ())}
+        written = {table for table, _ in logged}
         found = []
         for touched in known.touched:
             db, _, table = touched.table.partition(".")
@@ -193,7 +196,7 @@ class TransactionFiles:
                 self._committed.add(event.txn_id)
                 continue
             try:
-                files = self._list_at_source(touched)
+                files = self._list_at_source(touched, written=table in written)
             except (FileLost, BadInput) as error:
                 self._context.handle_failure(table, event.event_id, error)
                 self.discard_table(table)
@@ -208,27 +211,32 @@ class TransactionFiles:
             and self._find_state(event.txn_id, table, write_id) is WriteIdState.VISIBLE
         )
 
-    def _list_at_source(self, touched: Touched) -> tuple[SourceFile, ...]:
+    def _list_at_source(self, touched: Touched, *, written: bool) -> tuple[SourceFile, ...]:
         """List the files that the transaction wrote into a partition, at the partition's current location.
 
-        Raises FileLost if the partition was dropped or renamed since although it has rows: their files cannot be found.
+        Raises FileLost if the partition has rows under the write id that no file explains: it was dropped or renamed since, or a
+        compaction has merged its files. The second counts only if the transaction has ``written`` into the table: ANALYZE sets
+        the number of rows under a write id without files.
         """
         db, _, table = touched.table.partition(".")
         try:
             partition = self._context.source.get_partition_by_name(db, table, touched.partition_name)
         except NotFound:
-            self._require_no_rows(table, touched)
+            self._require_no_rows(table, touched, "no longer exists at the source")
             return ()
         location = partition.sd.location
-        return (
-            ()
-            if location is None
-            else list_write_directories(
-                self._context.files, location, touched.write_id, allowed=self._context.copies.allowed
-            )
+        if location is None:
+            return ()
+        found = list_write(
+            self._context.files, location, touched.write_id, allowed=self._context.copies.allowed
         )
+        if written and not found.explains_rows:
+            self._require_no_rows(
+                table, touched, "has rows that no file explains, perhaps because it was compacted"
+            )
+        return found.files
 
-    def _require_no_rows(self, table: str, touched: Touched) -> None:
+    def _require_no_rows(self, table: str, touched: Touched, reason: str) -> None:
         """Raise FileLost if the statistics that came with the write id report rows; a partition merely added has none."""
         db = self._context.policy.target_db
         with suppress(NotFound):
@@ -236,7 +244,8 @@ class TransactionFiles:
             rows = (present.parameters or {}).get("numRows", "0")
             if present.writeId == touched.write_id and rows not in {"0", "-1"}:
                 raise FileLost(
-                    "Hive logged no files for a partition that no longer exists at the source",
+                    f"Hive logged no files for a partition that {reason}",
+                    hint="Bootstrap the table again. To avoid this, let the relay list partitions (relay.list_partitions).",
                     table=touched.table,
                     partition=touched.partition_name,
                     write_id=touched.write_id,
@@ -280,6 +289,7 @@ class TransactionFiles:
                 partition=partition_name,
             )
             for (partition_name, write_id), files in entries.items()
+            if files  # the relay lists partitions without files too
         ]
 
     def discard_transaction(self, txn_id: int) -> list[str]:
@@ -361,5 +371,5 @@ def _to_write_event(touched: Touched, files: Sequence[SourceFile], event: TxnCom
         write_id=touched.write_id,
         partition_name=touched.partition_name,
         files=tuple(files),
-        raw_files=tuple(f"{file.uri}###{file.subdir}" for file in files),
+        raw_files=tuple(f"{file.uri}###{to_target_subdir(file.subdir)}" for file in files),
     )

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -85,7 +85,7 @@ def what_a_reader_keeps(stream: Stream) -> list[bytes]:
 
 def whole_log() -> list[bytes]:
     source = relay_program.log()
-    settings = {"record_bytes_max": relay_program.RECORD_BYTES_MAX}
+    settings: dict[str, Any] = {"record_bytes_max": relay_program.RECORD_BYTES_MAX}
     return [record.value for record in outbox(source, **settings).records(1, source.current_event_id())]
 
 

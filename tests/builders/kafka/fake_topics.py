@@ -20,15 +20,16 @@ from state.positions import Position
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from daemon.sources.unlogged_partitions import UnloggedPartitions
     from tests.builders.kafka.fake_log import ListedLog
 
 
 RECORD_BYTES_MAX = 4096
 
 
-def outbox(log: ListedLog, **settings: object) -> Outbox:
+def outbox(log: ListedLog, *, unlogged: UnloggedPartitions | None = None, **settings: object) -> Outbox:
     given: dict[str, Any] = {"source": "src", "record_bytes_max": RECORD_BYTES_MAX} | settings
-    return Outbox(log.connect, RelaySettings(**given), hard_bytes_max=1 << 20)
+    return Outbox(log.connect, RelaySettings(**given), hard_bytes_max=1 << 20, unlogged=unlogged)
 
 
 def records_of(log: ListedLog, first: int = 1, last: int | None = None) -> list[Record]:

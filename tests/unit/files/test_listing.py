@@ -6,7 +6,7 @@ import pytest
 
 from handlers.events import SourceFile
 from handlers.files.filesystems import Entry, FileSystems
-from handlers.files.listing import keep_relative_path, list_plain_files, list_write_directories
+from handlers.files.listing import keep_relative_path, list_plain_files, list_write, list_write_directories
 from handlers.files.paths import AllowedRoots, Location
 from handlers.files.schemes import open_file_systems
 from state.errors import LimitExceeded, NotFound, Refused, UnsafePath
@@ -166,3 +166,30 @@ def test_a_root_itself_may_be_listed_and_what_is_below(tmp_path: Path) -> None:
         SourceFile(f"{root}/t/f", subdir="t"),
     )
     assert list_plain_files(open_file_systems(), f"{root}/t", allowed=allowed) == (SourceFile(f"{root}/t/f"),)
+
+
+@pytest.mark.parametrize(
+    ("directories", "files", "conclusive", "explains_rows"),
+    [
+        (["delta_0000005_0000005_0000"], 1, True, True),
+        (["delta_0000001_0000001"], 0, True, True),
+        ([], 0, True, False),
+        (["base_0000007_v0000012"], 0, False, False),
+        (["delta_0000004_0000006_v0000012", "delta_0000001_0000001"], 0, False, False),
+        (["base_0000004_v0000012"], 0, True, True),
+        (["base_0000007"], 0, True, True),
+        (["base_0000007_v0000012", "delta_0000005_0000005"], 1, True, True),
+        (None, 0, False, False),
+    ],
+)
+def test_a_listing_says_whether_files_of_the_write_may_have_been_removed(
+    tmp_path: Path, directories: list[str] | None, files: int, conclusive: bool, explains_rows: bool
+) -> None:
+    root = tmp_path / "p=1"
+    for name in directories or ():
+        (root / name).mkdir(parents=True)
+        (root / name / "bucket_00000").write_bytes(b"x")
+    if directories is not None:
+        root.mkdir(exist_ok=True)
+    found = list_write(open_file_systems(), f"file:{root}", 5)
+    assert (len(found.files), found.conclusive, found.explains_rows) == (files, conclusive, explains_rows)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from daemon.relay.start_position import Start, StoredPosition, resume
+from handlers.decoding.decoder import decode
+from handlers.events import FilesWritten, TxnCommitted
 from state.errors import ConfigError, GapDetected, Inconsistent, StateCorrupt
 from state.positions import Position
 from state.store.memory import MemoryStore
@@ -106,10 +108,10 @@ def test_a_last_event_that_has_left_the_log_cannot_be_compared_and_is_accepted()
     assert start_of(topic, log).position == Position(6)
 
 
-def partly_written() -> tuple[ListedTopic, ListedLog]:
-    """An event of three parts of which two are in the topic."""
+def partly_written(tables: str = "ab") -> tuple[ListedTopic, ListedLog]:
+    """A commit of which two parts are in the topic."""
     log = ListedLog([ddl(1), commit(2, 71), ddl(3)])
-    log.writes[71] = [write("a"), write("b")]
+    log.writes[71] = [write(table) for table in tables]
     return ListedTopic(records_of(log)[:3]), log
 
 
@@ -126,9 +128,27 @@ def test_a_partly_written_event_whose_rest_has_left_the_log_is_a_gap() -> None:
     assert caught.value.context["expected"] == 2
 
 
-def test_a_partly_written_event_that_would_now_be_split_differently_is_refused() -> None:
+@pytest.mark.parametrize("tables", ["", "ab", "abcd"])
+def test_a_partly_written_commit_that_would_now_have_other_parts_is_completed_without_write_events(
+    tables: str,
+) -> None:
+    """Replicas then fetch the write events from the source, and copy what they do not have."""
+    topic, log = partly_written("abc")
+    log.writes[71] = [write(table) for table in tables]
+    start = start_of(topic, log)
+    assert start.completion is not None
+    events = [decode(record.value, record.headers) for record in start.completion.records]
+    assert [(each.event_id, each.part, each.parts) for each in events] == [(2, part, 4) for part in range(4)]
+    assert [each.files for each in events[2:3] if isinstance(each, FilesWritten)] == [()]
+    assert isinstance(events[-1], TxnCommitted)
+    assert not events[-1].enriched
+    with_rest = ListedTopic([*topic.values.values(), *start.completion.records[2:], *records_of(log, 3)])
+    assert start_of(with_rest, log).completion is None
+
+
+def test_a_partly_written_event_of_another_transaction_is_refused() -> None:
     topic, log = partly_written()
-    log.writes[71].append(write("c"))
+    log.add(commit(2, 99))
     with pytest.raises(Inconsistent, match="record"):
         start_of(topic, log)
 
@@ -139,6 +159,14 @@ def test_a_stored_position_that_is_not_a_number_is_corrupt() -> None:
         transaction.put(b"relay/topic", b"seven")
     with pytest.raises(StateCorrupt):
         StoredPosition(store, "topic").load()
+
+
+def test_the_event_to_observe_from_is_stored_with_the_position() -> None:
+    kept = stored()
+    assert kept.load_look_back() is None
+    kept.save(Position(7), 4)
+    kept.save(Position(8))
+    assert (kept.load(), kept.load_look_back()) == (Position(8), 4)
 
 
 def test_only_complete_events_are_stored() -> None:

@@ -10,12 +10,13 @@ from daemon.relay.start_position import Start
 from daemon.relay.tail import Pace, Tail
 from state.errors import FilesUnavailable
 from state.positions import Position
+from tests.builders.kafka.fake_log import ListedLog
+from tests.builders.kafka.fake_topics import outbox
 
 
 if TYPE_CHECKING:
     from daemon.relay.publisher import Publisher
     from daemon.relay.start_position import StoredPosition
-    from daemon.sources.outbox import Outbox
 
 
 class FullDisk:
@@ -24,7 +25,7 @@ class FullDisk:
     def __init__(self) -> None:
         self.tries = 0
 
-    def save(self, _position: Position) -> None:
+    def save(self, _position: Position, _look_back: int) -> None:
         """Fail."""
         self.tries += 1
         raise FilesUnavailable("the disk of the state file is full")
@@ -64,7 +65,7 @@ class StoppedHeartbeat:
 def test_a_full_state_disk_does_not_stop_the_relay_of_a_source() -> None:
     stored, publisher, statuses = FullDisk(), AcknowledgingPublisher(), list[RelayStatus]()
     tail = Tail(
-        cast("Outbox", None),
+        outbox(ListedLog()),
         cast("Publisher", publisher),
         cast("StoredPosition", stored),
         RelaySettings(source="lake"),

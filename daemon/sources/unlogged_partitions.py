@@ -1,0 +1,185 @@
+"""Lists the partitions that a transaction wrote without a write event, as soon as the relay meets the commit.
+
+Hive logs write events for only the first of several static partitions of a multi-insert (reference: hive-replication.md §0c.2). The files of
+the others can only be found by listing their directories, and only until a compaction has merged them. A replica that lists them at
+replay may be too late, so the relay does it within a second of the commit, and adds them as further ``WRITE`` parts that are marked with
+``"listed": true``. A partition without a part of its own is listed at replay, as before.
+
+A file may have been moved to the change manager when a replica copies it. There it can only be found by its checksum, which Hive records in
+write events. The relay therefore reads listed files of up to ``CHECKSUM_BYTES_MAX`` and records the checksum in the form that the
+transaction's logged files have. Larger ones are recorded without, and are lost if they are removed before they are copied.
+
+Listing is an attempt that may fail but must not hold up the relay. It runs in one thread, and a listing that fails or takes longer than
+``TIMEOUT_S`` is given up, together with all others in the next ``PAUSE_S``. At most ``LISTED_MAX`` partitions of one commit are listed.
+Only tables that have at least one write event of the transaction are considered: ANALYZE and other statements touch partitions under a
+write id without writing any files.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as TooSlow
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from handlers.files.checksums import new_digest_like
+from handlers.files.filesystems import CHUNK_BYTES
+from handlers.files.listing import WriteListing, list_write
+from handlers.files.paths import parse_location, to_target_subdir
+from handlers.replication.touched_events import observe
+from handlers.structs.notifications import WriteEventInfo
+from state.errors import TidelineError, Transient
+from state.transactions.touched_partitions import TouchedPartitions
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from daemon.sources.write_events import CommitWrites
+    from handlers.events import SourceFile
+    from handlers.files.filesystems import FileSystems
+    from handlers.files.paths import AllowedRoots
+    from handlers.structs.notifications import NotificationEvent
+
+
+log = structlog.get_logger(__name__)
+
+LISTED_MAX: Final = 1_000
+CHECKSUM_BYTES_MAX: Final = 64 * 1024 * 1024
+TIMEOUT_S: Final = 10.0
+PAUSE_S: Final = 60.0
+
+
+class UnloggedPartitions:
+    """The partitions that open transactions touched, and their files. Used by one thread."""
+
+    def __init__(
+        self,
+        databases: Iterable[str],
+        file_systems: FileSystems,
+        allowed: AllowedRoots,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        """``databases`` are those that policies replicate; files are read below ``allowed`` only."""
+        self._databases = frozenset(name.lower() for name in databases)
+        self._file_systems = file_systems
+        self._allowed = allowed
+        self._clock = clock
+        self._timeout_s = timeout_s
+        self._touched = TouchedPartitions()
+        self._pool: ThreadPoolExecutor | None = None
+        self._running: Future[WriteListing] | None = None
+        self._paused_until_s = 0.0
+        self.event_id: int | None = None
+        """The last event that was observed; None before the first."""
+        self.listed = 0
+        """Partitions that were listed."""
+        self.unlisted = 0
+        """Partitions that could not be listed, so that replicas do it."""
+
+    @property
+    def first_event_id(self) -> int | None:
+        """The event from which on the log must be observed again after a restart; None if no transaction is open."""
+        return self._touched.first_event_id
+
+    def start_after(self, event_id: int) -> None:
+        """Forget everything; the next event to observe is the one after ``event_id``."""
+        self._touched = TouchedPartitions()
+        self.event_id = event_id
+
+    def observe(self, event: NotificationEvent) -> None:
+        """Record what the event says about open transactions; for a commit, call ``complete`` or ``skip`` as well."""
+        observe(event, self._touched, self._databases)
+        self.event_id = event.eventId
+
+    def skip(self, txn_id: int) -> None:
+        """Forget a transaction that was committed, without listing anything."""
+        self._touched.end(txn_id)
+
+    def complete(self, writes: CommitWrites) -> bool:
+        """Add the files of unlogged partitions to the write events of a commit; return whether all of them were found."""
+        touched = self._touched.end(writes.commit.txn_id)
+        complete = touched.complete
+        logged = writes.parts.tables()
+        room = LISTED_MAX
+        for (table, write_id), partitions in touched.partitions.items():
+            db, _, name = table.partition(".")
+            if not partitions or (db, name, write_id) not in logged:
+                continue
+            missing = partitions.keys() - writes.parts.partitions(db, name)
+            for partition in sorted(missing):
+                found = self._list(partitions[partition], write_id, writes.parts.sample) if room else None
+                if found is None:
+                    complete = False
+                    self.unlisted += 1
+                    continue
+                room -= 1
+                self.listed += 1
+                writes.parts.add_listed(_to_write_event(db, name, partition, write_id, found))
+        return complete
+
+    def close(self) -> None:
+        """End the thread once its listing has returned."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._pool = None
+
+    def _list(self, location: str, write_id: int, sample: str) -> WriteListing | None:
+        """List one partition; return None if that is not possible now, or if files may have been removed already."""
+        if self._clock() < self._paused_until_s or (self._running is not None and not self._running.done()):
+            return None
+        self._pool = self._pool or ThreadPoolExecutor(1, thread_name_prefix="relay-listing")
+        self._running = self._pool.submit(self._list_now, location, write_id, sample)
+        try:
+            found = self._running.result(self._timeout_s)
+        except (TidelineError, TooSlow) as error:
+            if isinstance(error, Transient | TooSlow):
+                self._paused_until_s = self._clock() + PAUSE_S
+            log.warning(
+                "a partition without write event cannot be listed; replicas will list it",
+                location=location,
+                write_id=write_id,
+                problem=str(error) or f"no answer within {self._timeout_s:g} s",
+            )
+            return None
+        return found if found.conclusive else None
+
+    def _list_now(self, location: str, write_id: int, sample: str) -> WriteListing:
+        """List a partition; ``sample`` is the entry of a logged file of the transaction. Runs in the thread."""
+        found = list_write(self._file_systems, location, write_id, allowed=self._allowed)
+        _, checksum, cm_root, *_ = (*sample.split("#"), "", "", "")
+        if not checksum or not cm_root:
+            return found
+        files = (self._with_checksum(file, checksum, cm_root) for file in found.files)
+        return replace(found, files=tuple(files))
+
+    def _with_checksum(self, file: SourceFile, sample: str, cm_root: str) -> SourceFile:
+        """Return ``file`` with its checksum, in the form that ``sample`` has, if it can be computed."""
+        location = parse_location(file.uri)
+        digest = new_digest_like(location, sample)
+        files = self._file_systems.of(location)
+        if digest is None or files.stat(location).size_bytes > CHECKSUM_BYTES_MAX:
+            return file
+        buffer = memoryview(bytearray(CHUNK_BYTES))
+        with files.open(location) as reader:
+            while count := reader.readinto(buffer):
+                digest.update(buffer[:count])
+        return replace(file, checksum=digest.hexdigest(), cm_root=cm_root)
+
+
+def _to_write_event(
+    db: str, table: str, partition: str, write_id: int, found: WriteListing
+) -> WriteEventInfo:
+    """Return the write event that the source should have logged; the directory is without the suffix of a compaction."""
+    files = (
+        f"{file.uri}#{file.checksum or ''}#{file.cm_root or ''}#{to_target_subdir(file.subdir)}"
+        for file in found.files
+    )
+    return WriteEventInfo(
+        writeId=write_id, database=db, table=table, files="]".join(files), partition=partition
+    )
