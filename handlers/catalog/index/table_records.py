@@ -104,7 +104,7 @@ class TableRecords:
             else:
                 self._txn.put(_key(name), orjson.dumps(asdict(record)))
         for name, count in self._counts.items():
-            # In a store of its own, a repeated transaction may have counted a drop twice: the next load counts anew.
+            # In a store of its own, a repeated transaction may have counted a drop twice: the next load counts again.
             if count > 0:
                 self._own.put(_count_key(name), count.to_bytes(8))
             else:
