@@ -68,8 +68,26 @@ TABLE_EFFECTS: Final[dict[type[Event], Effect]] = {
     ConstraintsAdded: constraints.add,
     ConstraintDropped: constraints.drop,
 }
-IGNORED_IF_UNDECODABLE: Final = frozenset({"OPEN_TXN"})
-"""Kinds without a table whose content is not needed: the target's transaction is opened at its first write id."""
+IGNORED_IF_UNDECODABLE: Final = frozenset(
+    {
+        "OPEN_TXN",
+        "COMMIT_COMPACTION_EVENT",
+        "DELETE_TBL_COL_STAT_EVENT",
+        "DELETE_PART_COL_STAT_EVENT",
+        "RELOAD",
+        "CREATE_FUNCTION",
+        "DROP_FUNCTION",
+        "CREATE_CATALOG",
+        "ALTER_CATALOG",
+        "DROP_CATALOG",
+        "CREATE_DATACONNECTOR",
+        "ALTER_DATACONNECTOR",
+        "DROP_DATACONNECTOR",
+        "CONFIG_CHANGE_EVENT",
+    }
+)
+"""Kinds that have no effect on a replica, so that their content is not needed. (The target's transaction is opened at its first
+write id.)"""
 NOTHING_TO_DO: Final = "nothing-to-do"
 OUT_OF_SCOPE: Final = "out-of-scope"
 
@@ -284,12 +302,12 @@ class Dispatcher:
 
     def _apply_undecodable(self, event: Undecodable) -> str:
         """Handle an undecodable event as a failure of its table; raise if it may concern the whole policy."""
+        if event.kind in IGNORED_IF_UNDECODABLE:
+            return NOTHING_TO_DO
         if event.table is not None and event.db is not None:
             return self._apply_undecodable_to_table(event, event.table)
         if event.db is not None and not self._context.policy.covers_db(event.db):
             return OUT_OF_SCOPE
-        if event.kind in IGNORED_IF_UNDECODABLE:
-            return NOTHING_TO_DO
         raise event.error
 
     def _apply_undecodable_to_table(self, event: Undecodable, table: str) -> str:

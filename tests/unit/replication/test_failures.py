@@ -303,6 +303,16 @@ def test_an_undecodable_open_txn_is_ignored(replica: FakedReplica) -> None:
     assert replica.stored_quarantine() == {}
 
 
+@pytest.mark.parametrize("kind", ["DELETE_TBL_COL_STAT_EVENT", "COMMIT_COMPACTION_EVENT", "RELOAD"])
+@pytest.mark.parametrize("table", ["orders", None])
+def test_an_undecodable_event_of_a_kind_without_effect_is_ignored(
+    replica: FakedReplica, kind: str, table: str | None
+) -> None:
+    torn = Undecodable(event_id=2, time_s=0, kind=kind, db="shop", table=table, error=MalformedEvent("torn"))
+    replica.projection.apply([created(1), torn])
+    assert replica.stored_quarantine() == {}
+
+
 def test_an_undecodable_event_quarantines_its_table(replica: FakedReplica) -> None:
     replica.projection.apply(
         [created(1), unreadable(2, db="shop", table="orders"), unreadable(3, db="x", table="t")]
