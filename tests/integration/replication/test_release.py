@@ -1,0 +1,131 @@
+"""Tables that return from quarantine or enter a policy, while the other tables are followed."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pytest
+
+from handlers.files.copies import Copier
+from handlers.files.pool import CopyPool
+from handlers.metastore.client import Metastore
+from handlers.replication.loading.load_table import load_table
+from handlers.replication.loading.load_thread import LoadThread
+from handlers.replication.loading.load_tools import LoadedTable, LoadProgress, LoadSettings, LoadTools
+from tests.builders.daemon.loops import eventually
+from tests.builders.replication.replica import Replica, build_replica, files_below
+from tests.builders.replication.small_workload import ACID, create_source, roll_back
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dev.stack.endpoints import ClusterEndpoints
+    from dev.stack.hive.sql_session import Session
+    from handlers.replication.loading.table_loads import TableLoad
+
+
+class Loader:
+    """The loads of a replica, which end only when the test allows it."""
+
+    def __init__(self, replica: Replica) -> None:
+        self.replica = replica
+        self.may_end = threading.Event()
+        context = replica.context
+
+        def open_pool() -> CopyPool:
+            return CopyPool(Copier(context.files, context.copies.allowed), workers=2)
+
+        self.thread = LoadThread(context, open_pool, LoadSettings(poll_s=0.1), load=self._load)
+
+    def _load(self, entry: TableLoad, tools: LoadTools, progress: LoadProgress) -> LoadedTable:
+        loaded = load_table(entry, tools, progress)
+        self.may_end.wait(60)
+        return loaded
+
+    def step(self) -> bool:
+        """Work as between two batches; return whether no table waits any more."""
+        loads = self.replica.projection.loads
+        self.thread.step(loads)
+        loads.catch_up(lambda after, upto: self.replica.events(after, upto=upto))
+        return not self.replica.context.loads.waiting()
+
+    def finish(self) -> None:
+        """Let all loads end."""
+        self.may_end.set()
+        eventually(self.step, 60)
+
+
+@pytest.fixture
+def replica(source: ClusterEndpoints, target: ClusterEndpoints, database: str) -> Iterator[Replica]:
+    with closing(Metastore([source.metastore])) as metastore:
+        before = metastore.current_event_id()
+    roots = [source.warehouse, source.external, source.cmroot]
+    built = build_replica(
+        source.metastore, target.metastore, db=database, roots=roots, start=before, exclude=("out_*",)
+    )
+    yield built
+    built.projection.close()
+
+
+def test_a_quarantined_table_and_a_newcomer_are_loaded_while_the_others_are_followed(
+    replica: Replica, source_sql: Session, target_sql: Session
+) -> None:
+    db, copy = replica.policy.source_db, replica.policy.target_db
+    create_source(source_sql, db)
+    for table in ("lost", "other", "out_new"):
+        source_sql.run(f"create table {db}.{table} (id int) {ACID}")
+        source_sql.run(f"insert into {db}.{table} values (1)")
+    replica.follow()
+    source_sql.run(f"insert into {db}.lost values (2)")
+    location = replica.source.get_table(db, "lost").sd.location or ""
+    hidden = [name for name in files_below(location) if "delta_0000002_" in name]
+    _move_files(location, hidden, away=True)
+    replica.follow()
+    assert replica.quarantined() == {"lost": "file-lost"}
+
+    _move_files(location, hidden, away=False)
+    loader = Loader(replica)
+    replica.projection.loads.request(["lost"], "release")
+    source_sql.run(f"alter table {db}.out_new rename to {db}.new")
+    replica.projection.apply(replica.events(replica.projection._position.event_id))
+    assert [entry.table for entry in replica.context.loads.waiting()] == ["lost", "new"]
+    loader.step()
+    eventually(lambda: loader.thread.table == "lost")
+    source_sql.run(f"insert into {db}.lost values (3)")
+    source_sql.run(
+        f"from {db}.other s insert into {db}.lost select s.id + 10 insert into {db}.other select s.id + 20"
+    )
+    roll_back(source_sql, f"insert into {db}.lost values (666)")
+    source_sql.run(f"update {db}.new set id = 5 where id = 1")
+    replica.projection.apply(replica.events(replica.projection._position.event_id))
+    assert target_sql.rows(f"select id from {copy}.other order by id") == [("1",), ("21",)], (
+        "others are followed"
+    )
+
+    loader.finish()
+    source_sql.run(f"insert into {db}.lost values (4)")
+    source_sql.run(f"insert into {db}.new values (6)")
+    replica.projection.apply(replica.events(replica.projection._position.event_id))
+    replica.projection.settle()
+    for table in ("lost", "other", "new"):
+        query = "select id from {}." + table + " order by id"
+        assert target_sql.rows(query.format(copy)) == source_sql.rows(query.format(db)), table
+    assert replica.quarantined() == {}
+    assert [line for line in replica.differences(files=False) if "out_" not in line] == []
+
+
+def _move_files(location: str, names: list[str], *, away: bool) -> None:
+    """Move files of a table out of sight, or back."""
+    assert names
+    for name in names:
+        path = Path(urlsplit(location).path) / name
+        hidden = path.with_name("_hidden." + path.name)
+        if away:
+            path.rename(hidden)
+        else:
+            hidden.rename(path)
