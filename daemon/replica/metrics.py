@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import structlog
-from prometheus_client import Counter
+from prometheus_client import Counter, Gauge
 
 from daemon.process.metrics import Metric, MetricTable
 
@@ -32,6 +32,27 @@ class ReplicaMetrics(MetricTable):
         Counter,
         "tideline_commits_without_files",
         "Commits with write ids but no write events: a writer has hive.metastore.dml.events=false.",
+        "projection",
+    )
+
+    open_transactions = Metric(
+        Gauge,
+        "tideline_replayed_transactions_open",
+        "Transactions of the source that are open on the target.",
+        "projection",
+    )
+
+    oldest_transaction_s = Metric(
+        Gauge,
+        "tideline_replayed_transactions_oldest_seconds",
+        "Age of the oldest transaction that is open on the target and at the source.",
+        "projection",
+    )
+
+    reconciled = Metric(
+        Counter,
+        "tideline_transactions_reconciled",
+        "Transactions that ended at the source without an event and were aborted on the target.",
         "projection",
     )
 
@@ -77,6 +98,18 @@ class PolicyObserver:
             repair=release_command(self._policy).format(table=entry.table),
         )
         self._metrics.projections.count_quarantined(self._projection, entry.code)
+
+    def transactions_open(self, count: int, oldest_s: float) -> None:
+        """So many replayed transactions are open."""
+        self._metrics.open_transactions.labels(self._projection).set(count)
+        self._metrics.oldest_transaction_s.labels(self._projection).set(oldest_s)
+
+    def transaction_reconciled(self, txn_id: int) -> None:
+        """A transaction was aborted because it ended at the source without an event."""
+        log.warning(
+            "transaction ended at the source without an event", projection=self._projection, txn_id=txn_id
+        )
+        self._metrics.reconciled.labels(self._projection).inc()
 
     def transaction_without_files(self, txn_id: int) -> None:  # noqa: ARG002 - part of the port; ids are not labels
         """A transaction that had write ids committed without a single write event."""

@@ -39,6 +39,12 @@ class Observer(Protocol):
     def table_quarantined(self, db: str, entry: QuarantinedTable) -> None:
         """A table of the source database ``db`` was quarantined."""
 
+    def transactions_open(self, count: int, oldest_s: float) -> None:
+        """So many replayed transactions are open; the oldest began at the source ``oldest_s`` seconds ago."""
+
+    def transaction_reconciled(self, txn_id: int) -> None:
+        """A transaction was aborted on the target because it ended at the source without an event."""
+
     def transaction_without_files(self, txn_id: int) -> None:
         """A transaction with write ids committed without any write event: its writer logs none, or dml.events is off."""
 
@@ -56,6 +62,12 @@ class SilentObserver:
         """Do nothing."""
 
     def table_quarantined(self, db: str, entry: QuarantinedTable) -> None:
+        """Do nothing."""
+
+    def transactions_open(self, count: int, oldest_s: float) -> None:
+        """Do nothing."""
+
+    def transaction_reconciled(self, txn_id: int) -> None:
         """Do nothing."""
 
     def transaction_without_files(self, txn_id: int) -> None:

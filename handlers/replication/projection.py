@@ -25,7 +25,8 @@ from handlers.replication.loading.bootstrap import begin_bootstrap, is_pending
 from handlers.replication.loading.bootstrap_run import BootstrapOptions, run_bootstrap
 from handlers.replication.loading.follower import LoadFollower
 from handlers.replication.pause import Pause
-from handlers.replication.renames import may_concern, needs_checkpoint
+from handlers.replication.reconciliation import Reconciliation
+from handlers.replication.renames import are_undone, find_alterations, may_concern, needs_checkpoint
 from handlers.replication.target_claim import TargetClaim
 from state.errors import ConfigError, ServerFault
 from state.positions import POSITION_KEY, Position, Step
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from handlers.events import Event
     from handlers.replication.context import Context
+    from handlers.replication.renames import Alteration
     from state.store import Store
 
 
@@ -96,6 +98,8 @@ class ReplicationProjection:
         """
         self._beat = beat
         self._unrecorded_events = 0
+        self._altered: set[Alteration] = set()
+        """What was altered since the position was recorded."""
         self._recorded_s = clock()
         self._raised_s = clock()
         self._took_effect = True
@@ -111,6 +115,7 @@ class ReplicationProjection:
             context.quarantine.entries(), context.loads.waiting()
         )
         self._claim = TargetClaim(context, store, source_name)
+        self._reconciliation = Reconciliation(context, self._dispatcher.transactions, clock)
         self._position = Position(0)
         self._target_event_id = -1
         self._faults = _Faults()
@@ -214,7 +219,13 @@ class ReplicationProjection:
             self._record()
         if self._clock() - self._raised_s >= TARGET_POSITION_S:
             self._raise_target_position()
+        self._reconcile()
         return self._position
+
+    def _reconcile(self) -> None:
+        """Abort transactions that ended at the source without an event."""
+        if self._reconciliation.run(self._position.applied_event_id):
+            self._record()
 
     def _drops_database(self, events: Sequence[Event]) -> bool:
         """Whether the first event drops the database, so that a run which was killed after the drop left none."""
@@ -223,13 +234,12 @@ class ReplicationProjection:
 
     def _advance(self, event: Event, *, merged: bool) -> None:
         """Apply the next event; record the position before and after an event that cannot be repeated later."""
-        checkpoint = (
-            event.event_id > self._target_event_id
-            and may_concern(event, self._context.policy)
-            and needs_checkpoint(event)
-        )
-        if checkpoint:
+        concerns = event.event_id > self._target_event_id and may_concern(event, self._context.policy)
+        checkpoint = concerns and needs_checkpoint(event)
+        altered = find_alterations(event) if concerns else frozenset()
+        if checkpoint or (not merged and are_undone(altered, self._altered)):
             self._record()
+        self._altered |= altered
         self._apply_one(event, merged=merged)
         self._load_unverified()
         self._position = Position(event.event_id, event.part, event.parts)
@@ -299,6 +309,7 @@ class ReplicationProjection:
             self._claim.record(txn)
             txn.put(POSITION_KEY, done.to_bytes())
         self._unrecorded_events, self._recorded_s = 0, self._clock()
+        self._altered.clear()
         failpoint("replay.after-position")
 
     def settle(self) -> None:
@@ -310,6 +321,7 @@ class ReplicationProjection:
         due = self._clock() - self._raised_s >= TARGET_POSITION_S
         if due or self._took_effect or not self._context.target_position.has_kept():
             self._raise_target_position()
+        self._reconcile()
 
     def _raise_target_position(self) -> None:
         position = self._context.target_position

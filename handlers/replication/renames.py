@@ -2,19 +2,25 @@
 
 Such events cannot be repeated freely: a repeated rename would rename another table if a later event created one under the old
 name, and a repeated alteration finds no table if a later event renamed it. Replay therefore records its position before and
-after each of them (``needs_checkpoint``), so that a restart repeats at most this one event.
+after each of them (``needs_checkpoint``), so that a restart repeats at most this one event. Between two other alterations of the same
+object it is recorded as well (``find_alterations``), so that a restart does not show an older state of it.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from handlers.events import (
     CATALOGS,
+    DatabaseAltered,
     DatabaseCreated,
     DatabaseDropped,
+    Inserted,
+    PartitionsAdded,
     PartitionsAltered,
+    PartitionsDropped,
     TableAltered,
     TableCreated,
     TableDropped,
@@ -25,9 +31,15 @@ from state.errors import BadInput
 
 
 if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
     from handlers.events import Event, FilesWritten
     from handlers.replication.policy import Policy
     from state.transactions.write_id_mapping import WriteIdMapping
+
+
+Alteration = tuple[str | None, str]
+"""A table and what was altered of it: itself, one partition, or the set of its partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +114,37 @@ def needs_checkpoint(event: Event) -> bool:
     if isinstance(event, PartitionsAltered):
         return _renames_partition(event)
     return find_rename(event) is not None
+
+
+_ADDED, _DROPPED = "partitions added", "partitions dropped"
+_OVERWRITTEN, _INSERTED = "rows overwritten", "rows inserted"
+_UNDOES = {_ADDED: _DROPPED, _DROPPED: _ADDED, _INSERTED: _OVERWRITTEN}
+
+
+def are_undone(altered: AbstractSet[Alteration], earlier: AbstractSet[Alteration]) -> bool:
+    """Whether a repetition of what was altered ``earlier`` would undo what is ``altered`` now."""
+    return any((table, _UNDOES.get(what, what)) in earlier for table, what in altered)
+
+
+def find_alterations(event: Event) -> frozenset[Alteration]:
+    """Return what the event alters in a way that a repetition of it would undo a later alteration; empty if nothing.
+
+    If two such events of one table or partition were repeated after a crash, readers would see the state after the first one
+    again. Therefore the position is recorded between them.
+    """
+    match event:
+        case TableAltered() | DatabaseAltered():
+            return frozenset({(event.table, "")})
+        case PartitionsAdded():
+            return frozenset({(event.table, _ADDED)})
+        case PartitionsDropped():
+            return frozenset({(event.table, _DROPPED)})
+        case PartitionsAltered():
+            with suppress(BadInput):
+                return frozenset((event.table, repr(item.value.values)) for item in event.after)
+        case Inserted():
+            return frozenset({(event.table, _OVERWRITTEN if event.replace else _INSERTED)})
+    return frozenset()
 
 
 def _renames_partition(event: PartitionsAltered) -> bool:

@@ -73,6 +73,10 @@ class WriteIdMapping:
         txn = self._entries.txns.get(txn_id)
         return None if txn is None else txn.target_txn
 
+    def open_txns(self) -> tuple[int, ...]:
+        """Return the ids of the open transactions."""
+        return tuple(self._entries.txns)
+
     def find_oldest_open(self) -> SourceTxn | None:
         """Return the open transaction with the earliest first allocation."""
         txns = self._entries.txns.values()

@@ -254,6 +254,10 @@ class FakeTarget:
         opened = [TxnInfo(id=txn, state=TxnState.OPEN, user="", hostname="") for txn in self._txns.values()]
         return GetOpenTxnsInfoResponse(txn_high_water_mark=0, open_txns=opened)
 
+    def current_event_id(self) -> int:
+        """Of the source, which the fake also plays."""
+        return 0
+
     def supports(self, _call: str) -> bool:
         return True
 
@@ -267,6 +271,7 @@ class FakeTarget:
 READS = frozenset(
     {
         "close",
+        "current_event_id",
         "get_database",
         "get_table",
         "highest_write_id",
