@@ -8,6 +8,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.registry import Collector
 
 from daemon.process.supervisor import LoopState
+from daemon.status.actions import KINDS
 
 
 if TYPE_CHECKING:
@@ -103,6 +104,14 @@ class StatusCollector(Collector):
         yield GaugeMetricFamily(
             "tideline_loops_stuck", "Loops that have sent no heartbeat for too long.", len(status.stuck)
         )
+        actions = GaugeMetricFamily(
+            "tideline_operator_actions",
+            "States that need an operator, by kind; 'tideline status' lists them with their commands.",
+            labels=["kind"],
+        )
+        for kind in KINDS:
+            actions.add_metric((kind,), sum(action.kind == kind for action in status.needs_operator))
+        yield actions
         yield from _sources(status.sources)
         yield from _projections(status.projections)
         for section in self._sections:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
+from daemon.status.actions import OperatorAction  # noqa: TC001 - pydantic reads the annotations
 from daemon.terminal.layout import duration_text
 from state.errors import MalformedEvent
 from state.table_failure import TableFailure  # noqa: TC001 - pydantic reads the annotations
@@ -86,6 +87,8 @@ class ProjectionView:
     """Why each quarantined table is quarantined."""
     repair: str = ""
     """How a quarantined table is followed again; ``{table}`` stands for its name."""
+    paused_since_s: int | None = None
+    """Unix time since which an operator has paused the projection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,8 @@ class DaemonStatus:
     projections: tuple[ProjectionView, ...] = ()
     stuck: tuple[str, ...] = ()
     """Loops without a heartbeat."""
+    needs_operator: tuple[OperatorAction, ...] = ()
+    """Everything that needs an operator, with the command that helps."""
     sections: Mapping[str, object] = field(default_factory=dict)
     """Values of the capabilities' sections, by the key of the ``StatusSection``. In JSON, they are fields beside the others."""
 

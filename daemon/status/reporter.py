@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 import socket
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from daemon.process.supervisor import LoopState, LoopStatus
+from daemon.status.actions import list_actions
 from daemon.status.model import DaemonStatus, ProjectionView, SourceStatus
 from daemon.terminal.application import version_text
 
@@ -169,7 +170,7 @@ class StatusReporter:
             loops, now_s, lambda loop, lag, reached_s: self._lag_s(loop, lag, reached_s, now_s)
         )
         version, host, pid = self._identity
-        return DaemonStatus(
+        status = DaemonStatus(
             version,
             host,
             pid,
@@ -179,8 +180,9 @@ class StatusReporter:
             sources,
             projections,
             tuple(self._supervisor.stuck()),
-            {part.section.key: part.collect(context) for part in self._sections},
+            sections={part.section.key: part.collect(context) for part in self._sections},
         )
+        return replace(status, needs_operator=list_actions(status))
 
     def _source(self, part: SourcePart, loop: LoopStatus, now_s: float) -> SourceStatus:
         end = part.status()
@@ -229,6 +231,7 @@ class StatusReporter:
             unknown=counts.unknown if counts else 0,
             target=part.target,
             loading=tuple(part.loading()),
+            paused_since_s=own.paused_since_s,
         )
 
     def _lag_s(

@@ -28,6 +28,7 @@ def status_text(status: DaemonStatus, sections: Sequence[StatusSection[Any]]) ->
         *(section.text(section.of(status), status.time_s) for section in sections),
         _loading(status),
         _problems(status, sections),
+        _needs_operator(status),
     ]
     return "\n\n".join(block for block in blocks if block)
 
@@ -99,3 +100,16 @@ def _quarantined(view: ProjectionView) -> list[str]:
         if view.repair:
             lines.append(f"  to follow it again: {view.repair.format(table=table)}")
     return lines
+
+
+def _needs_operator(status: DaemonStatus) -> str:
+    """Return the list of everything that needs an operator."""
+    rows = [
+        (action.kind, action.object, _since(action.since_s), action.command, action.look)
+        for action in status.needs_operator
+    ]
+    return table_text(("NEEDS AN OPERATOR", "OBJECT", "SINCE", "COMMAND", "SEE"), rows) if rows else ""
+
+
+def _since(time_s: float | None) -> str:
+    return "-" if time_s is None else time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(time_s))

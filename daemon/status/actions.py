@@ -1,0 +1,81 @@
+"""Everything in the daemon's status that needs an operator, as one list: what, since when, why, where to look and which command.
+
+The list is computed from the status alone, so that ``tideline status``, ``/api/v1/status`` and the metric agree. What passes by
+itself, such as a metastore that is down, is not in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from daemon.status.model import DaemonStatus, ProjectionView
+
+
+_PAGE: Final = "docs/OPERATIONS.md"
+_RESTART: Final = "restart the daemon once the cause is removed"
+KINDS: Final = ("quarantined-table", "failed-loop", "stuck-loop", "circuit-breaker", "paused-policy")
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorAction:
+    """One state that needs an operator."""
+
+    kind: str
+    """``quarantined-table``, ``failed-loop``, ``stuck-loop``, ``circuit-breaker`` or ``paused-policy``."""
+    object: str
+    """The table, loop or policy."""
+    reason: str
+    look: str
+    """Where to look: a section of the documentation."""
+    command: str
+    """The command that ends the state once its cause is removed."""
+    since_s: float | None = None
+    """Unix time; None if it is not known."""
+
+
+def list_actions(status: DaemonStatus) -> tuple[OperatorAction, ...]:
+    """Return the states of the daemon that need an operator."""
+    return tuple(_actions(status))
+
+
+def _actions(status: DaemonStatus) -> Iterator[OperatorAction]:
+    for name in status.stuck:
+        yield OperatorAction("stuck-loop", name, "no heartbeat", f"{_PAGE}#monitoring", "restart the daemon")
+    for source in status.sources:
+        if source.relay_state == "failed":
+            reason = source.problem or "the relay failed"
+            yield OperatorAction("failed-loop", f"relay:{source.name}", reason, _PAGE, _RESTART)
+    for view in status.projections:
+        yield from _of_loop(view)
+        yield from _of_tables(view)
+
+
+def _of_loop(view: ProjectionView) -> Iterator[OperatorAction]:
+    kind, _, name = view.name.partition(":")
+    resume = f"tideline resume {name}" if kind == "replication" else _RESTART
+    if view.state == "failed":
+        yield OperatorAction("failed-loop", view.name, view.problem or "failed", _PAGE, resume)
+    elif view.code == "too-many-failures":
+        look = f"{_PAGE}#several-tables-fail-in-a-short-time"
+        yield OperatorAction("circuit-breaker", view.name, view.problem or "", look, "tideline status")
+    elif view.state == "paused":
+        look = f"{_PAGE}#a-policy-must-be-paused"
+        reason = "an operator paused the policy"
+        yield OperatorAction("paused-policy", view.name, reason, look, resume, view.paused_since_s)
+
+
+def _of_tables(view: ProjectionView) -> Iterator[OperatorAction]:
+    for failure in view.failures:
+        yield OperatorAction(
+            "quarantined-table",
+            f"{view.name} {failure.table}",
+            f"{failure.code}: {failure.reason}",
+            f"{_PAGE}#a-table-is-quarantined",
+            view.repair.format(table=failure.table),
+            failure.time_s,
+        )
