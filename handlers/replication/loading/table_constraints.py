@@ -24,10 +24,14 @@ if TYPE_CHECKING:
 def load_constraints(table: str, tools: LoadTools) -> None:
     """Give the target's table the constraints of the source's, and foreign keys as far as both tables exist."""
     policy = tools.policy
-    present = _lower(tools.target.constraint_names(policy.target_db, table))
-    for kind in CONSTRAINT_KINDS:
-        if kind is not FOREIGN_KEY:
-            columns = tools.source.constraints(kind, policy.source_db, table)
+    found = {
+        kind: columns
+        for kind in CONSTRAINT_KINDS
+        if kind is not FOREIGN_KEY and (columns := tools.source.constraints(kind, policy.source_db, table))
+    }
+    if found:
+        present = _lower(tools.target.constraint_names(policy.target_db, table))
+        for kind, columns in found.items():
             _add_missing(kind, columns, present, tools)
     load_foreign_keys(table, tools)
     for name in {key.fktable_name for key in tools.source.foreign_keys_to(policy.source_db, table)}:
