@@ -132,7 +132,8 @@ class TransactionReplay:
             self._context.observer.transaction_without_files(event.txn_id)
         unverified = self.files.pop_unknown(event.txn_id)
         self._commit(event, known, writes)
-        self.unverified |= unverified
+        if not event.listed:  # else the relay has found the partitions that the lost state would have named
+            self.unverified |= unverified
         return True
 
     def _fail_tables_ahead(self, event: TxnCommitted) -> None:

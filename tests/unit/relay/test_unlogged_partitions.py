@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from daemon.relay.loop import build_unlogged_partitions
+from daemon.service.configuration import config_model
 from daemon.sources.unlogged_partitions import PAUSE_S, UnloggedPartitions
 from handlers.decoding.decoder import decode
 from handlers.events import FilesWritten, SourceFile, TxnCommitted
@@ -295,3 +297,21 @@ def test_an_event_that_cannot_be_read_is_ignored(warehouse: Warehouse) -> None:
     )
     writes, _ = writes_of(warehouse.outbox(), multi_insert(warehouse))
     assert list(writes) == ["dt=a", "dt=b", "dt=c"]
+
+
+def test_a_relay_lists_for_the_policies_of_its_source_if_files_may_be_read() -> None:
+    def configured(**source: Any) -> Any:
+        return config_model().model_validate(
+            {
+                "kafka": {"bootstrap": "k:1"},
+                "sources": {"lake": {"metastore": ["thrift://s:1"], "topic": "t", **source}},
+                "targets": {"west": {"metastore": ["thrift://t:1"]}},
+                "policies": {"shop": {"source": "lake", "target": "west", "database": "shop"}},
+            }
+        )
+
+    roots = ["hdfs://s/w"]
+    assert build_unlogged_partitions(configured(read_roots=roots), "lake") is not None
+    assert build_unlogged_partitions(configured(), "lake") is None
+    off = {"list_partitions": False}
+    assert build_unlogged_partitions(configured(read_roots=roots, relay=off), "lake") is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -117,9 +118,9 @@ def test_an_out_of_date_state_file_takes_the_quarantine_of_the_target(replica: F
     assert replica.stored_quarantine() == {"other": "malformed-event"}
 
 
-@pytest.mark.parametrize("partition_name", ["", "dt=a"])
-def test_a_partitioned_table_that_an_unknown_transaction_wrote_is_loaded(
-    replica: FakedReplica, monkeypatch: pytest.MonkeyPatch, partition_name: str
+@pytest.mark.parametrize(("partition_name", "listed"), [("", False), ("dt=a", False), ("dt=a", True)])
+def test_a_partitioned_table_that_an_unknown_transaction_wrote_is_loaded_unless_the_relay_listed_it(
+    replica: FakedReplica, monkeypatch: pytest.MonkeyPatch, partition_name: str, *, listed: bool
 ) -> None:
     """Hive leaves partitions out of its write events, and those that the transaction touched were in the lost state."""
     replica.projection.apply([created(1), allocated(2, 1, 1)])
@@ -135,9 +136,9 @@ def test_a_partitioned_table_that_an_unknown_transaction_wrote_is_loaded(
         **{name: getattr(event, name) for name in event.__dataclass_fields__}
         | {"partition_name": partition_name}
     )
-    replica.projection.apply([event, committed(3, part=1, parts=2)])
+    replica.projection.apply([event, replace(committed(3, part=1, parts=2), listed=listed)])
     assert [txn for txn, _ in replica.target.commits] == [1], "other tables need the commit"
-    assert waiting(replica) == (["orders"] if partition_name else [])
+    assert waiting(replica) == (["orders"] if partition_name and not listed else [])
 
 
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=130)
