@@ -104,8 +104,12 @@ class UnloggedPartitions:
     def complete(self, writes: CommitWrites) -> bool:
         """Add the files of unlogged partitions to the write events of a commit; return whether all of them were found."""
         touched = self._touched.end(writes.commit.txn_id)
-        complete = touched.complete
         logged = writes.parts.tables()
+        complete = touched.complete and all(
+            (f"{db}.{table}", write_id) in touched.partitions
+            for db, table, write_id in logged
+            if db in self._databases
+        )  # an allocation may have been before the first event that was observed
         room = LISTED_MAX
         for (table, write_id), partitions in touched.partitions.items():
             db, _, name = table.partition(".")

@@ -250,6 +250,15 @@ def test_a_restart_whose_events_have_left_the_log_leaves_listing_to_the_replica(
     assert "listed" not in json.loads(item.records[-1].value)["message"]
 
 
+def test_a_commit_is_not_marked_if_one_of_its_allocations_was_not_observed(warehouse: Warehouse) -> None:
+    event_id = multi_insert(warehouse)
+    other = warehouse.logged(4, "a")
+    other.table = "q"
+    warehouse.log.writes[71].append(other)
+    (item,) = [item for item in warehouse.outbox().read(0) if item.event_id == event_id]
+    assert "listed" not in json.loads(item.records[-1].value)["message"]
+
+
 class Unavailable:
     """Every file system fails, or does not answer."""
 
