@@ -32,6 +32,7 @@ class Replica(Capability):
         Command("release", "daemon.replica.operations", "Let a quarantined table be followed again."),
         Command("pause", "daemon.replica.operations", "Stop applying events of a policy for a while."),
         Command("resume", "daemon.replica.operations", "Resume a paused policy."),
+        Command("retire", "daemon.replica.retirement", "End the replication of a policy."),
     )
 
     def config_sections(self) -> Sequence[ConfigSection[Any]]:

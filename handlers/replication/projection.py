@@ -27,6 +27,7 @@ from handlers.replication.loading.follower import LoadFollower
 from handlers.replication.pause import Pause
 from handlers.replication.reconciliation import Reconciliation
 from handlers.replication.renames import are_undone, find_alterations, may_concern, needs_checkpoint
+from handlers.replication.retirement import require_active
 from handlers.replication.target_claim import TargetClaim
 from state.errors import ConfigError, ServerFault
 from state.positions import POSITION_KEY, Position, Step
@@ -148,6 +149,7 @@ class ReplicationProjection:
         """
         context = self._context
         self._store.recover()
+        require_active(self._store, context.policy)
         context.table_cache.clear()
         self._dispatcher.transactions.files.cancel_all()
         context.quarantine.load(self._store)

@@ -69,6 +69,23 @@ def mark_source(source: Metastore, policy: Policy) -> None:
         source.alter_database(policy.source_db, database)
 
 
+def unmark_source(source: Metastore, policy: Policy) -> bool:
+    """Remove the policy from ``repl.source.for``; return whether it was there. Raises NotFound if there is no such database.
+
+    Hive refuses DROP DATABASE while the parameter has a value, so it is removed with the last policy.
+    """
+    database = source.get_database(policy.source_db)
+    parameters = database.parameters or {}
+    users = [name.strip() for name in parameters.get(SOURCE_FOR, "").split(",") if name.strip()]
+    if policy.name not in users:
+        return False
+    others = {key: value for key, value in parameters.items() if key != SOURCE_FOR}
+    left = [name for name in users if name != policy.name]
+    database.parameters = others | {SOURCE_FOR: ",".join(left)} if left else others
+    source.alter_database(policy.source_db, database)
+    return True
+
+
 def to_target_database(source: Database, policy: Policy) -> Database:
     """Return the target's form of a new source database; the target chooses its location."""
     return Database(

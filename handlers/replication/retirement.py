@@ -1,0 +1,64 @@
+"""The end of a policy: what keeps it alive on both sides is removed, and the replica stays as it is.
+
+``repl.source.for`` makes the source keep deleted files for the policy and refuse DROP DATABASE. Replayed transactions that are still
+open on the target would stay open for days and hold up its cleaner. Every step may be repeated.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from handlers.replication.effects.databases import unmark_source
+from state.errors import ConfigError, NotFound
+from state.transactions.write_id_mapping import WriteIdMapping
+
+
+if TYPE_CHECKING:
+    from handlers.metastore.client import Metastore
+    from handlers.replication.policy import Policy
+    from state.store import Reader, Store
+
+
+RETIRED_KEY: Final = b"retired"
+
+
+@dataclass(frozen=True, slots=True)
+class Retirement:
+    """What was done."""
+
+    policy: str
+    aborted: int
+    """Replayed transactions that were aborted on the target."""
+    unmarked: bool
+    """Whether the source database named the policy in ``repl.source.for``."""
+
+
+def retire(*, source: Metastore, target: Metastore, policy: Policy, store: Store) -> Retirement:
+    """Mark the policy's state as retired, abort its open transactions on the target, and remove its mark at the source."""
+    with store.transaction() as txn:
+        txn.put(RETIRED_KEY, str(int(time.time())).encode())
+    write_ids = WriteIdMapping()
+    write_ids.load(store)
+    opened = set(write_ids.open_txns())
+    if target.supports("get_replayed_txns_for_policy"):
+        opened |= target.replayed_txns(policy.txn_map_key).keys()
+    for txn_id in sorted(opened):
+        target.abort_replayed(policy.txn_map_key, txn_id)
+    try:
+        unmarked = unmark_source(source, policy)
+    except NotFound:
+        unmarked = False
+    return Retirement(policy.name, len(opened), unmarked)
+
+
+def require_active(store: Reader, policy: Policy) -> None:
+    """Raise ConfigError if the policy was retired."""
+    if store.get(RETIRED_KEY) is not None:
+        raise ConfigError(
+            "the policy was retired",
+            key=f"policies.{policy.name}",
+            hint="Remove it from the configuration. To replicate again, move its state file away and bootstrap it into a new "
+            "target database.",
+        )
