@@ -157,3 +157,25 @@ def test_a_loop_that_backs_off_stops_immediately() -> None:
     supervisor.start()
     eventually(lambda: supervisor.statuses()["a"].state is LoopState.BACKING_OFF)
     assert supervisor.stop(5) == []
+
+
+def test_a_loop_that_failed_permanently_runs_again_on_an_operators_request() -> None:
+    loop, requested = Scripted(GapDetected("gone"), None), threading.Event()
+    supervisor, _ = supervise(Job("a", loop.run, revive=requested.is_set))
+    supervisor.start()
+    eventually(lambda: supervisor.statuses()["a"].state is LoopState.FAILED)
+    requested.set()
+    assert loop.running.wait(10)
+    assert supervisor.statuses()["a"].state is LoopState.FOLLOWING
+    assert supervisor.stop(5) == []
+
+
+def test_a_failed_loop_whose_requests_cannot_be_served_still_stops() -> None:
+    def revive() -> bool:
+        raise OSError("no directory")
+
+    loop = Scripted(GapDetected("gone"))
+    supervisor, _ = supervise(Job("a", loop.run, revive=revive))
+    supervisor.start()
+    eventually(lambda: supervisor.statuses()["a"].state is LoopState.FAILED)
+    assert supervisor.stop(5) == []
