@@ -20,6 +20,7 @@ from handlers.metastore.calls import DECLARED, Call
 from handlers.metastore.hive_version import HiveVersion
 from handlers.structs.exceptions import HiveException
 from handlers.structs.struct import Struct
+from streaming.table.catalog import HiveCatalog
 
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ def test_every_constant_of_the_enums_is_declared(version: str) -> None:
 @pytest.mark.parametrize("version", HIVE_VERSIONS)
 def test_a_call_is_available_in_exactly_the_hive_versions_that_have_it(version: str) -> None:
     assert WritingMetastore is not None  # its modules declare the calls
+    assert HiveCatalog is not None
     here = HiveVersion(*map(int, version.split(".")))
     for name, call in DECLARED.items():
         if name not in INHERITED_OF_FACEBOOK_303:
