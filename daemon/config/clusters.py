@@ -70,7 +70,7 @@ class RelayConfig(Section):
     poll_min_s: float = Field(
         default=0.01,
         gt=0,
-        le=60,
+        le=3600,
         description="Pause after the first empty answer; it doubles up to poll_max_s.",
     )
     poll_max_s: float = Field(
@@ -155,7 +155,7 @@ class VerificationConfig(Section):
     tables_per_hour_share: float = Field(
         default=0.0,
         ge=0,
-        le=60,
+        le=3600,
         description="Share of the policy's tables that is verified within an hour: 1 verifies every table once an hour, 0.04 about "
         "once a day, and 0 none.",
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ import click
 
 from daemon.terminal.application import load_config
 from daemon.terminal.options import config_option, echo_json, json_option
+from daemon.terminal.status_line import StatusLine
 
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def _bootstrap(config: Config, policy: str, *, as_json: bool) -> None:
     from daemon.replica.bootstrap import bootstrap_policy
     from daemon.replica.bootstrap_progress import CountingProgress
 
-    line = _StatusLine(quiet=as_json)
+    line = StatusLine(quiet=as_json)
     progress = CountingProgress(line.show)
     with state_lock(config.state.dir):
         try:
@@ -64,27 +64,10 @@ def _show_plan(config: Config, policy: str, *, as_json: bool) -> None:
     from daemon.replica.bootstrap import plan_policy
     from daemon.replica.text import plan_text
 
-    line = _StatusLine(quiet=as_json)
+    line = StatusLine(quiet=as_json)
     tables = plan_policy(config, policy, lambda table: line.show(f"reading {table.table}"))
     line.clear()
     if as_json:
         echo_json({"policy": policy, "tables": [asdict(table) for table in tables]})
     else:
         click.echo(plan_text(tables))
-
-
-class _StatusLine:
-    """One line of progress on a terminal, and nothing elsewhere."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._shown = not quiet and sys.stderr.isatty()
-
-    def show(self, text: str) -> None:
-        """Replace the line."""
-        if self._shown:
-            sys.stderr.write(f"\r\x1b[2K{text[:200]}")
-            sys.stderr.flush()
-
-    def clear(self) -> None:
-        """Remove the line."""
-        self.show("")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from daemon.process.lock import state_lock
 from daemon.process.state_file import open_state, state_path
+from daemon.replica.loads import LOADS
 from daemon.replica.loop import STATE_KIND, projection_name
 from daemon.status.client import fetch_status, running_daemon
 from handlers.replication.loading.table_loads import TableLoads
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from daemon.config.model import Config
-    from daemon.status.model import ProjectionView, StatusSection
+    from daemon.status.model import DaemonStatus, StatusSection
     from handlers.metastore.client import Metastore
 
 
@@ -43,6 +44,8 @@ class KnownState:
 
     position: int = -1
     not_followed: Mapping[str, str] = field(default_factory=dict)
+    loading: frozenset[str] = frozenset()
+    """Those that wait for a load, are being loaded, or catch up after it."""
 
 
 @dataclass(slots=True)
@@ -59,6 +62,8 @@ class ReplicaFollowing:
     clock: Callable[[], float] = time.monotonic
     pause: Callable[[float], None] = time.sleep
     is_stopping: Callable[[], bool] = lambda: False
+    is_live: bool = True
+    """Whether a daemon of this machine follows the policy."""
 
     def position(self) -> int:
         """Return the id up to which all events are applied."""
@@ -81,6 +86,10 @@ class ReplicaFollowing:
     def not_followed(self) -> Mapping[str, str]:
         """Return why tables are not followed, by name."""
         return self.state().not_followed
+
+    def loading(self) -> frozenset[str]:
+        """Return the tables whose load is not complete."""
+        return self.state().loading
 
     def _on_target(self) -> int:
         try:
@@ -107,9 +116,9 @@ def open_following(
     try:
         with state_lock(config.state.dir):
             known = read_state(config, policy)
-            yield ReplicaFollowing(target, db, lambda: known, STOPPED_STALL_S)
+            yield ReplicaFollowing(target, db, lambda: known, STOPPED_STALL_S, is_live=False)
     except StateLocked:
-        yield ReplicaFollowing(target, db, KnownState)
+        yield ReplicaFollowing(target, db, KnownState, is_live=False)
 
 
 def _find_daemon(config: Config, sections: Sequence[StatusSection[Any]]) -> str | None:
@@ -124,26 +133,28 @@ def _find_daemon(config: Config, sections: Sequence[StatusSection[Any]]) -> str 
 
 
 def _ask_daemon(address: str, policy: str, sections: Sequence[StatusSection[Any]]) -> KnownState:
-    status = fetch_status(address, sections)
+    return known_state(fetch_status(address, sections), policy)
+
+
+def known_state(status: DaemonStatus, policy: str) -> KnownState:
+    """Return what the daemon's status says about a policy."""
     name = projection_name(policy)
     view = next((each for each in status.projections if each.name == name), None)
-    return KnownState() if view is None else known_state(view)
-
-
-def known_state(view: ProjectionView) -> KnownState:
-    """Return what the daemon's status says about a policy."""
-    reasons = {_table_of(each): "being loaded" for each in view.loading}
+    if view is None:
+        return KnownState()
+    loads = {_table_of(each.table): each for each in LOADS.of(status) if each.policy == policy}
+    reasons = {table: f"{load.state} ({load.reason})" for table, load in loads.items()}
     reasons |= {_table_of(each): "quarantined" for each in view.quarantined}
     reasons |= {
         _table_of(each.table): f"quarantined at event {each.event_id}: {each.reason}"
         for each in view.failures
     }
-    return KnownState(-1 if view.event_id is None else view.event_id, reasons)
+    return KnownState(-1 if view.event_id is None else view.event_id, reasons, frozenset(loads))
 
 
 def _table_of(text: str) -> str:
-    """Return the table of ``db.table`` or ``db.table: 40 %``."""
-    return text.split(maxsplit=1)[0].rstrip(":").rpartition(".")[2]
+    """Return the table of ``db.table``."""
+    return text.rpartition(".")[2]
 
 
 def read_state(config: Config, policy: str) -> KnownState:
@@ -158,8 +169,9 @@ def read_state(config: Config, policy: str) -> KnownState:
         stored = store.get(POSITION_KEY)
     finally:
         store.close()
+    loading = frozenset(each.table for each in loads.waiting())
     reasons = {each.table: f"waits for its load ({each.reason})" for each in loads.waiting()}
     reasons |= {
         each.table: f"quarantined at event {each.event_id}: {each.reason}" for each in quarantine.entries()
     }
-    return KnownState(-1 if stored is None else Position.from_bytes(stored).event_id, reasons)
+    return KnownState(-1 if stored is None else Position.from_bytes(stored).event_id, reasons, loading)

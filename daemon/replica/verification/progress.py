@@ -86,7 +86,7 @@ class VerificationSection(StatusSection[tuple[SamplerStatus, ...]]):
         """Return a line for each differing table."""
         return [
             f"{table.table}: the replica of policy {row.policy} differs as of event {table.event_id}: {table.first}; "
-            f"run 'tideline verify {row.policy} {table.table.rpartition('.')[2]}'"
+            f"run 'tideline verify {row.policy} {table.table.rpartition('.')[2]} --repair'"
             for row in value
             for table in row.tables
         ]

@@ -18,7 +18,6 @@ import structlog
 
 from daemon.process.heartbeat import Pulse
 from daemon.process.supervisor import Job
-from daemon.replica.loop import projection_name
 from daemon.replica.verification.following import KnownState, ReplicaFollowing, known_state
 from daemon.replica.verification.progress import LISTED_MAX, DifferingTable, SamplerStatus
 from daemon.replica.verification.session import open_verifier
@@ -178,9 +177,7 @@ class Sampler:
         )
 
     def _known_state(self) -> KnownState:
-        name = projection_name(self._policy)
-        views = (view for view in self._runtime.status().projections if view.name == name)
-        return next((known_state(view) for view in views), KnownState())
+        return known_state(self._runtime.status(), self._policy)
 
     def _verify_next(self, verifier: Verifier) -> list[str]:
         """Verify the next table, and return all tables."""

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from handlers.replication.verification.findings import TableResult
 
 
-def report(policy: str, results: Sequence[TableResult]) -> dict[str, Any]:
-    """Return the report as plain values."""
+def report(policy: str, results: Sequence[TableResult], repaired: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the report as plain values; ``repaired`` are the tables whose load was requested."""
     return {
         "policy": policy,
+        "loads_requested": list(repaired),
         "equal": is_equal(results),
         "counts": {str(outcome): _count(results, outcome) for outcome in Outcome},
         "tables": [_plain(result) for result in results],
@@ -42,13 +43,14 @@ def _count(results: Sequence[TableResult], outcome: Outcome) -> int:
     return sum(result.outcome is outcome for result in results)
 
 
-def report_text(policy: str, results: Sequence[TableResult]) -> str:
+def report_text(policy: str, results: Sequence[TableResult], repaired: Sequence[str] = ()) -> str:
     """Return a table of the outcomes, the differences of each table, and a summary."""
     parts = [_outcomes_text(results)]
     parts += [_details(result) for result in results if result.differences or result.reason]
     counts = [(outcome, _count(results, outcome)) for outcome in Outcome]
     summary = ", ".join(f"{count} {outcome}" for outcome, count in counts if count)
-    parts.append(f"policy {policy}: {summary}")
+    loads = f"; loads requested: {', '.join(repaired)}" if repaired else ""
+    parts.append(f"policy {policy}: {summary}{loads}")
     return "\n\n".join(part for part in parts if part)
 
 

@@ -24,6 +24,7 @@ from handlers.events import (
 from handlers.metastore.hive_version import V4_1
 from handlers.replication.renames import find_rename, is_foreign
 from state.errors import GapDetected
+from state.transactions.valid_write_ids import WriteIdState
 
 
 if TYPE_CHECKING:
@@ -67,8 +68,7 @@ class RecentChanges:
         self._read(after, upto)
         if any(after < each <= upto for each in (*self._database, *self._tables.get(table, ()))):
             return True
-        lists = [each for each in write_ids if each is not None]
-        return any(_ends_write(ids, lists) for event_id, ids in self._ends if after < event_id <= upto)
+        return any(_ends_write(ids, *write_ids) for event_id, ids in self._ends if after < event_id <= upto)
 
     def forget(self, upto: int) -> None:
         """Forget the events up to ``upto``, which no later comparison needs."""
@@ -131,12 +131,23 @@ class RecentChanges:
                 self._tables.setdefault(table, []).append(event.event_id)
 
 
-def _ends_write(ids: frozenset[int] | None, lists: list[ValidWriteIds]) -> bool:
-    """Whether a transaction may have ended a write of the table.
+def _ends_write(
+    ids: frozenset[int] | None, source: ValidWriteIds | None, target: ValidWriteIds | None
+) -> bool:
+    """Whether a transaction may have ended a write of the table, whose lists were read after the earlier of the two ids.
 
-    With its write ids, it can concern the table only if one of them is invisible in a list; an id of another table may be equal,
-    which costs a repetition. Without them, it concerns every table with an open id.
+    An id that the source's list does not have was allocated later, by an event that names the table, or belongs to another
+    table. One that readers of both sides see was committed on both before the reads. Without ids, the transaction may have ended
+    any open write.
     """
+    if source is None or target is None:
+        return False
     if ids is None:
-        return any(each.open for each in lists)
-    return any(not each.is_visible(write_id) for write_id in ids for each in lists)
+        return bool(source.open or target.open)
+    return any(_may_have_ended(source.state_of(each), target.state_of(each)) for each in ids)
+
+
+def _may_have_ended(at_source: WriteIdState, on_target: WriteIdState) -> bool:
+    if at_source in {WriteIdState.OPEN, WriteIdState.HIDDEN}:
+        return True
+    return at_source is WriteIdState.VISIBLE and on_target is not WriteIdState.VISIBLE

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from daemon.process.state_file import open_state
+from daemon.replica.loads import LoadStatus
 from daemon.replica.loop import STATE_KIND
 from daemon.replica.verification.following import (
     KnownState,
@@ -23,6 +24,7 @@ from handlers.structs.objects import Database
 from state.errors import MalformedEvent, NotFound
 from state.positions import POSITION_KEY, Position
 from state.table_failure import TableFailure
+from tests.builders.daemon.loops import daemon_status
 
 
 if TYPE_CHECKING:
@@ -109,6 +111,7 @@ def test_slow_progress_is_waited_for() -> None:
 
 def test_quarantined_and_loading_tables_come_from_the_daemons_status() -> None:
     failure = TableFailure("shop.a", 3, None, "unsupported", "no rows")
+    load = LoadStatus("p", "shop.b", "waiting", "repair", 7)
     view = ProjectionView(
         "replication:p",
         "lake",
@@ -116,11 +119,13 @@ def test_quarantined_and_loading_tables_come_from_the_daemons_status() -> None:
         event_id=9,
         quarantined=("shop.a",),
         failures=(failure,),
-        loading=("shop.b: 40 %",),
     )
-    known = known_state(view)
+    status = daemon_status(projections=(view,), sections={"loads": (load,)})
+    known = known_state(status, "p")
+    assert known_state(status, "other") == KnownState()
     assert known.position == 9
-    assert known.not_followed == {"a": "quarantined at event 3: no rows", "b": "being loaded"}
+    assert known.not_followed == {"a": "quarantined at event 3: no rows", "b": "waiting (repair)"}
+    assert known.loading == {"b"}
 
 
 def test_without_a_daemon_they_come_from_the_state_that_it_left(tmp_path: Path) -> None:

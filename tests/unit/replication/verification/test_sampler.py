@@ -61,7 +61,7 @@ def test_a_difference_stays_until_the_table_is_equal_or_gone() -> None:
     assert (status.verified, status.busy, status.differing) == (1, 1, 1)
     (problem,) = VERIFICATION.problems((status,))
     assert problem.startswith("shop.t: the replica of policy p differs as of event 7: parameter a: '1' at")
-    assert problem.endswith("run 'tideline verify p t'")
+    assert problem.endswith("run 'tideline verify p t --repair'")
     found.add(TableResult(table="t", outcome=Outcome.EQUAL))
     assert found.status().differing == 0
     found.add(DIFFERS)

@@ -230,6 +230,12 @@ def test_a_commit_concerns_the_tables_that_do_not_see_its_write_ids_yet() -> Non
     assert not other.concern("t", 0, 1, (LIST, DONE))
 
 
+def test_a_commit_of_another_table_with_a_higher_write_id_does_not_concern_a_table() -> None:
+    log = changes(("COMMIT_TXN", None, {"txnid": 9, "writeIds": [6], "databases": ["shop"]}))
+    assert not log.concern("t", 0, 1, (DONE, DONE))
+    assert log.concern("t", 0, 1, (ValidWriteIds("shop.t", 6), DONE)), "the replica is behind"
+
+
 def test_the_end_of_a_transaction_that_wrote_nothing_concerns_no_table() -> None:
     log = changes(
         ("ABORT_TXN", None, {"txnid": 9, "dbsUpdated": []}),

@@ -1,0 +1,150 @@
+"""One run of ``tideline verify``: verifies the tables, and repairs those that differ if requested."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from daemon.process.state_file import state_path
+from daemon.replica.loop import STATE_KIND
+from daemon.replica.requests import ask_policy
+from daemon.replica.verification.following import ReplicaFollowing, open_following
+from daemon.replica.verification.repair import Repair, find_repairable, request_loads
+from daemon.replica.verification.session import open_row_comparison, open_verifier
+from daemon.replica.verification.text import progress_text
+from handlers.metastore.client import Metastore
+from state.errors import NotFound
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from daemon.config.model import Config
+    from daemon.status.model import StatusSection
+    from handlers.replication.verification.findings import TableResult
+    from handlers.replication.verification.verifier import Verifier
+    from streaming.settings import SparkSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to verify."""
+
+    policy: str
+    tables: tuple[str, ...] = ()
+    """Empty for all tables and the database."""
+    checksums: bool = False
+    repair: bool = False
+    spark: SparkSettings | None = None
+    """How Spark is started to compare rows; None if rows are not compared."""
+
+
+def run_verification(
+    config: Config, request: Request, sections: Sequence[StatusSection[Any]], show: Callable[[str], None]
+) -> tuple[list[TableResult], list[str]]:
+    """Verify and repair as requested; return the outcome of each table, and the tables whose load was requested.
+
+    ``show`` receives lines of progress.
+    """
+    with _open_run(config, request, sections, show) as run:
+        results = run.verify_all()
+        tables = find_repairable(results) if request.repair else []
+        if not tables or run.following.is_live:
+            return (results if not tables else _merge(results, _repair(config, run, tables))), tables
+    _request_without_daemon(config, request.policy, tables)
+    with _open_run(config, request, sections, show) as run:
+        return _merge(results, run.verify_tables(tables)), tables
+
+
+def _repair(config: Config, run: _Run, tables: Sequence[str]) -> list[TableResult]:
+    """Let the running daemon load the tables, and verify them afterwards."""
+    request_loads(tables, lambda request: ask_policy(config, run.request.policy, request))
+    return Repair(run.following, run.verify_tables, run.show).finish(tables)
+
+
+def _request_without_daemon(config: Config, policy: str, tables: Sequence[str]) -> None:
+    """Record the loads in the state that the daemon left; it performs them when it follows the policy again."""
+    if not state_path(config.state.dir, STATE_KIND, policy).exists():
+        raise NotFound(
+            "the policy has no state here, so its tables cannot be repaired",
+            policy=policy,
+            state_dir=str(config.state.dir),
+            hint="Run the command on the machine of the daemon that follows the policy.",
+        )
+    request_loads(tables, lambda request: ask_policy(config, policy, request))
+
+
+def _merge(results: Sequence[TableResult], newer: Sequence[TableResult]) -> list[TableResult]:
+    """Return the results with those of ``newer`` in place of earlier ones."""
+    by_name = {result.table: result for result in newer}
+    return [by_name.get(result.table, result) for result in results]
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """The open connections of a run."""
+
+    verifier: Verifier
+    following: ReplicaFollowing
+    request: Request
+    show: Callable[[str], None]
+
+    def verify_all(self) -> list[TableResult]:
+        """Verify what was requested."""
+        names = self._choose()
+        database = [] if self.request.tables else [self.verifier.verify_database()]
+        return database + self.verify_tables(names)
+
+    def verify_tables(self, names: Sequence[str]) -> list[TableResult]:
+        """Verify the named tables."""
+        results: list[TableResult] = []
+        for done, name in enumerate(names):
+            self.show(progress_text(done, len(names), results, name))
+            results.append(self.verifier.verify_table(name))
+        return results
+
+    def _choose(self) -> list[str]:
+        """Return the tables to verify; raise NotFound for a named one that neither side has or the policy does not cover."""
+        names = self.verifier.table_names()
+        if not self.request.tables:
+            return names
+        chosen = [name.lower().rpartition(".")[2] for name in self.request.tables]
+        unknown = [name for name in chosen if name not in names]
+        if unknown:
+            raise NotFound(
+                "neither side has the table, or the policy does not cover it",
+                policy=self.request.policy,
+                tables=unknown,
+                hint="Check the name, and the patterns of the policy.",
+            )
+        return chosen
+
+
+@contextmanager
+def _open_run(
+    config: Config, request: Request, sections: Sequence[StatusSection[Any]], show: Callable[[str], None]
+) -> Iterator[_Run]:
+    policy = config.policies[request.policy]
+    with ExitStack() as stack:
+        source = stack.enter_context(Metastore(config.sources[policy.source].metastore))
+        target = stack.enter_context(Metastore(config.targets[policy.target].metastore))
+        following = stack.enter_context(open_following(config, request.policy, target, sections))
+        following.waiting = lambda event_id, position: show(
+            f"waiting for the replica: event {event_id:,}, it is at {position:,}"
+        )
+        compare_rows = None
+        if request.spark is not None:
+            show("starting Spark")
+            compare_rows = stack.enter_context(open_row_comparison(request.spark))
+        verifier = stack.enter_context(
+            open_verifier(
+                config,
+                request.policy,
+                (source, target),
+                following,
+                checksums=request.checksums,
+                compare_rows=compare_rows,
+            )
+        )
+        yield _Run(verifier, following, request, show)
