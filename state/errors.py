@@ -306,7 +306,7 @@ class GapDetected(Inconsistent):
 
     code = "gap"
     default_hint = (
-        "The notification log was cleaned before it was read: bootstrap the policy again, "
+        "The notification log was cleaned before it was read: run 'tideline bootstrap POLICY --gap', "
         "and raise the log's time to live."
     )
 

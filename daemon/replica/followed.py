@@ -50,7 +50,8 @@ class FollowedReplica:
         self._loads = loads
         self._open_reader = open_reader
         self._report_pause = report_pause
-        self._requests = PolicyRequests(projection)
+        self._requests = PolicyRequests(projection, follows=True)
+        self._requests_of_failed = PolicyRequests(projection)
         self._heartbeat: Heartbeat | None = None
         self.name, self.source = projection.name, projection.source
 
@@ -105,7 +106,7 @@ class FollowedReplica:
 
     def serve_failed(self) -> bool:
         """Serve requests while the loop has failed; return whether there were some, so that the loop runs again."""
-        return self._inbox.serve(self._requests.do) > 0
+        return self._inbox.serve(self._requests_of_failed.do) > 0
 
     def read_events(self, after: int, upto: int) -> Iterator[Event]:
         """Yield the events of the topic after one id up to another."""

@@ -3,25 +3,27 @@
 A running daemon gets them as files (``daemon.process.inbox``) and serves them between two batches. Without a daemon, a command opens
 the policy's state itself, under the lock of the state directory. Each request can be repeated.
 
-====================================================  ======================================================
+====================================================  =================================================================
 request                                               answer
-====================================================  ======================================================
+====================================================  =================================================================
 ``{"do": "load", "tables": [...], "reason": ...}``    ``{"tables": [...]}``: they wait for a load
 ``{"do": "release", "table": ...}``                   the same; refused for a table that needs no release
 ``{"do": "pause"}``                                   ``{"paused_since_s": ...}``
 ``{"do": "resume"}``                                  ``{"paused_since_s": null}``
-====================================================  ======================================================
+``{"do": "cross-gap"}``                               ``{"after": ..., "upto": ..., "tables": [...]}``; refused while following
+====================================================  =================================================================
 """
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Final, cast, get_args
 
 from daemon.process.inbox import Request, send_request
 from daemon.process.lock import state_lock
 from daemon.status.client import fetch, running_daemon
 from handlers.replication.loading.table_loads import Reason
-from state.errors import BadInput, NotFound, Transient
+from state.errors import BadInput, InvalidRequest, NotFound, Transient
 
 
 if TYPE_CHECKING:
@@ -44,8 +46,10 @@ def requests_directory(config: Config, policy: str) -> Path:
 class PolicyRequests:
     """Serves the requests of one policy, in replay's thread."""
 
-    def __init__(self, projection: ReplicationProjection) -> None:
+    def __init__(self, projection: ReplicationProjection, *, follows: bool = False) -> None:
+        """Serve for ``projection``, which ``follows`` its source now, or does not because no loop runs or the loop has failed."""
         self._projection = projection
+        self._follows = follows
 
     def do(self, request: Request) -> Request:
         """Serve one request; raise BadInput for an unknown one, NotFound for an unknown table."""
@@ -62,10 +66,22 @@ class PolicyRequests:
             case "resume":
                 self._projection.pause.end()
                 return {"paused_since_s": None}
+            case "cross-gap":
+                return self._cross_gap()
         raise BadInput("unknown request", request=str(request)[:200])
 
     def _load(self, tables: list[str], reason: Reason) -> Request:
         return {"tables": list(self._projection.loads.request(tables, reason))}
+
+    def _cross_gap(self) -> Request:
+        policy = self._projection.loads.context.policy.name
+        if self._follows:
+            raise InvalidRequest(
+                "the policy has no gap: it is following its source",
+                policy=policy,
+                hint=f"To load tables again, run 'tideline verify {policy} --repair'.",
+            )
+        return asdict(self._projection.cross_gap())
 
     def _release(self, table: str) -> Request:
         context = self._projection.loads.context

@@ -59,7 +59,10 @@ def _of_loop(view: ProjectionView) -> Iterator[OperatorAction]:
     kind, _, name = view.name.partition(":")
     resume = f"tideline resume {name}" if kind == "replication" else _RESTART
     if view.state == "failed":
-        yield OperatorAction("failed-loop", view.name, view.problem or "failed", _PAGE, resume)
+        command = (
+            f"tideline bootstrap {name} --gap" if (kind, view.code) == ("replication", "gap") else resume
+        )
+        yield OperatorAction("failed-loop", view.name, view.problem or "failed", _PAGE, command)
     elif view.code == "too-many-failures":
         look = f"{_PAGE}#several-tables-fail-in-a-short-time"
         yield OperatorAction("circuit-breaker", view.name, view.problem or "", look, "tideline status")

@@ -24,6 +24,12 @@ from handlers.replication.kept_entries import format_entries
 from handlers.replication.loading.bootstrap import begin_bootstrap, is_pending
 from handlers.replication.loading.bootstrap_run import BootstrapOptions, run_bootstrap
 from handlers.replication.loading.follower import LoadFollower
+from handlers.replication.loading.gap import (
+    CrossedGap,
+    list_tables_to_load,
+    renew_database,
+    require_gap,
+)
 from handlers.replication.pause import Pause
 from handlers.replication.reconciliation import Reconciliation
 from handlers.replication.renames import are_undone, find_alterations, may_concern, needs_checkpoint
@@ -331,6 +337,21 @@ class ReplicationProjection:
         if position.written is None or position.written < applied or not position.has_kept():
             position.advance(applied)
         self._raised_s, self._took_effect = self._clock(), False
+
+    def cross_gap(self) -> CrossedGap:
+        """Skip the events of a gap, and make all tables wait for a load instead (``loading.gap``); must not be called while following.
+
+        Raises InvalidRequest if the next event can be read from the source's log.
+        """
+        context, after = self._context, self._position.applied_event_id
+        require_gap(context, after)
+        upto = context.source.current_event_id()  # step 1
+        renew_database(context)  # step 2
+        tables = list_tables_to_load(context)
+        self._position = Position(upto)
+        self.loads.request(tables, "gap")  # step 3
+        context.target_position.advance(upto)
+        return CrossedGap(after, upto, tables)
 
     def quarantined(self) -> Sequence[str]:
         """Return the quarantined tables as ``db.table``, sorted by name; safe to call from another thread."""

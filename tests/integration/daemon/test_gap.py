@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -44,7 +45,7 @@ def short_lived_log(stack: Endpoints, tmp_path: Path) -> Iterator[ClusterEndpoin
     process.stop()
 
 
-def test_a_purged_log_stops_relay_and_replica_with_both_ids(
+def test_a_purged_log_stops_relay_and_replica_with_both_ids_until_the_replica_crosses_the_gap(
     short_lived_log: ClusterEndpoints, stack: Endpoints, topic: str, database: str, tmp_path: Path
 ) -> None:
     with closing(Metastore([short_lived_log.metastore])) as source:
@@ -85,6 +86,10 @@ def test_a_purged_log_stops_relay_and_replica_with_both_ids(
             eventually(both_failed)
             status = daemon.status_when(lambda _: True)
             shown = daemon.command("status")
+            crossed = daemon.command("bootstrap", "shop", "--gap", "--json")
+            assert crossed.returncode == 0, crossed.stderr
+            daemon.status_when(lambda now: now.projections[0].state == "following")
+            refused = daemon.command("bootstrap", "shop", "--gap")
         expected = f"expected={position + 1}"
         assert status.projections[0].code == "gap"
         for problem in (status.sources[0].problem or "", status.projections[0].problem or ""):
@@ -93,4 +98,9 @@ def test_a_purged_log_stops_relay_and_replica_with_both_ids(
             assert "found=" in problem
         assert status.projections[0].event_id == position, "nothing is skipped"
         assert "failed" in shown.stdout, shown.stderr
+        assert "tideline bootstrap shop --gap" in shown.stdout
+        answer = json.loads(crossed.stdout)
+        assert (answer["after"], answer["tables"]) == (position, [])
+        assert answer["upto"] > position + 2
+        assert "has no gap" in refused.stderr
         assert expected in shown.stdout

@@ -16,6 +16,7 @@ from handlers.metastore.client import Metastore
 from handlers.replication.loading.load_table import load_table
 from handlers.replication.loading.load_thread import LoadThread
 from handlers.replication.loading.load_tools import LoadedTable, LoadProgress, LoadSettings, LoadTools
+from state.errors import InvalidRequest
 from tests.builders.daemon.loops import eventually
 from tests.builders.replication.replica import Replica, build_replica, files_below
 from tests.builders.replication.small_workload import ACID, create_source, roll_back
@@ -117,6 +118,40 @@ def test_a_quarantined_table_and_a_newcomer_are_loaded_while_the_others_are_foll
         assert target_sql.rows(query.format(copy)) == source_sql.rows(query.format(db)), table
     assert replica.quarantined() == {}
     assert [line for line in replica.differences(files=False) if "out_" not in line] == []
+
+
+def test_a_policy_whose_events_were_lost_loads_all_tables_and_continues(
+    replica: Replica, source_sql: Session, target_sql: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db, copy = replica.policy.source_db, replica.policy.target_db
+    create_source(source_sql, db)
+    for table in ("kept", "dropped"):
+        source_sql.run(f"create table {db}.{table} (id int) {ACID}")
+        source_sql.run(f"insert into {db}.{table} values (1)")
+    position = replica.follow()
+    with pytest.raises(InvalidRequest, match="has no gap"):
+        replica.projection.cross_gap()
+
+    source_sql.run(f"update {db}.kept set id = 2 where id = 1")
+    source_sql.run(f"drop table {db}.dropped")
+    source_sql.run(f"create table {db}.made (id int) {ACID}")
+    source_sql.run(f"insert into {db}.made values (7)")
+    purged, read = replica.source.current_event_id(), replica.source.next_events
+    monkeypatch.setattr(replica.source, "next_events", lambda after, limit: read(max(after, purged), limit))
+    crossed = replica.projection.cross_gap()
+    assert (crossed.after, crossed.upto) == (position.event_id, purged)
+    assert crossed.tables == ("dropped", "kept", "made")
+
+    loader = Loader(replica)
+    loader.finish()
+    for table in ("kept", "made"):
+        source_sql.run(f"insert into {db}.{table} values (9)")
+    replica.projection.apply(replica.events(replica.projection._position.event_id))
+    replica.projection.settle()
+    assert target_sql.rows(f"select id from {copy}.kept order by id") == [("2",), ("9",)]
+    assert target_sql.rows(f"select id from {copy}.made order by id") == [("7",), ("9",)]
+    assert replica.target.table_names(copy) == ["kept", "made"]
+    assert replica.differences(files=False) == []
 
 
 def _move_files(location: str, names: list[str], *, away: bool) -> None:

@@ -50,7 +50,7 @@ def test_every_state_that_needs_an_operator_is_listed_with_its_command() -> None
     restart = "restart the daemon once the cause is removed"
     assert commands == {
         ("quarantined-table", "replication:a shop.orders"): "tideline release a shop.orders",
-        ("failed-loop", "replication:b"): "tideline resume b",
+        ("failed-loop", "replication:b"): "tideline bootstrap b --gap",
         ("paused-policy", "replication:c"): "tideline resume c",
         ("circuit-breaker", "replication:d"): "tideline status",
         ("failed-loop", "catalog:lake"): restart,
