@@ -16,6 +16,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import structlog
+
 from handlers.events import DatabaseDropped, WriteIdsAllocated
 from handlers.failpoints import failpoint
 from handlers.replication.batch_plan import find_superseded_alters, select_lookahead_events
@@ -30,6 +32,7 @@ from handlers.replication.loading.gap import (
     renew_database,
     require_gap,
 )
+from handlers.replication.loading.scope import find_scope_change, store_patterns
 from handlers.replication.pause import Pause
 from handlers.replication.reconciliation import Reconciliation
 from handlers.replication.renames import are_undone, find_alterations, may_concern, needs_checkpoint
@@ -48,6 +51,8 @@ if TYPE_CHECKING:
     from handlers.replication.renames import Alteration
     from state.store import Store
 
+
+log = structlog.get_logger(__name__)
 
 FAULTS_MIN: Final = 5
 FAULTS_S: Final = 120.0
@@ -178,7 +183,24 @@ class ReplicationProjection:
         unknown = self._store.get(UNKNOWN_TXNS_KEY)
         self._dispatcher.transactions.files.repeated_event_id = self._target_event_id + 1
         self._dispatcher.transactions.unknown_up_to = int(unknown) if unknown is not None else -1
+        self._follow_scope()
         return self._position
+
+    def _follow_scope(self) -> None:
+        """Load the tables that entered the policy since the last start, and forget those that left it."""
+        context = self._context
+        changed = find_scope_change(context, self._store)
+        for table in changed.left:
+            self.loads.forget(table)
+        if changed.entered or changed.left:
+            log.warning(
+                "the patterns of the policy changed",
+                policy=context.policy.name,
+                loaded=changed.entered,
+                left=changed.left,
+            )
+            self.loads.request(changed.entered, "in-scope")
+        store_patterns(context.policy, self._store)
 
     def _start_new_policy(self) -> None:
         context = self._context

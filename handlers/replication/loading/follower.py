@@ -67,6 +67,11 @@ class LoadFollower:
                 hint="Check the table's name and the policy's table patterns.",
             )
 
+    def forget(self, table: str) -> None:
+        """Forget a table that left the policy; the target keeps it as it is."""
+        self._forget(table)
+        self.context.loads.remove(table)
+
     def _forget(self, table: str) -> None:
         """Forget a table whose rows will be replaced. Transactions that wrote into it are still ended on the target."""
         self.files.discard_table(table)

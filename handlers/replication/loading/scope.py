@@ -1,0 +1,80 @@
+"""Tables that enter or leave a policy because its patterns were changed in the configuration.
+
+The patterns of the last start are stored. Tables of the source that only the new ones cover are loaded while the policy follows. Tables
+that only the old ones cover stay on the target as they are, and replay forgets them; dropping them is left to the operator.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import orjson
+
+from state.errors import NotFound, StateCorrupt
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from handlers.metastore.client import Metastore
+    from handlers.replication.context import Context
+    from handlers.replication.policy import Policy
+    from state.store import Reader, Store
+
+
+PATTERNS_KEY: Final = b"patterns"
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeChange:
+    """The tables that entered and left a policy."""
+
+    entered: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+
+
+def find_scope_change(context: Context, reader: Reader) -> ScopeChange:
+    """Compare the policy's patterns with the stored ones; the tables are those that exist now. Raises StateCorrupt."""
+    policy, before = context.policy, _read_policy(context.policy, reader)
+    if before is None or (before.include, before.exclude) == (policy.include, policy.exclude):
+        return ScopeChange()
+    return ScopeChange(
+        entered=_only_in(policy, before, _names(context.source, policy.source_db)),
+        left=_only_in(before, policy, _names(context.target, policy.target_db)),
+    )
+
+
+def store_patterns(policy: Policy, store: Store) -> None:
+    """Store the policy's patterns, once what they changed is recorded."""
+    value = orjson.dumps({"include": policy.include, "exclude": policy.exclude})
+    if store.get(PATTERNS_KEY) != value:
+        with store.transaction() as txn:
+            txn.put(PATTERNS_KEY, value)
+
+
+def _read_policy(policy: Policy, reader: Reader) -> Policy | None:
+    """Return the policy with its stored patterns; None if none are stored."""
+    stored = reader.get(PATTERNS_KEY)
+    if stored is None:
+        return None
+    try:
+        found = orjson.loads(stored)
+        return replace(policy, include=tuple(found["include"]), exclude=tuple(found["exclude"]))
+    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+        raise StateCorrupt(
+            "the stored patterns cannot be read", key=PATTERNS_KEY, reason=str(error)
+        ) from error
+
+
+def _names(metastore: Metastore, db: str) -> list[str]:
+    with suppress(NotFound):
+        return metastore.table_names(db)
+    return []
+
+
+def _only_in(policy: Policy, other: Policy, names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names that ``policy`` covers and ``other`` does not."""
+    db = policy.source_db
+    return tuple(sorted(name for name in names if policy.covers(db, name) and not other.covers(db, name)))
