@@ -5,7 +5,8 @@ objects contain the write id of the transaction. A write id belongs to a transac
 the transaction ends.
 
 Too many entries are not an error. If there are more than ``partitions_max``, those of the transaction with the most are forgotten; if there
-are more than ``txns_max`` transactions, the oldest is. ``end`` then returns that the record is incomplete.
+are more than ``txns_max`` transactions, the oldest is. ``end`` then returns that the record is incomplete. A forgotten transaction may
+allocate again, so every transaction that is first seen with an id up to that of a forgotten one counts as incomplete.
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ class TouchedPartitions:
         self._owners: dict[Written, int] = {}
         self._tables: Counter[str] = Counter()
         self._count = 0
+        self._forgotten_up_to = -1
+        """The highest id of a transaction that was forgotten before its end."""
 
     def __len__(self) -> int:
         """Return the number of recorded partitions."""
@@ -65,7 +68,9 @@ class TouchedPartitions:
 
     def allocate(self, txn_id: int, table: str, write_id: int, event_id: int) -> None:
         """Record that a write id of ``table`` belongs to the transaction."""
-        txn = self._txns.setdefault(txn_id, _OpenTxn(event_id))
+        txn = self._txns.get(txn_id)
+        if txn is None:
+            txn = self._txns[txn_id] = _OpenTxn(event_id, complete=txn_id > self._forgotten_up_to)
         if len(txn.partitions) >= ALLOCATIONS_MAX and (table, write_id) not in txn.partitions:
             txn.complete = False
             return
@@ -73,7 +78,9 @@ class TouchedPartitions:
         self._tables[table] += (table, write_id) not in self._owners
         self._owners[table, write_id] = txn_id
         if len(self._txns) > self._txns_max:
-            self.end(next(iter(self._txns)))
+            oldest = next(iter(self._txns))
+            self.end(oldest)
+            self._forgotten_up_to = max(self._forgotten_up_to, oldest)
 
     def is_open(self, table: str) -> bool:
         """Whether an open transaction has a write id of ``table``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from state.transactions.touched_partitions import TouchedPartitions
@@ -71,6 +71,7 @@ def apply(ours: TouchedPartitions, naive: Naive, step: object, values: list[obje
 
 
 @given(STEPS, st.integers(1, 5), st.integers(1, 3))
+@example([("allocate", 3, "s.a", 1), ("allocate", 1, "s.a", 1), ("allocate", 3, "s.a", 2), ("end", 3)], 1, 1)
 def test_above_the_limits_something_is_forgotten_and_reported_as_incomplete(
     steps: list[tuple[object, ...]], partitions_max: int, txns_max: int
 ) -> None:
