@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from contextlib import closing
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,10 +15,10 @@ from dev.stack import cli, preflight
 from dev.stack.cluster import HiveCluster
 from dev.stack.hive.settings import ClusterSettings
 from dev.stack.hive.sql_session import Session
-from handlers.replication.loading.load_table import load_table
-from handlers.structs.objects import Database
+from handlers.metastore.client import Metastore
+from handlers.replication.loading.bootstrap_run import BootstrapOptions, SilentBootstrap
+from handlers.replication.loading.load_tools import LoadSettings
 from handlers.structs.transactions import CompactionType
-from tests.builders.replication.loads import RecordedProgress, load_all, load_tools, waiting_load
 from tests.builders.replication.many_tables import path_of
 from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.small_workload import ACID, create_source, roll_back
@@ -52,27 +53,25 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveCluster]:
         made.metastore.stop()
 
 
-@pytest.fixture
-def replica(cluster: HiveCluster, target: ClusterEndpoints) -> Iterator[Replica]:  # noqa: F811 - a fixture asks for fixtures by their names
-    db = f"comp_{uuid.uuid4().hex[:8]}"
-    layout = cluster.metastore.layout
-    built = build_replica(
-        cluster.metastore.uri,
-        target.metastore,
-        db=db,
-        roots=[f"file:{layout.warehouse}", f"file:{layout.external}", f"file:{layout.cmroot}"],
-        start=False,
-    )
-    built.target.create_database(Database(name=built.policy.target_db))
-    with closing(built.projection):
-        yield built
+@dataclass
+class Compacting(SilentBootstrap):
+    """Compacts the table ``later`` once its files are listed and not copied yet."""
+
+    compact_later: Callable[[], None]
+    restarts: list[str] = field(default_factory=list)
+
+    def listed(self, table: str, files: int, size_bytes: int) -> None:  # noqa: ARG002 - part of the port
+        if table == "later" and not self.restarts:
+            self.compact_later()
+
+    def restarted(self, table: str, reason: str) -> None:
+        self.restarts.append(f"{table}: {reason}")
 
 
-def compact(replica: Replica, table: str, kind: CompactionType) -> None:
+def compact(source: Metastore, db: str, table: str, kind: CompactionType) -> None:
     """Compact a table and wait until the replaced directories are removed."""
-    db = replica.policy.source_db
-    assert replica.source.compact(db, table, kind=kind).accepted
-    root = path_of(replica.source.get_table(db, table))
+    assert source.compact(db, table, kind=kind).accepted
+    root = path_of(source.get_table(db, table))
     wait_until(lambda: all("_v" in path.name for path in root.iterdir() if path.name.startswith(("d", "b"))))
 
 
@@ -83,22 +82,28 @@ def wait_until(holds: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
-def differences(replica: Replica, ours: Session, target: ClusterEndpoints) -> list[str]:  # noqa: F811 - likewise
-    with Session.connect(target.sql) as theirs:
-        sides = (
-            Side(replica.source, ours, replica.policy.source_db),
-            Side(replica.target, theirs, replica.policy.target_db),
-        )
-        return compare_databases(*sides, QUERIES).list_differences()
+def follow_and_compare(replica: Replica, ours: Session, theirs: Session) -> list[str]:
+    """Replay everything and return the differences.
+
+    The statistics of ``major`` are those of its aborted write id. The load leaves out their mark of accuracy; the source takes them
+    for accurate again once the compaction has made it forget the abort, for which there is no event.
+    """
+    replica.follow()
+    sides = (
+        Side(replica.source, ours, replica.policy.source_db),
+        Side(replica.target, theirs, replica.policy.target_db),
+    )
+    found = compare_databases(*sides, QUERIES).list_differences()
+    forgotten = ("major: parameter COLUMN_STATS_ACCURATE", "major: statistics of")
+    return [line for line in found if not line.startswith(forgotten)]
 
 
 def test_compacted_tables_are_loaded_also_if_a_compaction_replaces_the_listed_files(
     cluster: HiveCluster,
-    replica: Replica,
-    target: ClusterEndpoints,  # noqa: F811 - likewise
+    target: ClusterEndpoints,  # noqa: F811 - a fixture asks for fixtures by their names
 ) -> None:
-    db = replica.policy.source_db
-    with cluster.sql() as sql:
+    db = f"comp_{uuid.uuid4().hex[:8]}"
+    with cluster.sql() as sql, closing(Metastore([cluster.metastore.uri])) as compactor:
         create_source(sql, db)
         for table in QUERIES:
             sql.run(f"create table {db}.{table} (id int) {ACID}")
@@ -106,19 +111,24 @@ def test_compacted_tables_are_loaded_also_if_a_compaction_replaces_the_listed_fi
                 sql.run(f"insert into {db}.{table} values ({number})")
             sql.run(f"delete from {db}.{table} where id = 2")
         roll_back(sql, f"insert into {db}.major values (666)")
-        compact(replica, "major", CompactionType.MAJOR)
-        compact(replica, "minor", CompactionType.MINOR)
-        load_all(replica)
-        assert differences(replica, sql, target) == []
-
-        class Compacting(RecordedProgress):
-            def listed(self, table: str, files: int, size_bytes: int) -> None:  # noqa: ARG002 - part of the port
-                if not self.restarts:
-                    compact(replica, "later", CompactionType.MAJOR)
-
-        progress = Compacting()
-        load_table(waiting_load("later"), load_tools(replica), progress)
-        assert progress.restarts
-        found = differences(replica, sql, target)
-        # The compactor renews the statistics afterwards; replay brings them.
-        assert [line for line in found if not line.startswith("later: statistics")] == []
+        compact(compactor, db, "major", CompactionType.MAJOR)
+        compact(compactor, db, "minor", CompactionType.MINOR)
+        progress = Compacting(lambda: compact(compactor, db, "later", CompactionType.MAJOR))
+        layout = cluster.metastore.layout
+        replica = build_replica(
+            cluster.metastore.uri,
+            target.metastore,
+            db=db,
+            roots=[f"file:{layout.warehouse}", f"file:{layout.external}", f"file:{layout.cmroot}"],
+            bootstrap=BootstrapOptions(LoadSettings(poll_s=0.05), progress=progress),
+        )
+        with closing(replica.projection), Session.connect(target.sql) as theirs:
+            replica.projection.open()
+            assert progress.restarts
+            for table, query in QUERIES.items():
+                rows = theirs.rows(query.format(db=replica.policy.target_db))
+                assert rows == [("1",), ("3",)], table
+            # The compactor renews the statistics some time after a compaction; replay brings them.
+            deadline = time.monotonic() + TIMEOUT_S
+            while found := follow_and_compare(replica, sql, theirs):
+                assert time.monotonic() < deadline, found
