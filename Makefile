@@ -46,7 +46,11 @@ check: venv ## Check style, types, layers and locks
 
 .PHONY: test
 test: stack ## Run unit and integration tests; starts Kafka and two Hive 4 clusters (about 3 GB of memory)
-	$(PYTEST) tests/unit tests/integration -m "not docker"
+	$(PYTEST) tests/unit tests/integration -m "not docker and not long"
+
+.PHONY: long
+long: stack ## Run the integration tests that take half a minute or more
+	$(PYTEST) tests/integration -m "long and not docker"
 
 .PHONY: test-all
 test-all: stack ## Run all tests, including crash tests and container tests

@@ -87,6 +87,7 @@ def run_spark(uri: str, directory: Path, database: str) -> subprocess.CompletedP
     )
 
 
+@pytest.mark.long
 def test_icebergs_spark_runtime_creates_commits_concurrently_prunes_alters_and_renames_through_the_endpoint(
     endpoint: int, tmp_path: Path, database: str
 ) -> None:

@@ -9,6 +9,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from dev.demo.compare import Side, compare_databases
 from handlers.metastore.client import Metastore
 from handlers.replication.loading.bootstrap import is_pending
@@ -103,6 +105,7 @@ def statements(sql: Session, db: str) -> list[Callable[[], object]]:
     return run
 
 
+@pytest.mark.long
 def test_a_bootstrap_with_concurrent_writers_ends_equal_to_its_source(
     source: ClusterEndpoints, target: ClusterEndpoints, source_sql: Session, target_sql: Session
 ) -> None:

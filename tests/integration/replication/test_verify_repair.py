@@ -98,6 +98,7 @@ def damage(metastore: Metastore, sql: Session, db: str) -> None:
     metastore.alter_table(db, "plain", table)
 
 
+@pytest.mark.long
 def test_repair_fixes_every_kind_of_difference_while_another_table_streams(
     config: Path,
     database: str,
