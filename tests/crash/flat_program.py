@@ -11,7 +11,7 @@ from dev.stack.downloads.jars import locate_jars, read_lock
 from streaming.driver import commands
 from streaming.driver.progress import write_lines_to
 from streaming.settings import KafkaSource, SparkSettings
-from tests.builders.flat.streams import Stream, rules
+from tests.builders.flat.streams import Stream, key, rules
 
 
 SHORT_LIVED = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
@@ -39,6 +39,8 @@ def main() -> None:
         settings = replace(settings, source=source)
     if given.get("command") == "seal":
         commands.seal(settings)
+    elif given.get("narrows"):
+        commands.narrow(settings, key(given["narrows"]))
     else:
         commands.run(settings, write_lines_to(1), once=not given.get("follow"))
 

@@ -1,4 +1,4 @@
-"""The driver of a flat table is killed at every step of a batch, a seal, a promotion and the reuse of a slot.
+"""The driver of a flat table is killed at every step of a batch, a seal, a promotion, a narrowing and the reuse of a slot.
 
 Each run brings new events, dies at one step, and the next run carries on from there, with more events, to the next step. After every
 death a naive reader and Hive's own look at the table: no row twice, none of a finished batch missing, every value in its column or
@@ -17,7 +17,7 @@ import pytest
 
 from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
-from tests.builders.flat.driver_kills import Killed
+from tests.builders.flat.driver_kills import Killed, plain
 from tests.builders.flat.feeds import DirectoryFeed, TopicFeed
 from tests.integration.conftest import kafka, source, stack
 
@@ -105,6 +105,21 @@ def test_killed_at_every_step_of_a_promotion_values_stay_correct(table: Killed) 
     with closing(Metastore(table.metastore_uri)) as metastore:
         columns = {c.name: c.type for c in metastore.get_table(table.database, "events_flat").sd.cols or []}
     assert columns["n"] == "string"
+
+
+def test_killed_at_every_step_of_a_narrowing_values_stay_correct(table: Killed) -> None:
+    table.land(range(3), str)
+    table.ends_well()
+    table.narrows = "n"
+    table.dies("flat.rewritten")
+    table.narrows = ""
+    for hour, step in enumerate(("flat.switched", "flat.narrow", "flat.narrowed"), start=3):
+        table.land(range(hour, hour + 1), plain)
+        table.dies(step)
+    table.ends_well()
+    with closing(Metastore(table.metastore_uri)) as metastore:
+        columns = {c.name: c.type for c in metastore.get_table(table.database, "events_flat").sd.cols or []}
+    assert columns["n"] == "tinyint"
 
 
 def test_killed_at_every_step_of_a_slots_reuse_no_reader_sees_the_old_keys_values(table: Killed) -> None:

@@ -59,6 +59,8 @@ class Killed:
     keys: Sequence[str] = KEYS
     rules: dict[str, Any] = field(default_factory=dict)
     feed: Feed | None = None
+    narrows: str = ""
+    """The key whose column a run narrows instead of reading the source."""
     elsewhere: dict[str, str] = field(default_factory=dict)
     conf: dict[str, str] = field(default_factory=dict)
     events: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -126,6 +128,7 @@ class Killed:
             "keys": list(self.keys),
             "rules": self.rules,
             "follow": follow,
+            "narrows": self.narrows,
             "elsewhere": self.elsewhere,
             "conf": self.conf,
             **self.source.settings,
