@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,16 +9,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from handlers.files.copies import Copier
-from handlers.files.pool import CopyPool
 from handlers.metastore.client import Metastore
-from handlers.replication.loading.load_table import load_table
-from handlers.replication.loading.load_thread import LoadThread
-from handlers.replication.loading.load_tools import LoadedTable, LoadProgress, LoadSettings, LoadTools
 from state.errors import InvalidRequest
 from tests.builders.daemon.loops import eventually
 from tests.builders.replication.replica import Replica, build_replica, files_below
 from tests.builders.replication.small_workload import ACID, create_source, roll_back
+from tests.builders.replication.stepped_loads import SteppedLoads
 
 
 if TYPE_CHECKING:
@@ -27,38 +22,6 @@ if TYPE_CHECKING:
 
     from dev.stack.endpoints import ClusterEndpoints
     from dev.stack.hive.sql_session import Session
-    from handlers.replication.loading.table_loads import TableLoad
-
-
-class Loader:
-    """The loads of a replica, which end only when the test allows it."""
-
-    def __init__(self, replica: Replica) -> None:
-        self.replica = replica
-        self.may_end = threading.Event()
-        context = replica.context
-
-        def open_pool() -> CopyPool:
-            return CopyPool(Copier(context.files, context.copies.allowed), workers=2)
-
-        self.thread = LoadThread(context, open_pool, LoadSettings(poll_s=0.1), load=self._load)
-
-    def _load(self, entry: TableLoad, tools: LoadTools, progress: LoadProgress) -> LoadedTable:
-        loaded = load_table(entry, tools, progress)
-        self.may_end.wait(60)
-        return loaded
-
-    def step(self) -> bool:
-        """Work as between two batches; return whether no table waits any more."""
-        loads = self.replica.projection.loads
-        self.thread.step(loads)
-        loads.catch_up(lambda after, upto: self.replica.events(after, upto=upto))
-        return not self.replica.context.loads.waiting()
-
-    def finish(self) -> None:
-        """Let all loads end."""
-        self.may_end.set()
-        eventually(self.step, 60)
 
 
 @pytest.fixture
@@ -90,7 +53,7 @@ def test_a_quarantined_table_and_a_newcomer_are_loaded_while_the_others_are_foll
     assert replica.quarantined() == {"lost": "file-lost"}
 
     _move_files(location, hidden, away=False)
-    loader = Loader(replica)
+    loader = SteppedLoads(replica)
     replica.projection.loads.request(["lost"], "release")
     source_sql.run(f"alter table {db}.out_new rename to {db}.new")
     replica.projection.apply(replica.events(replica.projection._position.event_id))
@@ -142,7 +105,7 @@ def test_a_policy_whose_events_were_lost_loads_all_tables_and_continues(
     assert (crossed.after, crossed.upto) == (position.event_id, purged)
     assert crossed.tables == ("dropped", "kept", "made")
 
-    loader = Loader(replica)
+    loader = SteppedLoads(replica)
     loader.finish()
     for table in ("kept", "made"):
         source_sql.run(f"insert into {db}.{table} values (9)")

@@ -1,0 +1,49 @@
+"""The loads of a replica without a daemon: a test decides when they may end, and when replay takes over their results."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from handlers.files.copies import Copier
+from handlers.files.pool import CopyPool
+from handlers.replication.loading.load_table import load_table
+from handlers.replication.loading.load_thread import LoadThread
+from handlers.replication.loading.load_tools import LoadedTable, LoadProgress, LoadSettings, LoadTools
+from tests.builders.daemon.loops import eventually
+
+
+if TYPE_CHECKING:
+    from handlers.replication.loading.table_loads import TableLoad
+    from tests.builders.replication.replica import Replica
+
+
+class SteppedLoads:
+    """The loads of a replica, which end only when the test allows it."""
+
+    def __init__(self, replica: Replica) -> None:
+        self._replica = replica
+        self._may_end = threading.Event()
+        context = replica.context
+
+        def open_pool() -> CopyPool:
+            return CopyPool(Copier(context.files, context.copies.allowed), workers=2)
+
+        self.thread = LoadThread(context, open_pool, LoadSettings(poll_s=0.1), load=self._load)
+
+    def _load(self, entry: TableLoad, tools: LoadTools, progress: LoadProgress) -> LoadedTable:
+        loaded = load_table(entry, tools, progress)
+        self._may_end.wait(60)
+        return loaded
+
+    def step(self) -> bool:
+        """Work as between two batches; return whether no table waits any more."""
+        loads = self._replica.projection.loads
+        self.thread.step(loads)
+        loads.catch_up(lambda after, upto: self._replica.events(after, upto=upto))
+        return not self._replica.context.loads.waiting()
+
+    def finish(self) -> None:
+        """Let all loads end."""
+        self._may_end.set()
+        eventually(self.step, 60)
