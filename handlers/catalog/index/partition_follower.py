@@ -70,6 +70,8 @@ class FollowerSnapshot:
     index: IndexSnapshot
     packer: Packer
     budget: AnswerBudget
+    reader: Reader
+    """The index's store."""
     catalog: Reader | None
     """The catalog's store at the same moment; None where the index has a store of its own."""
 
@@ -149,6 +151,7 @@ class PartitionFollower:
                 IndexSnapshot(self.index, reader, budget),
                 self._packer.at(reader),
                 budget,
+                reader,
                 catalog=reader if self._own is None else None,
             )
 

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 DICTIONARY_BYTES_MAX: Final = 32_000
 """The window of deflate."""
 NO_WRITE_ID: Final = -1
-_ID_BYTES: Final = 8
+ID_BYTES: Final = 8
 _DICTIONARIES: Final = b"pd/"
-_RAW: Final = -zlib.MAX_WBITS
+RAW_DEFLATE: Final = -zlib.MAX_WBITS
 _TYPICAL: Final = {
     "COLUMN_STATS_ACCURATE": '{"BASIC_STATS":"true","COLUMN_STATS":{',
     "numFiles": "1",
@@ -78,7 +78,7 @@ def make_dictionary(table: Table) -> bytes:
 
 def store_dictionary(txn: Transaction, content: bytes) -> bytes:
     """Store a dictionary and return its id."""
-    number = blake2b(content, digest_size=_ID_BYTES).digest()
+    number = blake2b(content, digest_size=ID_BYTES).digest()
     txn.put(_DICTIONARIES + number, content)
     return number
 
@@ -86,7 +86,7 @@ def store_dictionary(txn: Transaction, content: bytes) -> bytes:
 def digest_data_columns(table: Table) -> str:
     """Return a digest of a table's data columns; if it changes, partitions may have changed too (CASCADE)."""
     columns = StorageDescriptor(cols=_descriptor(table).cols or [])
-    return blake2b(binary.encode(columns), digest_size=_ID_BYTES).hexdigest()
+    return blake2b(binary.encode(columns), digest_size=ID_BYTES).hexdigest()
 
 
 def _descriptor(table: Table) -> StorageDescriptor:
@@ -129,7 +129,7 @@ class Packer:
         if is_usual:
             kept.sd = StorageDescriptor(**kept.sd.set_fields())
             kept.sd.cols = None
-        deflate = zlib.compressobj(wbits=_RAW, zdict=dictionary.content)
+        deflate = zlib.compressobj(wbits=RAW_DEFLATE, zdict=dictionary.content)
         return number + bytes([is_usual]) + deflate.compress(binary.encode(kept)) + deflate.flush()
 
     def unpack(self, payload: bytes, db: str, table: str) -> Partition:
@@ -141,39 +141,44 @@ class Packer:
 
     def inflate(self, payload: bytes) -> bytes:
         """Return the Thrift form in a payload; raise StateCorrupt where it cannot be read."""
-        dictionary = self._dictionary(payload[:_ID_BYTES])
+        dictionary = self._dictionary(payload[:ID_BYTES])
         try:
-            deflated = zlib.decompressobj(wbits=_RAW, zdict=dictionary.content)
-            return deflated.decompress(payload[_ID_BYTES + 1 :])
+            deflated = zlib.decompressobj(wbits=RAW_DEFLATE, zdict=dictionary.content)
+            return deflated.decompress(payload[ID_BYTES + 1 :])
         except zlib.error as error:
-            raise _unreadable(payload) from error
+            raise unreadable(payload) from error
 
     def read(self, payload: bytes, inflated: bytes, db: str, table: str) -> Partition:
         """Return the partition of a payload whose Thrift form is ``inflated``; raise StateCorrupt."""
         try:
             partition = binary.decode(Partition, inflated)
         except MalformedEvent as error:
-            raise _unreadable(payload) from error
-        if payload[_ID_BYTES]:
-            partition.sd.cols = list(self._dictionary(payload[:_ID_BYTES]).columns)
+            raise unreadable(payload) from error
+        if payload[ID_BYTES]:
+            partition.sd.cols = list(self._dictionary(payload[:ID_BYTES]).columns)
         partition.dbName, partition.tableName = db, table
         return partition
 
     def _dictionary(self, number: bytes) -> _Dictionary:
         found = self._dictionaries.get(number)
         if found is None:
-            stored = self._reader.get(_DICTIONARIES + number)
-            if stored is None:
-                raise StateCorrupt(
-                    "the dictionary of a partition of the index is missing", dictionary=number.hex()
-                )
+            stored = read_dictionary(self._reader, number)
             typical = binary.decode(Partition, stored)
             found = _Dictionary(stored[-DICTIONARY_BYTES_MAX:], typical.sd.cols or [])
             self._dictionaries[number] = found
         return found
 
 
-def _unreadable(payload: bytes) -> StateCorrupt:
+def read_dictionary(reader: Reader, number: bytes) -> bytes:
+    """Return a stored dictionary; raise StateCorrupt where it does not exist."""
+    stored = reader.get(_DICTIONARIES + number)
+    if stored is None:
+        raise StateCorrupt("the dictionary of a partition of the index is missing", dictionary=number.hex())
+    return stored
+
+
+def unreadable(payload: bytes) -> StateCorrupt:
+    """Return the error for a payload that cannot be read."""
     return StateCorrupt("a partition of the index cannot be read", payload=payload.hex()[:80])
 
 

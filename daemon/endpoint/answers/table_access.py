@@ -1,0 +1,80 @@
+"""The seam between the partition calls and the index: one snapshot of a table, or the reason to forward the call.
+
+Who implements ``TableAccess`` decides where the index is and when it is fresh enough. The partition calls decide what a call means and
+whether the index can answer it. An answer uses one ``TableView`` from its first to its last byte.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol
+
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from handlers.catalog.index.payload_bytes import PayloadBytes
+    from state.partitions.index.check_budget import AnswerBudget
+    from state.partitions.index.partition_index import PartitionIndex
+
+
+class Reason(StrEnum):
+    """Why a partition call is forwarded; the values are labels of a metric."""
+
+    UNKNOWN_TABLE = "unknown-table"
+    """The table is not indexed, or does not exist."""
+    NOT_FRESH = "not-fresh"
+    """The index has not applied the source's newest event within the bound."""
+    NOT_FOLLOWING = "not-following"
+    """The table is being loaded, waits for a load, or is quarantined."""
+    DIFFERS = "differs"
+    """An answer for this table differed from the metastore's."""
+    UNAVAILABLE = "unavailable"
+    """The index cannot be read, or the source's newest event id cannot be read."""
+    ARGUMENTS = "arguments"
+    """The arguments have fields or values that the index does not answer: statistics, other catalogs, unknown fields."""
+    SERVER = "server"
+    """The metastore has a setting under which its answers depend on more than the partitions: authorization or limits."""
+    NOT_CERTAIN = "not-certain"
+    """Metastores differ in the answer to this filter."""
+    EXPRESSION = "expression"
+    """The expression cannot be read, or not be answered exactly."""
+    REFUSED = "refused"
+    """The index would report an error; the metastore reports its own."""
+    DEFECT = "defect"
+    """An unexpected error, which is logged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """The call must be forwarded."""
+
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class TableView:
+    """One table in one snapshot of the index, for one thread, valid until the context in which it was opened ends."""
+
+    name: str
+    """``db.table`` in lower case, under which ``index`` knows the table."""
+    index: PartitionIndex
+    """Reads the snapshot; ``IndexSnapshot`` for a store that has snapshots."""
+    payloads: PayloadBytes
+    """Reads the dictionaries of the snapshot."""
+    budget: AnswerBudget
+    """What the answer may use; the one that ``index`` uses too."""
+    event_id: int
+    """The event that the snapshot reflects."""
+
+
+class TableAccess(Protocol):
+    """Opens tables of one metastore's index; thread-safe."""
+
+    def open_table(self, db: str, table: str) -> AbstractContextManager[TableView | Forward]:
+        """Open a table of the catalog ``hive``, named as the client named it.
+
+        A view has applied at least the source's newest event id as of this call, unless the configuration permits less, and its
+        table is followed.
+        """

@@ -1,0 +1,1 @@
+"""A metastore and an index for the endpoint."""
