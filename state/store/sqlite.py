@@ -24,6 +24,7 @@ from state.errors import FilesUnavailable, StateCorrupt, TidelineError
 from state.store import Pause, Reader, Transaction, refuse_oversize
 from state.store.pages import PausingReader, scan_key_pages, scan_pages
 from state.store.sqlite_file import (
+    BUSY_S,
     create_content,
     lock_file,
     open_file,
@@ -213,7 +214,11 @@ class SqliteStore:
         """Let the WAL file start again, where it is long and no snapshot reads it; a failure to do so is harmless."""
         if self._snapshots is not None and self._snapshots.should_reset():
             with suppress(sqlite3.Error):
+                self._connection.execute(
+                    "PRAGMA busy_timeout = 0"
+                )  # never wait for a reader of another process
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                self._connection.execute(f"PRAGMA busy_timeout = {BUSY_S * 1000:.0f}")
             self._snapshots.reset_done()
 
     def _open_content(self, schema_version: int, migrations: Mapping[int, Migration]) -> None:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 APPLICATION_ID: Final = 0x54_49_44_45
 """``TIDE``; shown by ``file`` and by ``PRAGMA application_id``."""
 
+BUSY_S: Final = 1.0
+"""How long the writer of a file with snapshots waits for a reader that repairs the index of the WAL file, which takes microseconds."""
 _CREATE = "CREATE TABLE entries (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"
 
 
@@ -53,7 +55,8 @@ def lock_file(path: str) -> int:
 
 def open_file(path: str, *, durable: bool, exclusive: bool = True) -> sqlite3.Connection:
     """Return the one connection to ``path`` that writes, locked to this process; raises ``sqlite3.Error``."""
-    connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+    busy_s = 0.0 if exclusive else BUSY_S
+    connection = sqlite3.connect(path, timeout=busy_s, isolation_level=None, check_same_thread=False)
     try:
         connection.execute(f"PRAGMA locking_mode = {'EXCLUSIVE' if exclusive else 'NORMAL'}")
         connection.execute("PRAGMA journal_mode = WAL")

@@ -2,8 +2,8 @@
 
 A snapshot is a read transaction in WAL mode. It sees the file as of its start, holds no lock of the writer, and never waits for it.
 Read connections are opened read-only and never checkpoint, so SQLite's WAL-reset bug (3.7.0 to 3.51.2), which needs two connections that
-write or checkpoint, cannot occur. Because several connections exclude ``locking_mode=EXCLUSIVE``, a lock file keeps other processes
-away (``state.store.sqlite_file``).
+write or checkpoint, cannot occur. Because several connections exclude ``locking_mode=EXCLUSIVE``, a lock file keeps other writing
+processes away (``state.store.sqlite_file``).
 
 The WAL file can only start again from its beginning while no snapshot is open, and with readers that never pause it would grow without
 end. So once it is long, new snapshots wait until the open ones have ended and the writer has reset the file, for at most
@@ -151,6 +151,11 @@ class SqliteSnapshot:
     def scan_keys(self, start: bytes, end: bytes | None) -> Iterator[bytes]:
         """Yield the keys with ``start <= key < end``."""
         return scan_key_pages(self._keys, start, end)
+
+    def version(self) -> int:
+        """Return the schema version of the file's content."""
+        found: int = self._read("PRAGMA user_version")[0][0]
+        return found
 
     def _page(self, start: bytes, end: bytes | None, reverse: bool, most: int) -> list[tuple[bytes, bytes]]:
         self._pause()

@@ -1,0 +1,118 @@
+"""The state file of another process, for reading.
+
+Only snapshots: each is a read transaction in WAL mode, so it never holds a lock that the writer waits for. The connections are opened
+read-only and never checkpoint. The file may not exist yet, and it may be replaced or migrated while it is read: every snapshot
+checks which file it reads, and the version of its content.
+
+The writer resets its WAL file only while nobody reads it. It cannot see these readers, so once the file is long and grows, new
+snapshots wait until the writer has reset it, for at most ``GATE_S`` every ``GATE_PAUSE_S``.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from contextlib import contextmanager
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Final
+
+from state.errors import FilesUnavailable, StateCorrupt
+from state.store import sqlite_snapshots
+from state.store.sqlite_file import refuse_newer
+from state.store.sqlite_snapshots import GATE_S, SnapshotPool, SqliteSnapshot
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from state.store import Pause
+
+
+GATE_PAUSE_S: Final = 5.0
+_GATE_STEP_S: Final = 0.01
+
+
+class SqliteReader:
+    """Reads the state file that another process writes; for any thread.
+
+    Every call raises FilesUnavailable if the file does not exist or cannot be read, and StateCorrupt if its content has another version
+    than ``schema_version``.
+    """
+
+    def __init__(self, path: str | PathLike[str], *, schema_version: int) -> None:
+        self.path = fspath(path)
+        self._version = schema_version
+        self._pool = SnapshotPool(self.path)
+        self._identity: tuple[int, int] | None = None
+        self._changed = threading.Condition()
+        self._open = 0
+        self._gate_end_s = 0.0
+        self._next_gate_s = 0.0
+        self._gated_bytes = 0
+
+    @contextmanager
+    def snapshot(self, pause: Pause = lambda: None) -> Iterator[SqliteSnapshot]:
+        """Open a snapshot of what is committed now; ``pause`` is called before each page that is read."""
+        self._enter()
+        try:
+            self._require_same_file()
+            with self._pool.open(pause) as opened:
+                self._require_version(opened)
+                yield opened
+        finally:
+            self._leave()
+
+    def close(self) -> None:
+        """Close the connections; an open snapshot may end first."""
+        self._pool.close()
+
+    def _require_same_file(self) -> None:
+        """Forget the connections to a file that was replaced: they would read the old one for ever."""
+        try:
+            found = os.stat(self.path)  # noqa: PTH116 - before every answer: a Path takes ten times as long
+        except OSError as error:
+            raise FilesUnavailable(
+                "the state file cannot be read", path=self.path, reason=error.strerror
+            ) from error
+        identity = (found.st_dev, found.st_ino)
+        if identity != self._identity:
+            self._pool.forget_idle()
+            self._identity = identity
+
+    def _require_version(self, snapshot: SqliteSnapshot) -> None:
+        stored = snapshot.version()
+        refuse_newer(self.path, stored=stored, supported=self._version)
+        if stored != self._version:
+            raise StateCorrupt(
+                "the state file has not been migrated yet", path=self.path, stored_version=stored
+            )
+
+    def _enter(self) -> None:
+        with self._changed:
+            self._wait_at_gate()
+            self._open += 1
+
+    def _leave(self) -> None:
+        with self._changed:
+            self._open -= 1
+
+    def _wait_at_gate(self) -> None:
+        now_s = time.monotonic()
+        if now_s >= self._next_gate_s:
+            self._next_gate_s = now_s + GATE_PAUSE_S
+            size = self._wal_bytes()
+            if size > sqlite_snapshots.WAL_BYTES_MAX and size > self._gated_bytes:
+                self._gate_end_s = now_s + GATE_S
+            self._gated_bytes = size
+        while time.monotonic() < self._gate_end_s:
+            if self._wal_bytes() < self._gated_bytes:
+                self._gate_end_s = self._gated_bytes = 0
+                return
+            self._changed.wait(_GATE_STEP_S)
+
+    def _wal_bytes(self) -> int:
+        try:
+            return os.stat(f"{self.path}-wal").st_size  # noqa: PTH116 - as above
+        except OSError:
+            return 0
