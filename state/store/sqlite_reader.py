@@ -68,7 +68,7 @@ class SqliteReader:
         self._pool.close()
 
     def _require_same_file(self) -> None:
-        """Forget the connections to a file that was replaced: they would read the old one for ever."""
+        """Forget the connections to a file that was replaced: they would read the old one indefinitely."""
         try:
             found = os.stat(self.path)  # noqa: PTH116 - before every answer: a Path takes ten times as long
         except OSError as error:
