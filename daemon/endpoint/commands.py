@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -27,6 +28,27 @@ DEFAULTS = EndpointSettings(metastores=())
     help="thrift://host:port of the metastore. Repeat it for further servers of the same metastore.",
 )
 @click.option("--listen", default=DEFAULT_LISTEN, show_default=True, help="HOST:PORT for clients.")
+@click.option(
+    "--tls-certificate",
+    type=click.Path(path_type=Path),
+    help="Certificate chain of the endpoint (PEM). Clients must then use TLS.",
+)
+@click.option(
+    "--tls-key",
+    type=click.Path(path_type=Path),
+    help="Private key, if it is not in the file of the certificate.",
+)
+@click.option(
+    "--tls-client-ca",
+    type=click.Path(path_type=Path),
+    help="Authority that must have signed the certificates of clients.",
+)
+@click.option("--metastore-tls", is_flag=True, help="Connect to the metastore with TLS.")
+@click.option(
+    "--metastore-tls-ca",
+    type=click.Path(path_type=Path),
+    help="Authority that signed the metastore's certificate; implies --metastore-tls. Default: those of the system.",
+)
 @click.option("--http", help="HOST:PORT for /metrics and /livez. Off by default.")
 @click.option(
     "--connections-max",
@@ -73,6 +95,11 @@ DEFAULTS = EndpointSettings(metastores=())
 def serve(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
     metastores: Sequence[str],
     listen: str,
+    tls_certificate: Path | None,
+    tls_key: Path | None,
+    tls_client_ca: Path | None,
+    metastore_tls: bool,
+    metastore_tls_ca: Path | None,
     http: str | None,
     connections_max: int,
     request_bytes_max: int,
@@ -86,6 +113,7 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
     Calls that the metastore dropped are answered through their successors; every other call is forwarded unchanged.
     Needs no configuration file, no Kafka and no state.
     """
+    from daemon.endpoint.tls import client_context, server_context
     from handlers.metastore.connection import Address
 
     host, port = _parse_address("--listen", listen)
@@ -93,6 +121,8 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
         metastores=tuple(Address.parse(uri) for uri in metastores),
         host=host,
         port=port,
+        tls=server_context(tls_certificate, tls_key, tls_client_ca),
+        metastore_tls=client_context(metastore_tls_ca, enabled=metastore_tls),
         connections_max=connections_max,
         request_bytes_max=request_bytes_max,
         connect_s=connect_s,
@@ -103,12 +133,15 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
 
 
 def _serve(settings: EndpointSettings, http: tuple[str, int] | None, log_level: str) -> None:
+    import threading
+
     import structlog
     from starlette.applications import Starlette
 
     from daemon.endpoint.metrics import EndpointMetrics
     from daemon.endpoint.routes import endpoint_routes
     from daemon.endpoint.server import EndpointServer
+    from daemon.endpoint.upstream import check_metastore
     from daemon.http.server import HttpServer
     from daemon.process.logs import LogSettings, configure_logs
     from daemon.process.metrics import build_registry
@@ -129,6 +162,7 @@ def _serve(settings: EndpointSettings, http: tuple[str, int] | None, log_level: 
             metastores=[str(address) for address in settings.metastores],
             http=None if probes is None else f"{probes.host}:{probes.port}",
         )
+        threading.Thread(target=check_metastore, args=(settings,), daemon=True).start()
         stopping.wait()
         log.info("stopping", drain_s=settings.drain_s)
         cut_off = server.close()

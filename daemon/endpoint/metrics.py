@@ -14,6 +14,16 @@ class EndpointMetrics(MetricTable):
     refused = Metric(
         Counter, "tideline_endpoint_connections_refused", "Connections closed because too many were open."
     )
+    authenticated = Metric(
+        Counter,
+        "tideline_endpoint_sasl_connections",
+        "Clients that the metastore accepted after a SASL negotiation.",
+    )
+    passed_through = Metric(
+        Counter,
+        "tideline_endpoint_sasl_connections_passed_through",
+        "Connections with signed or encrypted calls, which are passed on unread.",
+    )
     forwarded = Metric(
         Counter, "tideline_endpoint_calls_forwarded", "Calls forwarded unchanged to the metastore."
     )

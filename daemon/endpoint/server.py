@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from daemon.endpoint.session import Session, shut_down
-from daemon.endpoint.streams import Peer
+from daemon.endpoint.peer import Peer, shut_down
+from daemon.endpoint.session import Session
 from state.errors import ConfigError
 
 

@@ -1,127 +1,41 @@
 """One client's connection and its own connection to the metastore.
 
 Each client has a connection of its own to the metastore, because the server keeps state for each connection: the user of
-``set_ugi``, for example. Requests are read completely before anything is sent, so the metastore never sees half of a request.
-Either side closing, failing or being silent for too long ends this session and no other.
+``set_ugi``, for example. Either side closing, failing or being silent for too long ends this session and no other.
 """
 
 from __future__ import annotations
 
 import select
 import socket
+import ssl
 import time
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from daemon.endpoint.streams import (
-    DETECTION_BYTES,
-    Disconnected,
-    Incoming,
-    Peer,
-    Transport,
-    detect_transport,
-    receive_request,
-)
+from daemon.endpoint import sasl
+from daemon.endpoint.peer import Disconnected, remaining_s, shut_down
+from daemon.endpoint.streams import DETECTION_BYTES, Transport, detect_transport, receive_request
 from daemon.endpoint.successors import SuccessorCalls
-from state.errors import AmbiguousCall, BadInput, MetastoreUnavailable, TidelineError
+from daemon.endpoint.upstream import ClientGone, Upstream, deliver
+from state.errors import BadInput, MetastoreUnavailable, TidelineError
 
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from daemon.endpoint.metrics import EndpointMetrics
+    from daemon.endpoint.peer import Peer
     from daemon.endpoint.responders import Responder
     from daemon.endpoint.settings import EndpointSettings
     from daemon.endpoint.wire import Message
-    from handlers.metastore.connection import Address
 
 
 log = structlog.get_logger(__name__)
 
 CLIENT_GONE: Final = "client-gone"
 """Code under which a client's own disconnection in the middle of a call is counted."""
-
-
-class ClientGone(Exception):
-    """The client closed its connection, or did not read its answer in time."""
-
-
-class Upstream:
-    """The session's connection to the metastore."""
-
-    def __init__(self, settings: EndpointSettings, transport: Transport) -> None:
-        self._settings = settings
-        self._transport = transport
-        self.address, handle = connect(settings.metastores, settings.connect_s)
-        self.peer = Peer(handle)
-
-    def send(self, request: Message) -> None:
-        """Send a request; raise AmbiguousCall."""
-        try:
-            self.peer.send(self._transport.wrap(request.to_bytes()), self._settings.request_s)
-        except OSError as error:
-            raise self._lost(request, error) from error
-
-    def exchange(self, request: Message) -> Message:
-        """Send a request and return its complete answer; raise AmbiguousCall, BadInput, LimitExceeded."""
-        self.send(request)
-        incoming = Incoming(lambda: self._receive(request), self._transport, self._settings.answer_bytes_max)
-        answer = incoming.message(incoming.read_to_end())
-        _check_end(incoming, request)
-        return answer
-
-    def forward(self, request: Message, client: Peer) -> None:
-        """Send a request and pass its answer on as it arrives; raise AmbiguousCall, BadInput or ClientGone."""
-        self.send(request)
-        if request.is_oneway:
-            return
-        incoming = Incoming(
-            lambda: self._receive(request),
-            self._transport,
-            sink=lambda piece: deliver(client, piece, self._settings.request_s),
-        )
-        incoming.read_to_end()
-        _check_end(incoming, request)
-
-    def _receive(self, request: Message) -> bytes:
-        try:
-            return self.peer.receive(self._settings.answer_s)
-        except (OSError, Disconnected) as error:
-            raise self._lost(request, error) from error
-
-    def _lost(self, request: Message, error: Exception) -> AmbiguousCall:
-        return AmbiguousCall(
-            "the connection to the metastore broke before the answer was complete",
-            call=request.name,
-            address=str(self.address),
-            reason=str(error),
-            hint="The client's connection was closed, as the metastore would have done.",
-        )
-
-
-def _check_end(incoming: Incoming, request: Message) -> None:
-    if incoming.unread():
-        raise BadInput("the metastore sent more than one answer", call=request.name)
-
-
-def connect(addresses: Sequence[Address], timeout_s: float) -> tuple[Address, socket.socket]:
-    """Connect to the first server that accepts; raise MetastoreUnavailable."""
-    reasons = []
-    for address in addresses:
-        try:
-            return address, socket.create_connection((address.host, address.port), timeout_s)
-        except OSError as error:
-            reasons.append(f"{address}: {error}")
-    raise MetastoreUnavailable("the metastore cannot be reached", reasons=reasons)
-
-
-def deliver(client: Peer, data: bytes, timeout_s: float) -> None:
-    """Send bytes to the client; raise ClientGone."""
-    try:
-        client.send(data, timeout_s)
-    except OSError as error:
-        raise ClientGone(str(error)) from error
 
 
 class Session:
@@ -132,7 +46,6 @@ class Session:
         self._settings = settings
         self._metrics = metrics
         self._responders: Sequence[Responder] = (SuccessorCalls(metrics),)
-        self._transport: Transport | None = None
         self._upstream: Upstream | None = None
 
     def run(self) -> None:
@@ -165,8 +78,12 @@ class Session:
         shut_down(self._client.handle, socket.SHUT_RD)
 
     def _serve(self) -> None:
-        while self._wait_for_request():
-            transport = self._transport or self._detect()
+        self._accept_tls()
+        if not self._wait_for_request():
+            return
+        start = self._read_start()
+        transport = self._begin_sasl() if sasl.is_sasl(start) else detect_transport(start)
+        while transport is not None and self._wait_for_request():
             request = receive_request(
                 self._client,
                 transport,
@@ -175,31 +92,63 @@ class Session:
             )
             self._answer(request, transport)
 
+    def _accept_tls(self) -> None:
+        if self._settings.tls is None:
+            return
+        try:
+            self._client.accept_tls(self._settings.tls, self._settings.connect_s)
+        except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
+            raise  # such as the health check of a load balancer, which only connects
+        except ssl.SSLError as error:
+            raise BadInput("the client's TLS handshake failed", reason=str(error)) from error
+
     def _wait_for_request(self) -> bool:
         """Wait for the first bytes of a request; return False if the connection ended without one."""
-        if self._client.unread:
-            return True
-        poll = select.poll()  # not select.select, which fails for descriptors above 1,023
-        poll.register(self._client.handle, select.POLLIN)
-        if self._upstream is not None:
-            poll.register(self._upstream.peer.handle, select.POLLIN)
-        ready = {descriptor for descriptor, _ in poll.poll(self._settings.idle_s * 1000)}
-        if ready != {self._client.handle.fileno()}:
-            return False  # idle for too long, or the metastore closed its connection
+        deadline = time.monotonic() + self._settings.idle_s
         try:
-            self._client.unread = self._client.receive(self._settings.request_s)
+            while not self._client.has_unread():
+                if not self._wait_for_bytes(deadline):
+                    return False
+                self._client.unread = self._client.receive_now()
         except (Disconnected, ConnectionError):
             return False
         return True
 
-    def _detect(self) -> Transport:
-        deadline = time.monotonic() + self._settings.request_s
-        start = b""
-        while len(start) < DETECTION_BYTES:
-            start += self._client.receive(deadline - time.monotonic())
-        self._client.unread = start
-        self._transport = detect_transport(start)
-        return self._transport
+    def _wait_for_bytes(self, deadline: float) -> bool:
+        """Wait until the client sends; return False after the deadline, or if the metastore closed its connection."""
+        upstream = self._upstream
+        poll = select.poll()  # not select.select, which fails for descriptors above 1,023
+        for peer in (self._client, *([upstream.peer] if upstream is not None else [])):
+            poll.register(peer.handle, select.POLLIN)
+        ready = {descriptor for descriptor, _ in poll.poll(max(0.0, remaining_s(deadline)) * 1000)}
+        if upstream is None or upstream.peer.handle.fileno() not in ready:
+            return bool(ready)
+        return not upstream.peer.receive_now()  # TLS sends messages of its own; nothing else is expected
+
+    def _read_start(self) -> bytes:
+        start = sasl.read_exactly(self._client, DETECTION_BYTES, time.monotonic() + self._settings.request_s)
+        self._client.unread = start + self._client.unread
+        return start
+
+    def _begin_sasl(self) -> Transport | None:
+        """Let the client authenticate itself; return the transport of its calls, None if the connection has ended."""
+        settings, client = self._settings, self._client
+        try:
+            self._upstream = upstream = Upstream(settings, Transport.FRAMED)
+        except MetastoreUnavailable as error:
+            deliver(client, sasl.error_message(f"Tideline: {error.message}"), settings.request_s)
+            raise
+        if not sasl.negotiate(client, upstream.peer, time.monotonic() + settings.request_s):
+            return None
+        self._metrics.authenticated.inc()
+        if not self._wait_for_request():
+            return None
+        deadline = time.monotonic() + settings.request_s
+        if sasl.begins_with_plain_frame(client, deadline, settings.request_bytes_max):
+            return Transport.FRAMED
+        self._metrics.passed_through.inc()
+        sasl.pass_through(client, upstream.peer, idle_s=settings.idle_s, send_s=settings.request_s)
+        return None
 
     def _answer(self, request: Message, transport: Transport) -> None:
         started = time.perf_counter()
@@ -225,11 +174,3 @@ class Session:
 
     def _reply(self, answer: Message, transport: Transport) -> None:
         deliver(self._client, transport.wrap(answer.to_bytes()), self._settings.request_s)
-
-
-def shut_down(handle: socket.socket, how: int) -> None:
-    """Shut a socket down; harmless if it is closed."""
-    try:
-        handle.shutdown(how)
-    except OSError:
-        return

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Sequence
 
     from handlers.metastore.connection import Address
@@ -23,14 +24,19 @@ class EndpointSettings:
     """Servers of one metastore; each connection uses the first one that accepts it."""
     host: str = "127.0.0.1"
     port: int = 9083
+    tls: ssl.SSLContext | None = None
+    """How clients connect; None for connections without TLS."""
+    metastore_tls: ssl.SSLContext | None = None
+    """How the metastore is connected to; None for connections without TLS."""
     connections_max: int = 512
     request_bytes_max: int = 100 << 20
     """Size of one request; Hive's own limit (``metastore.server.max.message.size``) has the same default."""
     answer_bytes_max: int = 256 << 20
     """Size of an answer that is translated. Forwarded answers are not limited, because they are never held in memory."""
     connect_s: float = 10.0
+    """Time to connect to one server of the metastore, and for the handshake of TLS on either side."""
     request_s: float = 120.0
-    """Time in which a request that has begun must be complete, and a client must accept a piece of an answer."""
+    """Time in which a request that has begun must be complete, and a client must accept a piece of an answer (at most 256 KiB)."""
     answer_s: float = 600.0
     """Time in which the metastore must send the next piece of an answer; Hive's clients wait as long by default."""
     idle_s: float = 86_400.0

@@ -1,4 +1,4 @@
-"""Messages on a socket: where one ends, in both transports.
+"""Messages on a connection: where one ends, in both transports.
 
 A framed message states its length. A buffered one ends where its struct ends, so the struct is skipped as its bytes arrive; the
 skipping runs in C and calls back for more bytes. Received bytes go to a sink at once: a large answer reaches the client while the
@@ -7,7 +7,6 @@ metastore still sends it, and is never held in memory.
 
 from __future__ import annotations
 
-import socket
 import struct
 import time
 from enum import Enum
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from thrift.transport.TTransport import CReadableTransport, TTransportBase
 
+from daemon.endpoint.peer import READ_BYTES, Disconnected
 from daemon.endpoint.wire import BYTES_MAX, MALFORMED, VERSION_1, Header, Message, read_header, skip_struct
 from state.errors import BadInput, LimitExceeded
 
@@ -23,8 +23,9 @@ from state.errors import BadInput, LimitExceeded
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from daemon.endpoint.peer import Peer
 
-READ_BYTES: Final = 64 * 1024
+
 DETECTION_BYTES: Final = 5
 
 
@@ -53,42 +54,6 @@ def detect_transport(start: bytes) -> Transport:
     if chr(start[4]).isalpha() and first >> 16 == 0:
         return Transport.BUFFERED
     raise BadInput("the client does not speak Thrift's binary protocol", first_bytes=start.hex())
-
-
-class Disconnected(EOFError):
-    """The other side closed the connection."""
-
-
-class Peer:
-    """A connected socket with what was received and not read yet."""
-
-    def __init__(self, handle: socket.socket) -> None:
-        self.handle = handle
-        self.unread = b""
-        handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        handle.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-
-    def receive(self, timeout_s: float) -> bytes:
-        """Return received bytes; raise Disconnected at the end, TimeoutError."""
-        if self.unread:
-            chunk, self.unread = self.unread, b""
-            return chunk
-        if timeout_s <= 0:
-            raise TimeoutError("timed out")
-        self.handle.settimeout(timeout_s)
-        chunk = self.handle.recv(READ_BYTES)
-        if not chunk:
-            raise Disconnected("the connection was closed")
-        return chunk
-
-    def send(self, data: bytes, timeout_s: float) -> None:
-        """Send all bytes; raise OSError, TimeoutError."""
-        self.handle.settimeout(timeout_s)
-        self.handle.sendall(data)
-
-    def close(self) -> None:
-        """Close the connection."""
-        self.handle.close()
 
 
 class Incoming(TTransportBase, CReadableTransport):  # type: ignore[misc]  # thrift has no types

@@ -6,11 +6,11 @@ import socket
 import struct
 import threading
 from collections import deque
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Final, Self
 
-from daemon.endpoint.session import shut_down
-from daemon.endpoint.streams import Peer, Transport, receive_request
+from daemon.endpoint.peer import Peer, shut_down
+from daemon.endpoint.streams import Transport, receive_request
 from daemon.endpoint.wire import Header, Message, text_value, write_struct
 
 
@@ -53,8 +53,12 @@ class Last(bytes):
 class RawMetastore:
     """Answers each request with the next scripted bytes of its call; a context manager."""
 
-    def __init__(self, transport: Transport = Transport.BUFFERED) -> None:
+    def __init__(
+        self, transport: Transport = Transport.BUFFERED, begin: Callable[[Peer], object] | None = None
+    ) -> None:
         self.transport = transport
+        self.begin = begin
+        """What happens on a new connection before its first request, such as a handshake."""
         self.requests: list[bytes] = []
         self.script: dict[str, deque[bytes]] = {}
         self.connections = 0
@@ -70,6 +74,11 @@ class RawMetastore:
         for handle in self._open:
             shut_down(handle, socket.SHUT_RDWR)
         self._open.clear()
+
+    def say(self, answer: bytes) -> None:
+        """Send an answer on every connection, such as that to a call which was not answered yet."""
+        for handle in self._open:
+            handle.sendall(self.transport.wrap(answer))
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._accept, daemon=True).start()
@@ -95,6 +104,8 @@ class RawMetastore:
     def _serve(self, handle: socket.socket) -> None:
         peer = Peer(handle)
         try:
+            if self.begin is not None:
+                self.begin(peer)
             while True:
                 request = receive_request(peer, self.transport, bytes_max=1 << 28, complete_s=TIMEOUT_S)
                 self.requests.append(request.raw)
@@ -104,6 +115,7 @@ class RawMetastore:
         except (OSError, EOFError):
             return
         finally:
+            shut_down(peer.handle, socket.SHUT_RDWR)
             peer.close()
 
     def _answer(self, request: Message, peer: Peer) -> bool:
@@ -119,7 +131,7 @@ class RawClient:
     """A client's socket."""
 
     def __init__(self, port: int) -> None:
-        self.handle = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S)
+        self.handle: socket.socket = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S)
 
     def send(self, data: bytes) -> None:
         self.handle.sendall(data)
@@ -143,6 +155,12 @@ class RawClient:
         except ConnectionError:
             pass
         return data
+
+
+def closed_port() -> int:
+    """Return a port on which nothing listens."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        return int(listener.getsockname()[1])
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from daemon.endpoint.commands import _parse_address
 from daemon.service.command_line import call as tideline
 from state.errors import ConfigError
 from tests.builders.daemon.tideline_process import COMMAND, ended, running
-from tests.builders.metastore.raw_metastore import RawMetastore, call, clients, reply
+from tests.builders.metastore.raw_metastore import RawMetastore, call, clients, closed_port, reply
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,20 @@ def test_the_command_serves_until_sigterm_and_shows_metrics() -> None:
                     assert json.load(answer)["ok"]
                 assert '"calls_cut_off":0' in ended(process)
                 assert client.receive_to_end() == b""
+
+
+def test_the_command_warns_at_the_start_if_the_metastore_cannot_be_reached() -> None:
+    options = ["--metastore", f"thrift://127.0.0.1:{closed_port()}", "--listen", "127.0.0.1:0"]
+    with running([*COMMAND, "serve", *options]) as process:
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["event"] == "serving"
+        warning = json.loads(process.stdout.readline())
+        assert warning["level"] == "warning"
+        assert warning["event"].startswith("the metastore cannot be reached")
+        assert "Connection refused" in warning["reasons"][0]
+
+
+def test_files_for_tls_are_checked_at_the_start(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--metastore", "thrift://metastore:9083", "--tls-certificate", "/no/such/file"]
+    assert tideline(["serve", *options]) == 1
+    assert "the files for TLS cannot be used" in capsys.readouterr().err

@@ -1,0 +1,111 @@
+"""One side of a session: a connected socket, with TLS or without, and what was received and not read yet.
+
+Every wait has a limit, and a large answer is sent in pieces, each with a limit of its own: a client that reads slowly gets its answer,
+one that does not read at all is disconnected. TCP probes find clients that disappeared without closing their connection.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import time
+from typing import Final
+
+
+READ_BYTES: Final = 64 * 1024
+PIECE_BYTES: Final = 256 * 1024
+"""Bytes of an answer that must be accepted within one limit."""
+PROBE_IDLE_S: Final = 60
+PROBE_INTERVAL_S: Final = 15
+PROBES: Final = 4
+"""A host that does not respond is noticed after two minutes; by default Linux would wait for two hours."""
+_NOTHING_YET: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+
+class Disconnected(EOFError):
+    """The other side closed the connection."""
+
+
+class Peer:
+    """A connected socket with what was received and not read yet. Used by one thread; ``shut_down`` may be called by another."""
+
+    def __init__(self, handle: socket.socket) -> None:
+        self.handle = handle
+        self.unread = b""
+        handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        handle.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, PROBE_IDLE_S)
+        handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, PROBE_INTERVAL_S)
+        handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, PROBES)
+
+    def accept_tls(self, context: ssl.SSLContext, timeout_s: float) -> None:
+        """Perform the handshake as the server; raise OSError, of which ``ssl.SSLError`` is a kind."""
+        self._secure(context, timeout_s, server_side=True)
+
+    def begin_tls(self, context: ssl.SSLContext, host: str, timeout_s: float) -> None:
+        """Perform the handshake as a client of ``host``; raise OSError, also if the certificate is not accepted."""
+        self._secure(context, timeout_s, server_hostname=host)
+
+    def _secure(self, context: ssl.SSLContext, timeout_s: float, **side: bool | str) -> None:
+        wrapped = context.wrap_socket(self.handle, do_handshake_on_connect=False, **side)  # type: ignore[arg-type]
+        self.handle = wrapped
+        wrapped.settimeout(timeout_s)
+        wrapped.do_handshake()
+
+    def has_unread(self) -> bool:
+        """Whether bytes were received that ``poll`` does not show."""
+        return bool(self.unread) or (isinstance(self.handle, ssl.SSLSocket) and self.handle.pending() > 0)
+
+    def receive(self, timeout_s: float) -> bytes:
+        """Return received bytes; raise Disconnected at the end, TimeoutError."""
+        if self.unread:
+            chunk, self.unread = self.unread, b""
+            return chunk
+        if timeout_s <= 0:
+            raise TimeoutError("timed out")
+        self.handle.settimeout(timeout_s)
+        chunk = self.handle.recv(READ_BYTES)
+        if not chunk:
+            raise Disconnected("the connection was closed")
+        return chunk
+
+    def receive_now(self) -> bytes:
+        """Return what has arrived; nothing if it was only a message of TLS itself. Raises Disconnected at the end."""
+        self.handle.settimeout(0)
+        try:
+            chunk = self.handle.recv(READ_BYTES)
+        except _NOTHING_YET:
+            return b""
+        if not chunk:
+            raise Disconnected("the connection was closed")
+        return chunk
+
+    def send(self, data: bytes, timeout_s: float) -> None:
+        """Send all bytes; raise OSError, TimeoutError if a piece was not accepted in time."""
+        self.handle.settimeout(timeout_s)
+        if len(data) <= PIECE_BYTES:
+            self.handle.sendall(data)
+            return
+        view = memoryview(data)
+        for start in range(0, len(data), PIECE_BYTES):
+            self.handle.sendall(view[start : start + PIECE_BYTES])
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.handle.close()
+
+
+def remaining_s(deadline: float) -> float:
+    """Return the time until a deadline of the monotonic clock."""
+    return deadline - time.monotonic()
+
+
+def shut_down(handle: socket.socket, how: int) -> None:
+    """Shut a socket down from any thread; harmless if it is closed.
+
+    Not ``SSLSocket.shutdown``: that would drop the encryption under the thread that is using it, and its answer would be sent in clear.
+    """
+    try:
+        socket.socket.shutdown(handle, how)
+    except OSError:
+        return

@@ -1,0 +1,129 @@
+"""A session's connection to the metastore: one for each client, because the server keeps state for each connection.
+
+Requests are complete before they are sent, so the metastore never sees half of one. A forwarded answer is passed on as it arrives.
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING
+
+import structlog
+
+from daemon.endpoint.peer import Disconnected, Peer
+from daemon.endpoint.streams import Incoming
+from state.errors import AmbiguousCall, BadInput, MetastoreUnavailable
+
+
+if TYPE_CHECKING:
+    from daemon.endpoint.settings import EndpointSettings
+    from daemon.endpoint.streams import Transport
+    from daemon.endpoint.wire import Message
+    from handlers.metastore.connection import Address
+
+
+log = structlog.get_logger(__name__)
+
+
+class ClientGone(Exception):
+    """The client closed its connection, or did not read its answer in time."""
+
+
+class Upstream:
+    """The session's connection to the metastore."""
+
+    def __init__(self, settings: EndpointSettings, transport: Transport) -> None:
+        self._settings = settings
+        self._transport = transport
+        self.address, self.peer = connect(settings)
+
+    def send(self, request: Message) -> None:
+        """Send a request; raise AmbiguousCall."""
+        try:
+            self.peer.send(self._transport.wrap(request.to_bytes()), self._settings.request_s)
+        except OSError as error:
+            raise self._lost(request, error) from error
+
+    def exchange(self, request: Message) -> Message:
+        """Send a request and return its complete answer; raise AmbiguousCall, BadInput, LimitExceeded."""
+        self.send(request)
+        incoming = Incoming(lambda: self._receive(request), self._transport, self._settings.answer_bytes_max)
+        answer = incoming.message(incoming.read_to_end())
+        _check_end(incoming, request)
+        return answer
+
+    def forward(self, request: Message, client: Peer) -> None:
+        """Send a request and pass its answer on as it arrives; raise AmbiguousCall, BadInput or ClientGone."""
+        self.send(request)
+        if request.is_oneway:
+            return
+        incoming = Incoming(
+            lambda: self._receive(request),
+            self._transport,
+            sink=lambda piece: deliver(client, piece, self._settings.request_s),
+        )
+        incoming.read_to_end()
+        _check_end(incoming, request)
+
+    def _receive(self, request: Message) -> bytes:
+        try:
+            return self.peer.receive(self._settings.answer_s)
+        except (OSError, Disconnected) as error:
+            raise self._lost(request, error) from error
+
+    def _lost(self, request: Message, error: Exception) -> AmbiguousCall:
+        return AmbiguousCall(
+            "the connection to the metastore broke before the answer was complete",
+            call=request.name,
+            address=str(self.address),
+            reason=str(error),
+            hint="The client's connection was closed, as the metastore would have done.",
+        )
+
+
+def _check_end(incoming: Incoming, request: Message) -> None:
+    if incoming.unread():
+        raise BadInput("the metastore sent more than one answer", call=request.name)
+
+
+def connect(settings: EndpointSettings) -> tuple[Address, Peer]:
+    """Connect to the first server that accepts, with TLS if it is set; raise MetastoreUnavailable."""
+    reasons = []
+    for address in settings.metastores:
+        try:
+            return address, _connect(address, settings)
+        except OSError as error:
+            reasons.append(f"{address}: {error}")
+    raise MetastoreUnavailable("the metastore cannot be reached", reasons=reasons)
+
+
+def _connect(address: Address, settings: EndpointSettings) -> Peer:
+    peer = Peer(socket.create_connection((address.host, address.port), settings.connect_s))
+    if settings.metastore_tls is not None:
+        try:
+            peer.begin_tls(settings.metastore_tls, address.host, settings.connect_s)
+        except OSError:
+            peer.close()
+            raise
+    return peer
+
+
+def check_metastore(settings: EndpointSettings) -> bool:
+    """Connect once and log a warning if that fails; the endpoint serves in any case, because the metastore may start later."""
+    try:
+        connect(settings)[1].close()
+    except MetastoreUnavailable as error:
+        log.warning(
+            "the metastore cannot be reached; until it can, every call is answered with an exception",
+            reasons=error.context["reasons"],
+        )
+        return False
+    return True
+
+
+def deliver(client: Peer, data: bytes, timeout_s: float) -> None:
+    """Send bytes to the client; raise ClientGone."""
+    try:
+        client.send(data, timeout_s)
+    except OSError as error:
+        raise ClientGone(str(error)) from error
