@@ -56,15 +56,15 @@ def build_catalog(tools: CatalogTools, source: str) -> CatalogPart:
     part = ProjectionPart(
         projection,
         source,
-        status=lambda: lazy.built.status if lazy.built is not None else idle,
-        counts=lambda: lazy.built.counts() if lazy.built is not None else None,
+        status=lambda: lazy.read(lambda built: built.status, idle),
+        counts=lambda: lazy.read(lambda built: built.counts(), None),
         repair=f"tideline timeline rebuild {{table}} --source {source}",
-        loading=lambda: lazy.built.loading() if lazy.built is not None else (),
+        loading=lambda: lazy.read(lambda built: built.loading(), []),
     )
-    job = Job(projection, lazy.run)
-    return CatalogPart(
-        source, job, part, lambda branch: lazy.built.known(branch) if lazy.built is not None else None
+    job = Job(
+        projection, lazy.run, revive=lambda: lazy.read(lambda built: built.serve_failed(), otherwise=False)
     )
+    return CatalogPart(source, job, part, lambda branch: lazy.read(lambda built: built.known(branch), None))
 
 
 class _Served:
@@ -94,6 +94,10 @@ class _Served:
         is_busy = self._projection.settle()
         self._inbox.serve(self._do)
         return is_busy or self._inbox.has_waiting()
+
+    def serve_failed(self) -> bool:
+        """Serve requests while nothing is followed; return whether there were some."""
+        return self._inbox.has_waiting() and self._inbox.serve(self._do) >= 0
 
     def quarantined(self) -> Sequence[str]:
         """Return the quarantined tables."""
@@ -142,7 +146,15 @@ class _Catalog:
         finally:
             self._is_following = False
             if heartbeat.stopping.is_set():
-                self._served.close()
+                self.close()
+
+    def close(self) -> None:
+        """Release the state and all connections."""
+        self._served.close()
+
+    def serve_failed(self) -> bool:
+        """Serve requests while the loop has failed; return whether there were some, so that the loop runs again."""
+        return self._served.serve_failed()
 
     def known(self, branch: str) -> Any:
         """Return what a branch's answers are made from, None before there is a state; for any thread.

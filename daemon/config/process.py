@@ -88,7 +88,13 @@ class SupervisorConfig(Section):
         default=8,
         ge=1,
         le=1000,
-        description="Consecutive failures after which a request that the other side refuses is not repeated.",
+        description="Consecutive failures after which a loop whose request the other side refuses counts as failed.",
+    )
+    failed_retry_s: float = Field(
+        default=300,
+        ge=1,
+        le=86_400,
+        description="Longest delay before a loop that needs an operator is tried again, in case its cause is gone.",
     )
     drain_s: float = Field(default=20, gt=0, le=600, description="Time that loops have to end after SIGTERM.")
     heartbeat_max_s: float = Field(

@@ -2,6 +2,7 @@
 
 They are protocols, so that loops do not depend on the supervisor and tests can replace it. ``LazyLoop`` builds a loop in its own
 thread when it first runs: opening state can fail (a damaged file, an invalid setting), and must then fail this loop and not the process.
+After StateCorrupt it is closed and built again by the next run, so that a state file that an operator has replaced is opened.
 
 A batch or a copy may take longer than the age at which ``/livez`` fails. What does such work (metastore clients, copy pools,
 projections) therefore reports each step through a ``Pulse``. Work that makes no step sends no heartbeat, and still looks stuck.
@@ -10,6 +11,8 @@ projections) therefore reports each step through a ``Pulse``. Work that makes no
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from state.errors import StateCorrupt
 
 
 if TYPE_CHECKING:
@@ -38,6 +41,9 @@ class Loop(Protocol):
     def run(self, heartbeat: Heartbeat) -> None:
         """Run until ``heartbeat.stopping`` is set; raise the error that ended it."""
 
+    def close(self) -> None:
+        """Release the state and all connections."""
+
 
 class Pulse:
     """Forwards steps of long work to the heartbeat of the loop's current run. It exists before the loop runs."""
@@ -60,6 +66,7 @@ class Pulse:
 
 
 L = TypeVar("L", bound=Loop)
+V = TypeVar("V")
 
 
 class LazyLoop(Generic[L]):
@@ -68,10 +75,20 @@ class LazyLoop(Generic[L]):
     def __init__(self, build: Callable[[], L]) -> None:
         self._build = build
         self.built: L | None = None
-        """The loop once it is built; other threads read it."""
+        """The loop once it is built; other threads use ``read``."""
+
+    def read(self, read: Callable[[L], V], otherwise: V) -> V:
+        """Return what ``read`` returns for the loop, ``otherwise`` while it is not built; for any thread."""
+        built = self.built
+        return otherwise if built is None else read(built)
 
     def run(self, heartbeat: Heartbeat) -> None:
         """Build the loop if it is not built yet, then run it."""
         if self.built is None:
             self.built = self._build()
-        self.built.run(heartbeat)
+        try:
+            self.built.run(heartbeat)
+        except StateCorrupt:
+            built, self.built = self.built, None
+            built.close()
+            raise

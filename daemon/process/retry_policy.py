@@ -1,13 +1,14 @@
 """Retry policy: decides, from the class of an error, whether a loop is restarted and after which delay.
 
 Transient errors are retried indefinitely with exponential backoff and full jitter. Refusals of the other side and unexpected errors
-are retried a few times, because reopening may clear them. Errors that need an operator (a gap, invalid configuration, corrupt
-state) stop the loop. Every other module raises; only this one decides.
+are retried a few times in this way, because reopening may clear them. After that, and at once for errors that need an operator (a gap,
+invalid configuration, corrupt state), the loop is reported as failed. A failed loop is still tried again, with longer pauses: nobody
+needs to restart the daemon once the cause is gone. Every other module raises; only this one decides.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from handlers.backoff import Backoff
@@ -40,4 +41,6 @@ class RestartPolicy(Backoff):
     """The delay before a failed loop runs again, and how often a bounded retry is made."""
 
     attempts_max: int = 8
-    """Failures in a row after which a bounded retry gives up."""
+    """Failures in a row after which a bounded retry counts as failed."""
+    failed: Backoff = field(default_factory=lambda: Backoff(5.0, 300.0))
+    """The delay before a failed loop is tried again."""

@@ -1,7 +1,8 @@
 """Keeps the daemon's loops running: one thread each, restarted after failures, isolated from one another.
 
 A loop ends only on a stop request or with an error. ``retry_policy`` decides what follows from the error: the loop runs
-again after a pause, or stays stopped and is reported until the daemon is restarted.
+again after a pause, or is reported as failed. A failed loop runs again as soon as an operator requests it, and after longer pauses
+by itself, because its cause may be gone. It counts as failed until it follows again.
 
 A failing loop never stops another. Progress resets a loop's count of failures. Stopping is bounded by a deadline.
 Liveness looks at heartbeats alone, never at dependencies: a metastore that is down must not restart the daemon.
@@ -32,7 +33,7 @@ log = structlog.get_logger(__name__)
 
 
 _REVIVE_S = 0.5
-"""How often a failed loop looks for requests."""
+"""How often a failed loop looks for requests, at most."""
 
 
 class LoopState(StrEnum):
@@ -58,6 +59,12 @@ class LoopStatus:
     restarts: int = 0
     problem: str | None = None
     code: str | None = None
+    is_waiting: bool = False
+    """Whether the loop waits for its next run, without heartbeats."""
+    failed_s: float | None = None
+    """Unix time since which the loop has been failed; None if it is not."""
+    failed_runs: int = 0
+    """Runs without durable progress since it failed."""
 
 
 class LoopHeartbeat:
@@ -73,12 +80,18 @@ class LoopHeartbeat:
 
     def following(self) -> None:
         """Report that the loop has opened its state and reads."""
-        self._loop.note(beat_s=time.monotonic(), state=LoopState.FOLLOWING)
+        self._loop.note(beat_s=time.monotonic(), state=LoopState.FOLLOWING, failed_s=None)
 
     def progress(self) -> None:
         """Report durable progress: earlier failures are forgotten."""
         self._loop.note(
-            beat_s=time.monotonic(), state=LoopState.FOLLOWING, failures=0, problem=None, code=None
+            beat_s=time.monotonic(),
+            state=LoopState.FOLLOWING,
+            failures=0,
+            failed_runs=0,
+            failed_s=None,
+            problem=None,
+            code=None,
         )
 
 
@@ -99,7 +112,7 @@ class Job:
     name: str
     run: Callable[[Heartbeat], None]
     revive: Callable[[], bool] | None = None
-    """Called while the loop has failed permanently; it runs again once this returns True, as after a request of an operator."""
+    """Called while the loop has failed; it runs again at once if this returns True, as after a request of an operator."""
 
 
 class _Loop:
@@ -127,9 +140,18 @@ class _Loop:
             error = self._attempt()
             if error is None:
                 break
-            if not self._pause_after(error) and not self._wait_for_revival():
-                return
-        self.note(state=LoopState.STOPPED)
+            self._pause_after(error)
+            if not self._stopping.is_set():
+                self._begin_again()
+        if self.status.failed_s is None:
+            self.note(state=LoopState.STOPPED)
+
+    def _begin_again(self) -> None:
+        """Note that the loop runs again; a failed one stays failed until it follows."""
+        status = self.status
+        state = LoopState.STARTING if status.failed_s is None else LoopState.FAILED
+        self.note(state=state, restarts=status.restarts + 1, beat_s=time.monotonic(), is_waiting=False)
+        self._measures.loop_restarted(self._job.name)
 
     def _attempt(self) -> Exception | None:
         """Run the job once and return its error; None if it stopped as requested."""
@@ -139,48 +161,55 @@ class _Loop:
             return error
         return None
 
-    def _wait_for_revival(self) -> bool:
-        """Wait until an operator's request lets the failed loop run again; return False if there is no such request."""
-        revive = self._job.revive
-        while revive is not None and not self._stopping.wait(_REVIVE_S):
-            try:
-                if not revive():
-                    continue
-            except Exception:
-                log.exception("a failed loop cannot serve requests")
-                continue
-            self.note(state=LoopState.STARTING, failures=0, beat_s=time.monotonic())
-            self._measures.loop_restarted(self._job.name)
-            return True
-        return False
-
-    def _pause_after(self, error: Exception) -> bool:
-        """Wait for the next attempt; return False if there is none."""
+    def _pause_after(self, error: Exception) -> None:
+        """Wait until the next attempt is due, or a stop is requested."""
         failures = self.status.failures + 1
         code = error.code if isinstance(error, TidelineError) else "unexpected"
-        self.note(failures=failures, problem=_describe(error), code=code, beat_s=time.monotonic())
+        self.note(
+            failures=failures,
+            problem=_describe(error),
+            code=code,
+            beat_s=time.monotonic(),
+            is_waiting=True,
+        )
         self._measures.loop_failed(self._job.name, code)
         decision = judge(error)
         exhausted = decision is Verdict.RETRY_BOUNDED and failures >= self._backoff.attempts_max
         if decision is Verdict.STOP or exhausted:
-            self._give_up(error, code, failures)
-            return False
-        self._back_off(error, code, failures)
-        return True
+            self._wait_while_failed(error, code)
+        else:
+            self._back_off(error, code, failures)
 
-    def _give_up(self, error: Exception, code: str, failures: int) -> None:
-        self.note(state=LoopState.FAILED)
+    def _wait_while_failed(self, error: Exception, code: str) -> None:
+        """Report the loop as failed, and wait until it is tried again or an operator requests it."""
+        runs = self.status.failed_runs + 1
+        pause_s = self._backoff.failed.pause_s(runs)
+        since_s = self.status.failed_s or time.time()
+        self.note(state=LoopState.FAILED, failed_s=since_s, failed_runs=runs)
         log.error(
-            "loop failed permanently; other loops continue",
+            "loop failed and needs an operator; other loops continue",
             code=code,
             problem=_describe(error),
-            failures=failures,
+            failures=self.status.failures,
+            next_try_s=round(pause_s, 1),
             exc_info=None if isinstance(error, TidelineError) else error,
         )
+        until_s = time.monotonic() + pause_s
+        while (left_s := until_s - time.monotonic()) > 0 and not self._stopping.wait(min(_REVIVE_S, left_s)):
+            if self._is_requested():
+                return
+
+    def _is_requested(self) -> bool:
+        """Serve an operator's requests; return whether one of them lets the loop run again now."""
+        try:
+            return self._job.revive is not None and self._job.revive()
+        except Exception:
+            log.exception("a failed loop cannot serve requests")
+            return False
 
     def _back_off(self, error: Exception, code: str, failures: int) -> None:
         pause_s = self._backoff.pause_s(failures)
-        self.note(state=LoopState.BACKING_OFF)
+        self.note(state=LoopState.BACKING_OFF, failed_s=None)
         # A leader change is routine: log the first failure as info, repeated ones as warnings.
         write = log.info if failures == 1 and isinstance(error, Transient) else log.warning
         write(
@@ -191,10 +220,7 @@ class _Loop:
             pause_s=round(pause_s, 1),
             exc_info=None if isinstance(error, TidelineError) else error,
         )
-        if self._stopping.wait(pause_s):
-            return
-        self.note(state=LoopState.STARTING, restarts=self.status.restarts + 1, beat_s=time.monotonic())
-        self._measures.loop_restarted(self._job.name)
+        self._stopping.wait(pause_s)
 
 
 class Supervisor:
@@ -224,11 +250,11 @@ class Supervisor:
 
     def _is_stuck(self, loop: _Loop) -> bool:
         status = loop.status
-        if status.state in {LoopState.FAILED, LoopState.STOPPED} or loop.thread.ident is None:
+        if status.state is LoopState.STOPPED or loop.thread.ident is None:
             return False
         if not loop.thread.is_alive():
-            return True
-        if status.state is LoopState.BACKING_OFF:
+            return not self.stopping.is_set()
+        if status.is_waiting:
             return False
         return time.monotonic() - status.beat_s > self._heartbeat_max_s
 

@@ -88,6 +88,10 @@ class RelayLoop:
             raise
         self.status = replace(self.status, state="stopped")
 
+    def close(self) -> None:
+        """Release the state."""
+        self._stored.close()
+
     def _run(self, heartbeat: Heartbeat) -> None:
         # 1.
         self._topic.ensure()
@@ -136,9 +140,7 @@ def source_part(config: Config, name: str, calls: CallMetrics) -> tuple[Job, Sou
     lazy = LazyLoop(lambda: _build_relay(config, name, source, calls))
     idle = RelayStatus(name, source.topic)
     job = f"relay:{name}"
-    part = SourcePart(
-        name, job, relays=True, status=lambda: lazy.built.status if lazy.built is not None else idle
-    )
+    part = SourcePart(name, job, relays=True, status=lambda: lazy.read(lambda built: built.status, idle))
     return Job(job, lazy.run), part
 
 

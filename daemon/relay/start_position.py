@@ -71,6 +71,10 @@ class StoredPosition:
                 transaction.put(self._key + _LOOK_BACK, str(look_back).encode())
         failpoint("relay.stored")
 
+    def close(self) -> None:
+        """Release the state file."""
+        self._store.close()
+
 
 @dataclass(frozen=True, slots=True)
 class Start:

@@ -69,16 +69,20 @@ def build_replica(runtime: Runtime, name: str, metrics: ReplicaMetrics) -> Repli
     part = ProjectionPart(
         projection,
         policy.source,
-        status=lambda: lazy.built.status if lazy.built is not None else idle,
-        counts=lambda: lazy.built.counts() if lazy.built is not None else None,
+        status=lambda: lazy.read(lambda built: built.status, idle),
+        counts=lambda: lazy.read(lambda built: built.counts(), None),
         target=f"{policy.target}/{policy.replica_database}",
         repair=release_command(name),
     )
     return ReplicaPart(
-        Job(projection, lazy.run, revive=lambda: lazy.built is not None and lazy.built.serve_failed()),
+        Job(
+            projection,
+            lazy.run,
+            revive=lambda: lazy.read(lambda built: built.serve_failed(), otherwise=False),
+        ),
         part,
-        lambda: lazy.built.copies() if lazy.built is not None else CopyStatus(name),
-        lambda: lazy.built.loads() if lazy.built is not None else (),
+        lambda: lazy.read(lambda built: built.copies(), CopyStatus(name)),
+        lambda: lazy.read(lambda built: built.loads(), ()),
     )
 
 
@@ -195,7 +199,11 @@ class _ReplicaLoop:
             follow(self._followed, self._reader, heartbeat, self._report)
         finally:
             if heartbeat.stopping.is_set():
-                self._followed.close()
+                self.close()
+
+    def close(self) -> None:
+        """Release the state and all connections."""
+        self._followed.close()
 
     def serve_failed(self) -> bool:
         """Serve requests while the loop has failed; return whether it must run again."""

@@ -41,6 +41,7 @@ from daemon.service.assembly import all_sections, build_parts, process_registry
 from daemon.sources.connections import CallMetrics
 from daemon.status.reporter import StatusReporter
 from daemon.status.routes import Views, status_routes
+from handlers.backoff import Backoff
 
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
+FAILED_RETRY_MIN_S: Final = 5.0
+"""Shortest delay before a failed loop is tried again."""
 STATUS_FILE_S: Final = 15.0
 """How often the status is written to a file, if it has changed. The file is read while no daemon is running."""
 
@@ -94,7 +97,12 @@ class _Daemon:
         rules = config.supervisor
         self._supervisor = Supervisor(
             parts.jobs,
-            backoff=RestartPolicy(rules.backoff_min_s, rules.backoff_max_s, rules.attempts_max),
+            backoff=RestartPolicy(
+                rules.backoff_min_s,
+                rules.backoff_max_s,
+                rules.attempts_max,
+                Backoff(min(FAILED_RETRY_MIN_S, rules.failed_retry_s), rules.failed_retry_s),
+            ),
             heartbeat_max_s=rules.heartbeat_max_s,
             measures=loops,
         )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 _PAGE: Final = "docs/OPERATIONS.md"
-_RESTART: Final = "restart the daemon once the cause is removed"
+_REMOVE_CAUSE: Final = "remove the cause: it is tried again by itself"
 KINDS: Final = ("quarantined-table", "failed-loop", "stuck-loop", "circuit-breaker", "paused-policy")
 
 
@@ -49,7 +49,7 @@ def _actions(status: DaemonStatus) -> Iterator[OperatorAction]:
     for source in status.sources:
         if source.relay_state == "failed":
             reason = source.problem or "the relay failed"
-            yield OperatorAction("failed-loop", f"relay:{source.name}", reason, _PAGE, _RESTART)
+            yield OperatorAction("failed-loop", f"relay:{source.name}", reason, _PAGE, _REMOVE_CAUSE)
     for view in status.projections:
         yield from _of_loop(view)
         yield from _of_tables(view)
@@ -57,7 +57,7 @@ def _actions(status: DaemonStatus) -> Iterator[OperatorAction]:
 
 def _of_loop(view: ProjectionView) -> Iterator[OperatorAction]:
     kind, _, name = view.name.partition(":")
-    resume = f"tideline resume {name}" if kind == "replication" else _RESTART
+    resume = f"tideline resume {name}" if kind == "replication" else _REMOVE_CAUSE
     if view.state == "failed":
         command = (
             f"tideline bootstrap {name} --gap" if (kind, view.code) == ("replication", "gap") else resume

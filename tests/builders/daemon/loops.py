@@ -10,6 +10,7 @@ from daemon.process.retry_policy import RestartPolicy
 from daemon.process.supervisor import Job, Supervisor
 from daemon.replica.progress import CopyStatus
 from daemon.status.model import DaemonStatus, ProjectionView, SourceStatus
+from handlers.backoff import Backoff
 from state.table_failure import TableFailure
 
 
@@ -89,11 +90,18 @@ class Scripted:
         self.running.set()
         heartbeat.stopping.wait()
 
+    def close(self) -> None:
+        """Release nothing."""
 
-def supervise(*jobs: Job, heartbeat_max_s: float = 60.0, attempts_max: int = 3) -> tuple[Supervisor, Counts]:
-    """Return a supervisor with very short pauses, and its measures."""
+
+def supervise(
+    *jobs: Job, heartbeat_max_s: float = 60.0, attempts_max: int = 3, failed_s: float = 3600.0
+) -> tuple[Supervisor, Counts]:
+    """Return a supervisor with very short pauses, and its measures; a failed loop is tried again after ``failed_s``."""
     counts = Counts()
-    backoff = RestartPolicy(min_s=0.001, max_s=0.002, attempts_max=attempts_max)
+    backoff = RestartPolicy(
+        min_s=0.001, max_s=0.002, attempts_max=attempts_max, failed=Backoff(failed_s, failed_s)
+    )
     return Supervisor(jobs, backoff=backoff, heartbeat_max_s=heartbeat_max_s, measures=counts), counts
 
 

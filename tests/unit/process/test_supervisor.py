@@ -170,6 +170,47 @@ def test_a_loop_that_failed_permanently_runs_again_on_an_operators_request() -> 
     assert supervisor.stop(5) == []
 
 
+def test_a_failed_loop_is_tried_again_and_stays_failed_until_it_follows() -> None:
+    may_follow, states = threading.Event(), list[LoopState]()
+
+    def run(heartbeat: Heartbeat) -> None:
+        states.append(supervisor.statuses()["a"].state)
+        if not may_follow.is_set():
+            raise GapDetected("gone")
+        heartbeat.following()
+        heartbeat.stopping.wait()
+
+    supervisor, counts = supervise(Job("a", run), failed_s=0.001)
+    supervisor.start()
+    eventually(lambda: len(states) > 3)
+    failed = supervisor.statuses()["a"]
+    assert failed.state is LoopState.FAILED
+    assert failed.failed_s is not None
+    may_follow.set()
+    eventually(lambda: supervisor.statuses()["a"].state is LoopState.FOLLOWING)
+    assert states[0] is LoopState.STARTING
+    assert set(states[1:]) == {LoopState.FAILED}
+    assert supervisor.statuses()["a"].failed_s is None
+    assert counts.restarted == ["a"] * (len(states) - 1)
+    assert supervisor.stop(5) == []
+
+
+def test_a_failed_loop_that_hangs_while_it_is_tried_again_is_stuck() -> None:
+    hanging = threading.Event()
+
+    def run(_heartbeat: Heartbeat) -> None:
+        if supervisor.statuses()["a"].failures:
+            hanging.wait(30)
+        raise GapDetected("gone")
+
+    supervisor, _ = supervise(Job("a", run), failed_s=0.001, heartbeat_max_s=0.05)
+    supervisor.start()
+    eventually(lambda: supervisor.stuck() == ["a"])
+    assert supervisor.statuses()["a"].state is LoopState.FAILED
+    hanging.set()
+    assert supervisor.stop(5) == []
+
+
 def test_a_failed_loop_whose_requests_cannot_be_served_still_stops() -> None:
     def revive() -> bool:
         raise OSError("no directory")

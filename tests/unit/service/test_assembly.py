@@ -110,6 +110,28 @@ def test_state_that_cannot_be_opened_fails_its_loop_and_no_other() -> None:
     assert supervisor.stop(5) == []
 
 
+def test_a_loop_with_corrupt_state_is_closed_and_built_again() -> None:
+    built: list[_Closing] = []
+
+    class _Closing(Scripted):
+        closed = False
+
+        def close(self) -> None:
+            self.closed = True
+
+    def build() -> _Closing:
+        built.append(_Closing(*([StateCorrupt("damaged")] if not built else [None])))
+        return built[-1]
+
+    lazy = LazyLoop(build)
+    supervisor, _ = supervise(Job("late", lazy.run), failed_s=0.001)
+    supervisor.start()
+    eventually(lambda: len(built) == 2 and built[1].running.is_set())
+    assert [each.closed for each in built] == [True, False]
+    assert lazy.read(lambda each: each.runs, 0) == 1
+    assert supervisor.stop(5) == []
+
+
 def test_a_loop_is_built_once_and_run_again() -> None:
     built: list[Scripted] = []
 

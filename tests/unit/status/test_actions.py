@@ -47,7 +47,7 @@ def test_every_state_that_needs_an_operator_is_listed_with_its_command() -> None
         sources=(SourceStatus("lake", relay_state="failed", problem="gap"),),
     )
     commands = {(action.kind, action.object): action.command for action in found.needs_operator}
-    restart = "restart the daemon once the cause is removed"
+    restart = "remove the cause: it is tried again by itself"
     assert commands == {
         ("quarantined-table", "replication:a shop.orders"): "tideline release a shop.orders",
         ("failed-loop", "replication:b"): "tideline bootstrap b --gap",
