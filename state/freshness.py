@@ -40,7 +40,7 @@ class Freshness:
         """Whether a request that arrived then may rely on this observation; otherwise the source must be queried again."""
         if self.age_max_s is None:
             return True
-        return observation is not None and observation.sent_s >= arrived_s - self.age_max_s
+        return observation is not None and observation.sent_s > arrived_s - self.age_max_s
 
 
 @dataclass(frozen=True, slots=True)

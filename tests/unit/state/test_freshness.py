@@ -54,7 +54,7 @@ def test_an_answer_contains_everything_that_was_committed_before_the_oldest_quer
 def test_exact_freshness_relies_only_on_queries_sent_after_the_request_arrived(
     arrived_s: float, sent_s: float
 ) -> None:
-    assert Freshness().accepts(Observation(7, sent_s), arrived_s) == (sent_s >= arrived_s)
+    assert Freshness().accepts(Observation(7, sent_s), arrived_s) == (sent_s > arrived_s)
     assert not Freshness().accepts(None, arrived_s)
 
 

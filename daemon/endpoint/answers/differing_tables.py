@@ -1,0 +1,93 @@
+"""Tables whose answers differed from the metastore's: their calls are forwarded until the index has loaded them again.
+
+A difference is a defect: of the index, of the answer, or a change that no event reported. Loading the table again removes the first and
+the last, and gives the table another number in the index. So the number shows that the operator has acted, and no command of its
+own is needed. If the answers still differ, the next comparison finds that.
+
+The tables are stored in a file, because a restart must not forget them.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import orjson
+import structlog
+
+from daemon.process.state_file import write_atomically
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A table whose answers differ. The field names are stored."""
+
+    table: str
+    number: int
+    """The table's number in the index."""
+    call: str
+    event_id: int
+    """The event that the answers reflect."""
+    found_s: int
+    """Unix time."""
+
+
+class DifferingTables:
+    """The tables of one endpoint; thread-safe."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        """Read what an earlier process has found; None keeps the tables in memory only."""
+        self._path = path
+        self._lock = threading.Lock()
+        self._found = {each.table: each for each in _read(path)}
+
+    def contains(self, table: str, number: int) -> bool:
+        """Whether the answers of a table with this number differ."""
+        found = self._found.get(table)
+        return found is not None and found.number == number
+
+    def add(self, difference: Difference) -> None:
+        """Record a difference; the first one of a table is kept."""
+        with self._lock:
+            before = self._found.get(difference.table)
+            if before is not None and before.number == difference.number:
+                return
+            self._found = {**self._found, difference.table: difference}
+            self._write()
+
+    def forget(self, table: str) -> None:
+        """Forget a table, which has been loaded again or does not exist any more."""
+        with self._lock:
+            self._found = {name: each for name, each in self._found.items() if name != table}
+            self._write()
+
+    def all(self) -> Sequence[Difference]:
+        """Return all differences, by table."""
+        return [self._found[name] for name in sorted(self._found)]
+
+    def _write(self) -> None:
+        if self._path is None:
+            return
+        try:
+            write_atomically(self._path, [asdict(each) for each in self.all()])
+        except OSError as error:
+            log.warning("the differing tables cannot be stored", path=str(self._path), problem=str(error))
+
+
+def _read(path: Path | None) -> list[Difference]:
+    if path is None or not path.exists():
+        return []
+    try:
+        return [Difference(**each) for each in orjson.loads(path.read_bytes())]
+    except (OSError, TypeError, ValueError) as error:
+        log.warning("the differing tables cannot be read", path=str(path), problem=str(error))
+        return []

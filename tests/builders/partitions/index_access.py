@@ -1,0 +1,108 @@
+"""The index of a source in memory, in a state file, as the endpoint opens it."""
+
+from __future__ import annotations
+
+import itertools
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from daemon.endpoint.answers.differing_tables import DifferingTables
+from daemon.endpoint.answers.index_access import IndexAccess
+from daemon.endpoint.answers.newest_event import NewestEvent
+from daemon.endpoint.answers.position_watch import PositionWatch
+from daemon.endpoint.answers.table_access import Forward, TableView
+from dev.fixtures.memory_source import DB
+from handlers.catalog.index.index_file import IndexFile
+from handlers.structs import binary
+from handlers.structs.objects import Partition
+from state.freshness import Freshness
+from state.store.sqlite import SqliteStore
+from tests.builders.catalog.indexed_source import Indexed
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from dev.fixtures.memory_source import MemorySource
+
+
+EXACT = Freshness()
+
+
+class FakeTime:
+    """A clock that pauses advance, and each look at it a little; ``meanwhile`` runs in every pause."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.meanwhile: Callable[[], object] = lambda: None
+
+    def clock(self) -> float:
+        """Return the time, later than before."""
+        self.now_s += 0.000_001
+        return self.now_s
+
+    def pause(self, seconds: float) -> None:
+        """Advance the time."""
+        self.now_s += seconds
+        self.meanwhile()
+
+
+@dataclass
+class Opened:
+    """A catalog that follows the source, and the access of another process to its index."""
+
+    source: MemorySource
+    indexed: Indexed
+    access: IndexAccess
+    time: FakeTime
+    differing: DifferingTables
+    waited_for: list[int]
+    queries: list[int]
+
+    def read(self, table: str) -> dict[tuple[str, ...], Partition] | str:
+        """Return the partitions of a table, or the reason to forward."""
+        with self.access.open_table(DB.upper(), table) as found:
+            return str(found.reason) if isinstance(found, Forward) else content(found, table)
+
+    def event_id(self, table: str) -> int | None:
+        """Return the event that a view reflects; None if the call must be forwarded."""
+        with self.access.open_table(DB, table) as found:
+            return found.event_id if isinstance(found, TableView) else None
+
+
+def content(view: TableView, table: str) -> dict[tuple[str, ...], Partition]:
+    """Return all partitions of a view, as the metastore would send them."""
+    found = view.index.partitions(view.index.prepare(view.name, ""))
+    whole = [b"".join(view.payloads.join([each.payload], DB, table, view.budget)) for each in found]
+    return {each.values: binary.decode(Partition, data) for each, data in zip(found, whole, strict=True)}
+
+
+@contextmanager
+def opened_index(
+    source: MemorySource, directory: Path, freshness: Freshness = EXACT, wait_s: float = 1.0
+) -> Iterator[Opened]:
+    """Open the catalog of a source in ``directory``, and the access to it."""
+    path = directory / "catalog-s.db"
+    store: Any = SqliteStore(path, schema_version=1, snapshots=True, durable=False)
+    with closing(store), closing(IndexFile(path, schema_version=1)) as file:
+        time, waited_for, queries = FakeTime(), [], itertools.count(1)
+        made: list[int] = []
+
+        def query() -> int:
+            made.append(next(queries))
+            return source.current_event_id()
+
+        differing = DifferingTables()
+        access = IndexAccess(
+            file=file,
+            newest=NewestEvent(query, time.clock),
+            watch=PositionWatch(file.position, time.clock, time.pause),
+            differing=differing,
+            freshness=freshness,
+            wait_s=wait_s,
+            behind=waited_for.append,
+            clock=time.clock,
+        )
+        yield Opened(source, Indexed(source, store=store), access, time, differing, waited_for, made)

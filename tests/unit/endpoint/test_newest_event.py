@@ -1,0 +1,120 @@
+"""One query for many requests, each of which arrived before the query was sent; and many waits on one position."""
+
+from __future__ import annotations
+
+import threading
+from itertools import count
+
+import pytest
+
+from daemon.endpoint.answers.newest_event import NewestEvent
+from daemon.endpoint.answers.position_watch import PositionWatch
+from state.errors import Inconsistent, MetastoreUnavailable
+from state.freshness import Freshness, Observation
+
+
+DEADLINE_S = 20.0
+EXACT = Freshness()
+
+
+class SlowSource:
+    """A source whose queries wait until the test lets them end."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Semaphore(0)
+        self.may_end = threading.Semaphore(0)
+        self.queries = 0
+
+    def query(self) -> int:
+        self.queries += 1
+        found = self.queries
+        self.begun.release()
+        assert self.may_end.acquire(timeout=DEADLINE_S)
+        return found
+
+
+def test_requests_that_arrive_during_a_query_share_the_next_one() -> None:
+    source, ticks = SlowSource(), count()
+    newest = NewestEvent(source.query, lambda: float(next(ticks)))
+    found: list[tuple[float, Observation]] = []
+
+    def request() -> None:
+        arrived_s = float(next(ticks))
+        arrived.release()
+        found.append((arrived_s, newest.observe(EXACT, arrived_s)))
+
+    arrived = threading.Semaphore(0)
+    threads = [threading.Thread(target=request) for _ in range(9)]
+    threads[0].start()
+    assert source.begun.acquire(timeout=DEADLINE_S)
+    for thread in threads[1:]:
+        thread.start()
+    for _ in threads:
+        assert arrived.acquire(timeout=DEADLINE_S)
+    for _ in threads:
+        source.may_end.release()
+    for thread in threads:
+        thread.join(DEADLINE_S)
+    assert len(found) == 9
+    assert all(observation.sent_s > arrived_s for arrived_s, observation in found)
+    assert 2 <= source.queries <= 3, "one for the first request, and one or two for the others"
+
+
+def test_a_failed_query_fails_its_requests_and_no_later_one() -> None:
+    results = iter([MetastoreUnavailable("down"), KeyError("a defect"), 7])
+
+    def query() -> int:
+        result = next(results)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    newest = NewestEvent(query, lambda: 1.0)
+    with pytest.raises(MetastoreUnavailable):
+        newest.observe(EXACT, 1.0)
+    with pytest.raises(KeyError):
+        newest.observe(EXACT, 1.0)
+    assert newest.observe(EXACT, 1.0).event_id == 7
+
+
+def test_a_newest_event_that_goes_backwards_is_reported_until_it_has_caught_up() -> None:
+    ids, ticks = iter([9, 8, 9]), count()
+    newest = NewestEvent(lambda: next(ids), lambda: float(next(ticks)))
+    assert newest.observe(EXACT, 0.0).event_id == 9
+    with pytest.raises(Inconsistent):
+        newest.observe(EXACT, 1.0)
+    assert newest.observe(EXACT, 3.0).event_id == 9
+
+
+def test_many_threads_wait_for_one_position_and_one_of_them_reads_it() -> None:
+    lock, readers, most = threading.Lock(), [0], [0]
+    positions = count(1)
+
+    def read() -> int:
+        with lock:
+            readers[0] += 1
+            most[0] = max(most[0], readers[0])
+            found = next(positions)
+        with lock:
+            readers[0] -= 1
+        return found
+
+    watch = PositionWatch(read, pause=lambda _: None)
+    reached: list[bool] = []
+    threads = [
+        threading.Thread(target=lambda at=at: reached.append(watch.wait(at, DEADLINE_S)))  # type: ignore[misc]
+        for at in range(10, 200, 10)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(DEADLINE_S)
+    assert reached == [True] * len(threads)
+    assert most == [1]
+
+
+def test_a_wait_that_times_out_says_so() -> None:
+    now = count()
+    watch = PositionWatch(lambda: 4, lambda: float(next(now)), lambda _: None)
+    assert not watch.wait(5, 10.0)
+    assert watch.wait(4, 10.0)
