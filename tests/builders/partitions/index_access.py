@@ -87,8 +87,9 @@ def opened_index(
     path = directory / "catalog-s.db"
     store: Any = SqliteStore(path, schema_version=1, snapshots=True, durable=False)
     with closing(store), closing(IndexFile(path, schema_version=1)) as file:
-        time, waited_for, queries = FakeTime(), [], itertools.count(1)
+        time, queries = FakeTime(), itertools.count(1)
         made: list[int] = []
+        waited_for: list[int] = []
 
         def query() -> int:
             made.append(next(queries))

@@ -165,6 +165,17 @@ def test_tables_that_are_not_followed_need_no_query(source: MemorySource, opened
     assert opened.queries == []
 
 
+def test_a_table_whose_listing_may_contain_later_events_is_answered_only_once_they_are_applied(
+    source: MemorySource, tmp_path: Path
+) -> None:
+    with opened_index(source, tmp_path, Freshness(None)) as made:
+        source.meanwhile = lambda: source.drop("a", DAYS[1], "0") if len(source.events) == 6 else None
+        made.indexed.projection.load_all()
+        assert made.read("a") == "not-following", "it lacks a partition that it had at event 6"
+        made.indexed.follow()
+        assert len(made.read("a")) == 4
+
+
 def test_calls_are_forwarded_while_the_newest_event_is_unknown(source: MemorySource, opened: Opened) -> None:
     source.broken = MetastoreUnavailable("down")
     assert opened.read("a") == "unavailable"

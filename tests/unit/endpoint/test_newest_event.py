@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from itertools import count
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,6 +12,10 @@ from daemon.endpoint.answers.newest_event import NewestEvent
 from daemon.endpoint.answers.position_watch import PositionWatch
 from state.errors import Inconsistent, MetastoreUnavailable
 from state.freshness import Freshness, Observation
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 DEADLINE_S = 20.0
@@ -61,7 +66,7 @@ def test_requests_that_arrive_during_a_query_share_the_next_one() -> None:
 
 
 def test_a_failed_query_fails_its_requests_and_no_later_one() -> None:
-    results = iter([MetastoreUnavailable("down"), KeyError("a defect"), 7])
+    results: Iterator[Exception | int] = iter([MetastoreUnavailable("down"), KeyError("a defect"), 7])
 
     def query() -> int:
         result = next(results)
@@ -102,7 +107,7 @@ def test_many_threads_wait_for_one_position_and_one_of_them_reads_it() -> None:
     watch = PositionWatch(read, pause=lambda _: None)
     reached: list[bool] = []
     threads = [
-        threading.Thread(target=lambda at=at: reached.append(watch.wait(at, DEADLINE_S)))  # type: ignore[misc]
+        threading.Thread(target=lambda at=at: reached.append(watch.wait(at, DEADLINE_S)))
         for at in range(10, 200, 10)
     ]
     for thread in threads:
