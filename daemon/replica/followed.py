@@ -5,12 +5,10 @@ While a policy is paused, nothing is read and applied and no table is loaded, bu
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
+from daemon.replica.event_range import read_range
 from daemon.replica.requests import PolicyRequests
-from state.errors import Interrupted
-from state.positions import Position
 
 
 if TYPE_CHECKING:
@@ -22,12 +20,12 @@ if TYPE_CHECKING:
     from handlers.events import Event
     from handlers.replication.loading.load_thread import LoadThread
     from handlers.replication.projection import ReplicationProjection
+    from state.positions import Position
     from state.table_failure import TableFailure
 
 
 _PAUSED_S: Final = 0.5
 """How often a paused policy looks for requests."""
-_READ_S: Final = 0.5
 
 
 class FollowedReplica:
@@ -50,8 +48,8 @@ class FollowedReplica:
         self._loads = loads
         self._open_reader = open_reader
         self._report_pause = report_pause
-        self._requests = PolicyRequests(projection, follows=True)
-        self._requests_of_failed = PolicyRequests(projection)
+        self._requests = PolicyRequests(projection, self.read_events, follows=True)
+        self._requests_of_failed = PolicyRequests(projection, self.read_events)
         self._heartbeat: Heartbeat | None = None
         self.name, self.source = projection.name, projection.source
 
@@ -109,21 +107,12 @@ class FollowedReplica:
         return self._inbox.serve(self._requests_of_failed.do) > 0
 
     def read_events(self, after: int, upto: int) -> Iterator[Event]:
-        """Yield the events of the topic after one id up to another."""
-        with closing(self._open_reader()) as reader:
-            reader.seek(Position(after))
-            while True:
-                batch = reader.read(_READ_S)
-                for event in batch.events:
-                    if event.event_id > upto:
-                        return
-                    yield event
-                if batch.position.applied_event_id >= upto:
-                    return
-                if self._is_stopping():
-                    raise Interrupted("the daemon stops", position=str(batch.position))
-                if self._heartbeat is not None:
-                    self._heartbeat.beat()
+        """Return the events of the topic after one id up to another."""
+        return read_range(self._open_reader, after, upto, beat=self._beat, is_stopping=self._is_stopping)
+
+    def _beat(self) -> None:
+        if self._heartbeat is not None:
+            self._heartbeat.beat()
 
     def quarantined(self) -> Sequence[str]:
         """Return the quarantined tables."""

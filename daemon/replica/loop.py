@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from daemon.config.clusters import PolicyConfig
     from daemon.config.model import Config
     from daemon.consumer.settings import ReaderStatus
+    from daemon.consumer.topic_reader import TopicReader
     from daemon.process.heartbeat import Heartbeat
     from daemon.replica.metrics import ReplicaMetrics
     from daemon.sources.connections import CallMetrics
@@ -162,6 +163,16 @@ def _build_load_thread(config: Config, context: Context, progress: LoadProgress)
     return LoadThread(context, open_pool, load_settings(config), progress=progress)
 
 
+def catch_up_reader(config: Config, name: str) -> TopicReader:
+    """Return a second reader of the policy's topic, for tables that catch up; raise ConfigError, KafkaUnavailable."""
+    return topic_reader(
+        config,
+        config.policies[name].source,
+        projection=projection_name(name),
+        group=f"tideline.{name}.catch-up",
+    )
+
+
 class _ReplicaLoop:
     """One policy's projection with its reader. Both are kept when the loop is restarted."""
 
@@ -181,12 +192,7 @@ class _ReplicaLoop:
             self._projection,
             Inbox(requests_directory(config, name)),
             self._load_thread,
-            lambda: topic_reader(
-                config,
-                config.policies[name].source,
-                projection=projection_name(name),
-                group=f"tideline.{name}.catch-up",
-            ),
+            lambda: catch_up_reader(config, name),
             self._report_pause,
         )
         self.status = ProjectionStatus(self._projection.name, self._projection.source, "starting", None, None)

@@ -18,20 +18,23 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("policy")
 @click.argument("table")
+@click.option("--load", is_flag=True, help="Load the table even if it could resume.")
 @config_option
 @json_option
-def release(policy: str, table: str, config_path: Path | None, as_json: bool) -> None:
+def release(policy: str, table: str, config_path: Path | None, *, load: bool, as_json: bool) -> None:
     """Let the quarantined TABLE of POLICY be followed again.
 
-    The table is loaded from the source while the policy follows all others.
+    The table resumes at the event that failed if nothing that it needs has passed since; otherwise it is loaded from the source. The
+    policy follows all other tables meanwhile.
     """
-    _ask(
-        policy,
-        {"do": "release", "table": table},
-        config_path,
-        as_json,
-        lambda answer: f"{', '.join(answer['tables'])}: will be loaded; see 'tideline status'",
-    )
+    _ask(policy, {"do": "release", "table": table, "load": load}, config_path, as_json, _release_text)
+
+
+def _release_text(answer: dict[str, Any]) -> str:
+    (table,) = answer["tables"]
+    if answer["resumes_at"] is not None:
+        return f"{table}: resumes at event {answer['resumes_at']}; see 'tideline status'"
+    return f"{table}: will be loaded, because {answer['reason']}; see 'tideline status'"
 
 
 @click.command()

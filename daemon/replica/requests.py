@@ -7,7 +7,9 @@ the policy's state itself, under the lock of the state directory. Each request c
 request                                               answer
 ====================================================  =================================================================
 ``{"do": "load", "tables": [...], "reason": ...}``    ``{"tables": [...]}``: they wait for a load
-``{"do": "release", "table": ...}``                   the same; refused for a table that needs no release
+``{"do": "release", "table": ..., "load": ...}``      ``{"tables": [...], "resumes_at": ..., "reason": ...}``: the event at which the table
+                                                      resumes, or null and why it is loaded; refused for a table that needs no
+                                                      release
 ``{"do": "pause"}``                                   ``{"paused_since_s": ...}``
 ``{"do": "resume"}``                                  ``{"paused_since_s": null}``
 ``{"do": "cross-gap"}``                               ``{"after": ..., "upto": ..., "tables": [...]}``; refused while following
@@ -17,6 +19,7 @@ request                                               answer
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Final, cast, get_args
 
 from daemon.process.inbox import Request, send_request
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from daemon.config.model import Config
+    from handlers.replication.loading.resume import ReadEvents
     from handlers.replication.projection import ReplicationProjection
 
 
@@ -46,9 +50,13 @@ def requests_directory(config: Config, policy: str) -> Path:
 class PolicyRequests:
     """Serves the requests of one policy, in replay's thread."""
 
-    def __init__(self, projection: ReplicationProjection, *, follows: bool = False) -> None:
-        """Serve for ``projection``, which ``follows`` its source now, or does not because no loop runs or the loop has failed."""
+    def __init__(self, projection: ReplicationProjection, read: ReadEvents, *, follows: bool = False) -> None:
+        """Serve for ``projection``, which ``follows`` its source now, or does not because no loop runs or the loop has failed.
+
+        ``read`` returns the events after one id up to another.
+        """
         self._projection = projection
+        self._read = read
         self._follows = follows
 
     def do(self, request: Request) -> Request:
@@ -60,7 +68,8 @@ class PolicyRequests:
                     raise BadInput("unknown reason of a load", reason=str(reason)[:100])
                 return self._load(_table_names(request.get("tables")), cast("Reason", reason))
             case "release":
-                return self._release(*_table_names([request.get("table")]))
+                (table,) = _table_names([request.get("table")])
+                return self._release(table, load=request.get("load") is True)
             case "pause":
                 return {"paused_since_s": self._projection.pause.begin()}
             case "resume":
@@ -83,16 +92,9 @@ class PolicyRequests:
             )
         return asdict(self._projection.cross_gap())
 
-    def _release(self, table: str) -> Request:
-        context = self._projection.loads.context
-        if table not in context.quarantine and not context.loads.is_waiting(table):
-            raise NotFound(
-                "the table is neither quarantined nor waiting for its load",
-                policy=context.policy.name,
-                table=table,
-                hint="Run 'tideline status' to list the tables that need a release.",
-            )
-        return self._load([table], "release")
+    def _release(self, table: str, *, load: bool) -> Request:
+        done = self._projection.loads.release(table, self._read, load=load)
+        return {"tables": [done.table], "resumes_at": done.resumes_at, "reason": done.reason}
 
 
 def _table_names(value: object) -> list[str]:
@@ -104,6 +106,9 @@ def _table_names(value: object) -> list[str]:
 
 def ask_policy(config: Config, policy: str, request: Request) -> Request:
     """Have a request served by the running daemon or, if none runs, here; raise the error that it fails with."""
+    from daemon.replica.event_range import read_range
+    from daemon.replica.loop import catch_up_reader
+
     if is_daemon_running(config):
         directory = requests_directory(config, policy)
         if not directory.is_dir():
@@ -114,7 +119,8 @@ def ask_policy(config: Config, policy: str, request: Request) -> Request:
             )
         return send_request(directory, request, TIMEOUT_S)
     with state_lock(config.state.dir):
-        return serve_here(config, policy, lambda projection: PolicyRequests(projection).do(request))
+        read = partial(read_range, lambda: catch_up_reader(config, policy))
+        return serve_here(config, policy, lambda projection: PolicyRequests(projection, read).do(request))
 
 
 def is_daemon_running(config: Config) -> bool:

@@ -11,6 +11,7 @@ from handlers.replication.quarantine import Quarantine
 from handlers.replication.table_cache import TableCache
 from handlers.replication.target_position import TargetPosition
 from state.errors import Fenced
+from state.transactions.resumption import describe_stop
 from state.transactions.write_id_mapping import WriteIdMapping
 
 
@@ -155,8 +156,16 @@ class Context:
             case "quarantine":
                 entry = self.quarantine.add(table, event_id, error)
                 if entry is not None:
+                    self.quarantine.put(self._describe_stop(entry))
                     self.observer.table_quarantined(self.policy.source_db, entry)
                 return QUARANTINED
+
+    def _describe_stop(self, entry: QuarantinedTable) -> QuarantinedTable:
+        """Return the entry with what a release needs to resume the table where it stopped."""
+        load = self.loads.get(entry.table)
+        loaded = 0 if load is None else load.write_id
+        name = f"{self.policy.source_db}.{entry.table}"
+        return entry.with_stop(describe_stop(entry.table, self.write_ids, name, loaded), loaded)
 
     def valid_up_to(self, table: str, write_id: int | None) -> str | None:
         """Return the write-id list that Hive's own REPL LOAD sends with an event: everything up to its write id (§6)."""

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from handlers.replication.table_entries import TableEntries
 from state.errors import BadInput, TidelineError, TooManyFailures
+from state.transactions.resumption import StoppedTable
 
 
 if TYPE_CHECKING:
@@ -39,6 +40,35 @@ class QuarantinedTable:
     reason: str
     time_s: int = 0
     """Unix time; 0 in entries of older versions, which did not store it."""
+    name: str | None = None
+    """The table's name when it was quarantined; None in entries of older versions, which did not store this and what follows."""
+    write_id: int = 0
+    """The highest write id that was allocated on the target."""
+    held: tuple[tuple[int, int], ...] = ()
+    """The write ids that were open, each with its source transaction."""
+    loaded_write_id: int = 0
+    """The highest write id that an earlier load of the table contains."""
+
+    def __post_init__(self) -> None:
+        """Turn the lists of JSON into tuples."""
+        object.__setattr__(self, "held", tuple((write_id, txn_id) for write_id, txn_id in self.held))
+
+    @property
+    def stopped(self) -> StoppedTable | None:
+        """What was known about the table when it was quarantined; None if it was not recorded."""
+        if self.name is None:
+            return None
+        return StoppedTable(self.name, self.write_id, frozenset(self.held))
+
+    def with_stop(self, stopped: StoppedTable, loaded_write_id: int) -> QuarantinedTable:
+        """Return the entry with what was known about the table."""
+        return replace(
+            self,
+            name=stopped.table,
+            write_id=stopped.high_water_mark,
+            held=tuple(sorted(stopped.held)),
+            loaded_write_id=loaded_write_id,
+        )
 
 
 class Quarantine(TableEntries[QuarantinedTable]):

@@ -58,9 +58,9 @@ class Reconciliation:
         aborted = tuple(sorted(self._ended & self._open_here()))
         self._ended = frozenset()
         for txn_id in aborted:
-            self._transactions.abort(
-                TxnAborted(event_id=applied_event_id + 1, time_s=0, kind="ABORT_TXN", txn_id=txn_id)
-            )
+            event = TxnAborted(event_id=applied_event_id + 1, time_s=0, kind="ABORT_TXN", txn_id=txn_id)
+            if not self._transactions.abort(event):
+                self._context.target.abort_replayed(self._context.policy.txn_map_key, txn_id)
             self._context.observer.transaction_reconciled(txn_id)
         return aborted
 
@@ -83,8 +83,12 @@ class Reconciliation:
         self._compared_s = self._clock()
 
     def _open_here(self) -> set[int]:
-        """Return the source ids of the open transactions; those that a lost state file forgot are known to the target only."""
+        """Return the source ids of the open transactions.
+
+        Only the target knows those that a lost state file forgot, and those that a catch-up opened again for its table before
+        it gave up.
+        """
         known, target = set(self._context.write_ids.open_txns()), self._context.target
-        if self._transactions.unknown_up_to >= 0 and target.supports("get_replayed_txns_for_policy"):
+        if target.supports("get_replayed_txns_for_policy"):
             known |= target.replayed_txns(self._context.policy.txn_map_key).keys()
         return known

@@ -95,6 +95,11 @@ class WriteIdMapping:
         ids = self._entries.tables.get(table)
         return None if ids is None else ids.to_valid_write_ids(table)
 
+    def held_write_ids(self, table: str) -> frozenset[tuple[int, int]]:
+        """Return the open write ids of a table, each with its transaction."""
+        ids = self._entries.tables.get(table)
+        return frozenset() if ids is None else frozenset(ids.open.items())
+
     def allocate(self, txn_id: int, table: str, write_id: int, event_id: int) -> Allocation | None:
         """Record that a transaction allocated a write id; return it, or None if that was known before (a repeated event).
 

@@ -8,6 +8,10 @@ it is opened, allocated and ended there once more, for this table alone. If it i
 transaction, and replay ends it later for all tables. That is why the open write ids are handed over to replay's write-id mapping
 at the end.
 
+A table that resumes after a quarantine (``resume``) begins with the open write ids that replay knew when it stopped; replay's mapping
+still has them, and no transaction of theirs has ended since. If such a table fails again, or was renamed by the event that failed,
+it stops before anything incomplete is committed, and is loaded.
+
 Repeating an allocation after its commit would damage the table (``target_position``). Here as well, progress is therefore
 recorded before every end of a transaction, in the entry of the load. After a crash, events up to it are only remembered.
 """
@@ -22,6 +26,8 @@ from handlers.events import DatabaseAltered, DatabaseCreated, DatabaseDropped, T
 from handlers.failpoints import failpoint
 from handlers.replication.dispatch import Dispatcher
 from handlers.replication.loading.table_loads import TableLoads
+from handlers.replication.quarantine import Quarantine
+from handlers.replication.renames import find_rename
 from handlers.replication.target_position import TargetPosition
 from state.transactions.write_id_mapping import WriteIdMapping
 
@@ -32,9 +38,23 @@ if TYPE_CHECKING:
     from handlers.events import Event
     from handlers.replication.context import Context
     from handlers.replication.loading.table_loads import TableLoad
+    from handlers.replication.quarantine import QuarantinedTable
+    from state.errors import TidelineError
 
 
 _OF_DATABASE: Final = (DatabaseCreated, DatabaseAltered, DatabaseDropped)
+
+
+class ResumeFailed(Exception):
+    """A table cannot resume where it stopped; the text says why."""
+
+
+class _NoQuarantine(Quarantine):
+    """Takes the place of the quarantine while a table resumes."""
+
+    def add(self, table: str, event_id: int, error: TidelineError) -> QuarantinedTable | None:
+        """Stop the catch-up."""
+        raise ResumeFailed(f"table '{table}' failed again at event {event_id}: {error}") from error
 
 
 class CatchUp:
@@ -47,19 +67,25 @@ class CatchUp:
         self._record = record
         loads = TableLoads()
         loads.put(replace(load, event_id=load.snapshot_event_id, write_id=load.snapshot_write_id))
+        policy = replace(context.policy, include=(glob.escape(load.table),), exclude=())
         self._own = replace(
             context,
-            policy=replace(context.policy, include=(glob.escape(load.table),), exclude=()),
+            policy=policy,
             write_ids=WriteIdMapping(),
             loads=loads,
             target_position=_RecordedProgress(context.target_position, self._record_progress),
         )
+        if load.resumes:
+            if policy.on_failure != "skip":
+                policy = replace(policy, on_failure="quarantine")
+            self._own = replace(self._own, policy=policy, quarantine=_NoQuarantine())
+            self._own.write_ids.adopt(self._name, context.write_ids)
         self._dispatcher = Dispatcher(self._own)
 
     def apply(self, events: Iterable[Event], beat: Callable[[], None]) -> bool:
         """Apply the table's events; return whether the table is up to date, False if it must be loaded again.
 
-        Raises what replay raises. A failure that is the table's own quarantines it.
+        Raises what replay raises. A failure that is the table's own quarantines it; raises ResumeFailed if the table resumes.
         """
         try:
             for event in events:
@@ -67,17 +93,30 @@ class CatchUp:
                 beat()
                 if self._load.table in self._own.quarantine or self._own.loads.is_waiting(self._load.table):
                     return False
+        except ResumeFailed:
+            self._dispatcher.transactions.files.discard_table(self._load.table)
+            raise
         finally:
             self._dispatcher.transactions.files.cancel_all()
         return True
 
     def hand_over(self) -> None:
         """Give the table's open transactions to replay, which ends them."""
-        self._main.write_ids.adopt(f"{self._main.policy.source_db}.{self._load.table}", self._own.write_ids)
+        self._main.write_ids.adopt(self._name, self._own.write_ids)
+
+    @property
+    def was_dropped(self) -> bool:
+        """Whether the events dropped the table, so that nothing of the load is left."""
+        return self._load.table not in self._own.loads
+
+    @property
+    def _name(self) -> str:
+        return f"{self._main.policy.source_db}.{self._load.table}"
 
     def _apply(self, event: Event) -> None:
         if isinstance(event, _OF_DATABASE) or not self._concerns_table(event):
             return
+        self._require_same_name(event)
         failpoint("catch-up.before-event")
         if event.event_id <= self._load.caught_up_id:
             self._dispatcher.remember(event)
@@ -88,6 +127,12 @@ class CatchUp:
     def _concerns_table(self, event: Event) -> bool:
         """Whether the event may be one of the table; the end of a transaction has no table, and a rename has two."""
         return event.table in {None, self._load.table} or isinstance(event, TableAltered)
+
+    def _require_same_name(self, event: Event) -> None:
+        """Raise ResumeFailed if the event, which failed before, renames the table."""
+        move = find_rename(event) if self._load.resumes else None
+        if move is not None and (self._own.policy.source_db, self._load.table) in {move.before, move.after}:
+            raise ResumeFailed(f"event {event.event_id} renames the table")
 
     def _record_progress(self, event_id: int) -> None:
         failpoint("catch-up.before-progress")
@@ -107,3 +152,7 @@ class _RecordedProgress(TargetPosition):
         """Record that the events up to this one are applied."""
         self._held.require_held()
         self._record(event_id)
+
+    def require_held(self) -> None:
+        """Check the claim of the target, as before every other write."""
+        self._held.require_held()

@@ -9,7 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from handlers.replication.loading.catch_up import CatchUp
+import structlog
+
+from handlers.failpoints import failpoint
+from handlers.replication.loading.catch_up import CatchUp, ResumeFailed
+from handlers.replication.loading.resume import Release, find_release_obstacle
 from state.errors import GapDetected, NotFound, ServerFault
 
 
@@ -19,10 +23,14 @@ if TYPE_CHECKING:
     from handlers.events import Event
     from handlers.replication.context import Context
     from handlers.replication.loading.load_tools import LoadedTable
+    from handlers.replication.loading.resume import ReadEvents
     from handlers.replication.loading.table_loads import Reason, TableLoad
+    from handlers.replication.quarantine import QuarantinedTable
     from handlers.replication.transaction_files import TransactionFiles
     from state.errors import TidelineError
 
+
+log = structlog.get_logger(__name__)
 
 FAULTS_MAX: Final = 5
 """Internal errors of the target in a row while a table catches up, after which it is loaded again."""
@@ -56,6 +64,46 @@ class LoadFollower:
                 self.context.loads.request(table, reason)
         self.record()
         return chosen
+
+    def release(self, table: str, read: ReadEvents, *, load: bool = False) -> Release:
+        """Let a quarantined table return: resume it where it stopped, or load it if that is not possible or ``load`` is set.
+
+        A table that waits for its load already keeps waiting. Raises NotFound if it needs no release.
+        """
+        entry, waiting = self.context.quarantine.get(table), self.context.loads.get(table)
+        if entry is not None:
+            reason = "a load was requested" if load else find_release_obstacle(entry, self.context, read)
+            return self._resume(entry) if reason is None else self._load_instead(table, reason)
+        if waiting is None or waiting.is_loaded:
+            raise NotFound(
+                "the table is neither quarantined nor waiting for its load",
+                policy=self.context.policy.name,
+                table=table,
+                hint="Run 'tideline status' to list the tables that need a release.",
+            )
+        if not waiting.resumes:
+            return Release(table, None, "it waits for its load already")
+        if load:
+            return self._load_instead(table, "a load was requested")
+        return Release(table, waiting.snapshot_event_id + 1, None)
+
+    def _resume(self, entry: QuarantinedTable) -> Release:
+        """Let the table catch up from the event that failed; its write ids stay in the mapping until then."""
+        self.context.quarantine.remove(entry.table)
+        self.context.table_cache.forget(entry.table)
+        self.context.loads.resume(entry.table, entry.event_id - 1, entry.loaded_write_id)
+        self.record()
+        failpoint("resume.after-record")
+        log.info("a quarantined table resumes where it stopped", table=entry.table, event_id=entry.event_id)
+        return Release(entry.table, entry.event_id, None)
+
+    def _load_instead(self, table: str, reason: str) -> Release:
+        """Load a table that does not resume."""
+        self._forget(table)
+        self.context.loads.request(table, "release")
+        self.record()
+        log.info("a released table does not resume, and will be loaded", table=table, reason=reason)
+        return Release(table, None, reason)
 
     def _require_covered(self, table: str) -> None:
         policy = self.context.policy
@@ -116,25 +164,38 @@ class LoadFollower:
         work = CatchUp(load, self.context, self.record)
         try:
             complete = work.apply(read(load.snapshot_event_id, self.position()), self.beat)
+        except ResumeFailed as failure:
+            self._load_instead(load.table, str(failure))
+            return
         except GapDetected as gap:
-            self.fail(load.table, gap)
+            self._load_again(load, gap)
             return
         except ServerFault as fault:
             self._faults += 1
             if self._faults < FAULTS_MAX:
                 raise
             self._faults = 0
-            self.fail(load.table, fault)
+            self._load_again(load, fault)
             return
         self._faults = 0
         self._end(load, work, complete=complete)
+
+    def _load_again(self, load: TableLoad, error: TidelineError) -> None:
+        """Load a table that cannot catch up."""
+        if load.resumes:
+            self._load_instead(load.table, str(error))
+        else:
+            self.fail(load.table, error)
 
     def _end(self, load: TableLoad, work: CatchUp, *, complete: bool) -> None:
         """Record the end in one store transaction, with the write ids that replay follows from now on."""
         loads = self.context.loads
         if complete:
             work.hand_over()
-            loads.finish(load.table, self.position(), load.snapshot_write_id)
+            if work.was_dropped:
+                loads.remove(load.table)
+            else:
+                loads.finish(load.table, self.position(), load.snapshot_write_id)
         elif load.table in self.context.quarantine:
             loads.remove(load.table)
         else:

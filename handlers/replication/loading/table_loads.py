@@ -54,6 +54,8 @@ class TableLoad:
     """How often the load failed."""
     problem: str | None = None
     """Why it failed the last time."""
+    resumes: bool = False
+    """The rows are those of before a quarantine, and the table resumes where it stopped."""
 
     @property
     def is_loaded(self) -> bool:
@@ -125,6 +127,16 @@ class TableLoads(TableEntries[TableLoad]):
         entry = self._entries[table]
         self.put(
             replace(entry, snapshot_event_id=event_id, snapshot_write_id=write_id, caught_up_id=event_id)
+        )
+
+    def resume(self, table: str, after: int, loaded_write_id: int) -> TableLoad:
+        """Make ``table``, whose rows are on the target as of event ``after``, catch up from there.
+
+        ``loaded_write_id`` is the highest write id that an earlier load of it contains.
+        """
+        entry = TableLoad(table, uuid.uuid4().hex, "release", int(time.time()), resumes=True)
+        return self.put(
+            replace(entry, snapshot_event_id=after, snapshot_write_id=loaded_write_id, caught_up_id=after)
         )
 
     def catch_up_to(self, table: str, event_id: int) -> None:

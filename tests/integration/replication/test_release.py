@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from dev.fixtures.writing_client import WritingMetastore
 from handlers.metastore.client import Metastore
 from state.errors import InvalidRequest
 from tests.builders.daemon.loops import eventually
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from dev.stack.endpoints import ClusterEndpoints
     from dev.stack.hive.sql_session import Session
+    from handlers.events import Event
 
 
 @pytest.fixture
@@ -81,6 +83,81 @@ def test_a_quarantined_table_and_a_newcomer_are_loaded_while_the_others_are_foll
         assert target_sql.rows(query.format(copy)) == source_sql.rows(query.format(db)), table
     assert replica.quarantined() == {}
     assert [line for line in replica.differences(files=False) if "out_" not in line] == []
+
+
+@pytest.mark.long
+def test_a_released_table_resumes_without_copying_earlier_files_unless_a_writer_ended_meanwhile(
+    replica: Replica, source: ClusterEndpoints, source_sql: Session, target_sql: Session
+) -> None:
+    """The target refuses an alteration because another client renamed the tables there; the cause is removed later."""
+    db, copy = replica.policy.source_db, replica.policy.target_db
+    create_source(source_sql, db)
+    for table in ("resumed", "ended", "other"):
+        source_sql.run(f"create table {db}.{table} (id int) {ACID}")
+    source_sql.run(f"insert into {db}.resumed values (1)")
+    with closing(WritingMetastore([source.metastore])) as writer:
+        held = {table: _hold_write_id(writer, db, table) for table in ("resumed", "ended")}
+        replica.follow()
+        before = _inodes(replica, "resumed")
+        for table in held:
+            _rename_on_target(replica, table, f"{table}_away")
+            source_sql.run(f"alter table {db}.{table} set tblproperties ('note'='2')")
+        replica.projection.apply(replica.events(replica.projection._position.event_id))
+        assert set(replica.quarantined()) == {"ended", "resumed"}
+
+        for table in held:
+            _rename_on_target(replica, f"{table}_away", table)
+        source_sql.run(f"insert into {db}.resumed values (2)")
+        source_sql.run(
+            f"from {db}.resumed s insert into {db}.resumed select s.id + 10 insert into {db}.other select s.id"
+        )
+        source_sql.run(f"delete from {db}.resumed where id = 2")
+        writer.commit_txn(held["ended"])
+        replica.projection.apply(replica.events(replica.projection._position.event_id))
+
+        def read(after: int, upto: int) -> list[Event]:
+            return replica.events(after, upto=upto)
+
+        copied = replica.context.copies.counters().files
+        resumed = replica.projection.loads.release("resumed", read)
+        assert resumed.reason is None
+        ended = replica.projection.loads.release("ended", read)
+        assert f"have ended or are unknown: {held['ended']}" in (ended.reason or "")
+        replica.projection.loads.catch_up(read)
+        after = _inodes(replica, "resumed")
+        assert {name: after[name] for name in before} == before, "no earlier file was copied again"
+        assert replica.context.copies.counters().files - copied == len(after) - len(before) > 0
+        SteppedLoads(replica).finish()
+        writer.commit_txn(held["resumed"])
+    source_sql.run(f"insert into {db}.ended values (7)")
+    replica.projection.apply(replica.events(replica.projection._position.event_id))
+    replica.projection.settle()
+    for table in ("resumed", "ended", "other"):
+        query = "select id from {}." + table + " order by id"
+        assert target_sql.rows(query.format(copy)) == source_sql.rows(query.format(db)), table
+    assert replica.quarantined() == {}
+    assert replica.differences(files=False) == []
+    assert replica.target.replayed_txns(replica.policy.txn_map_key) == {}
+
+
+def _hold_write_id(writer: WritingMetastore, db: str, table: str) -> int:
+    """Return a transaction that stays open and holds a write id of a table."""
+    (txn_id,) = writer.open_txns()
+    writer.allocate_write_ids(db, table, [txn_id])
+    return txn_id
+
+
+def _rename_on_target(replica: Replica, old: str, new: str) -> None:
+    with closing(replica.target.clone()) as client:
+        table = client.get_table(replica.policy.target_db, old)
+        table.tableName = new
+        client.alter_table(replica.policy.target_db, old, table)
+
+
+def _inodes(replica: Replica, table: str) -> dict[str, int]:
+    location = replica.target.get_table(replica.policy.target_db, table).sd.location or ""
+    root = Path(urlsplit(location).path)
+    return {name: (root / name).stat().st_ino for name in files_below(location)}
 
 
 def test_a_policy_whose_events_were_lost_loads_all_tables_and_continues(

@@ -15,7 +15,7 @@ from handlers.replication.loading.load_tools import LoadedTable, LoadProgress, L
 from state.errors import BadInput, InvalidRequest, NotFound
 from tests.builders.daemon.loops import eventually
 from tests.builders.replication.fake_target import FakedReplica, faked_replica
-from tests.builders.replication.replay_events import created
+from tests.builders.replication.replay_events import altered, created
 
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from handlers.replication.loading.table_loads import TableLoad
+    from handlers.replication.projection import ReplicationProjection
 
 
 @pytest.fixture
@@ -54,6 +55,10 @@ class Closed:
         """Nothing to close."""
 
 
+def requests_of(projection: ReplicationProjection) -> PolicyRequests:
+    return PolicyRequests(projection, lambda _after, _upto: [created(1)])
+
+
 def load_at_once(entry: TableLoad, _tools: LoadTools, _progress: LoadProgress) -> LoadedTable:
     return LoadedTable(entry.table, event_id=9)
 
@@ -73,21 +78,36 @@ def follow(replica: FakedReplica, directory: Path) -> tuple[FollowedReplica, Bea
 def test_a_release_makes_a_quarantined_table_wait_and_can_be_repeated(replica: FakedReplica) -> None:
     replica.target.fails("create_table", InvalidRequest("no"))
     replica.projection.apply([created(1)])
-    requests = PolicyRequests(replica.projection)
-    for _ in range(2):
-        assert requests.do({"do": "release", "table": "shop.Orders"}) == {"tables": ["orders"]}
+    requests = requests_of(replica.projection)
+    for reason in (
+        "the target does not have the table, or not all its rows",
+        "it waits for its load already",
+    ):
+        answer = {"tables": ["orders"], "resumes_at": None, "reason": reason}
+        assert requests.do({"do": "release", "table": "shop.Orders"}) == answer
     assert replica.projection.quarantined() == ()
     assert [entry.reason for entry in replica.context.loads.waiting()] == ["release"]
+
+
+def test_a_release_names_the_event_at_which_the_table_resumes(replica: FakedReplica) -> None:
+    replica.projection.apply([created(1)])
+    replica.target.fails("alter_table", InvalidRequest("no"))
+    replica.projection.apply([altered(2)])
+    requests = requests_of(replica.projection)
+    answer = requests.do({"do": "release", "table": "orders"})
+    assert answer == {"tables": ["orders"], "resumes_at": 2, "reason": None}
+    forced = requests.do({"do": "release", "table": "orders", "load": True})
+    assert forced == {"tables": ["orders"], "resumes_at": None, "reason": "a load was requested"}
 
 
 def test_a_release_of_a_table_that_is_followed_is_refused(replica: FakedReplica) -> None:
     replica.projection.apply([created(1)])
     with pytest.raises(NotFound, match="neither quarantined nor waiting"):
-        PolicyRequests(replica.projection).do({"do": "release", "table": "orders"})
+        requests_of(replica.projection).do({"do": "release", "table": "orders"})
 
 
 def test_a_load_can_be_requested_for_several_tables(replica: FakedReplica) -> None:
-    answer = PolicyRequests(replica.projection).do({"do": "load", "tables": ["a", "b"], "reason": "repair"})
+    answer = requests_of(replica.projection).do({"do": "load", "tables": ["a", "b"], "reason": "repair"})
     assert answer == {"tables": ["a", "b"]}
 
 
@@ -106,7 +126,7 @@ def test_a_load_can_be_requested_for_several_tables(replica: FakedReplica) -> No
 )
 def test_an_invalid_request_is_refused(replica: FakedReplica, request_: dict[str, Any]) -> None:
     with pytest.raises(BadInput):
-        PolicyRequests(replica.projection).do(request_)
+        requests_of(replica.projection).do(request_)
     assert len(replica.context.loads) == 0
 
 
@@ -131,7 +151,7 @@ def test_a_paused_policy_sends_heartbeats_and_serves_requests_until_it_is_resume
     replica: FakedReplica, tmp_path: Path
 ) -> None:
     followed, beats, pauses = follow(replica, tmp_path)
-    PolicyRequests(replica.projection).do({"do": "pause"})
+    requests_of(replica.projection).do({"do": "pause"})
     opened = threading.Thread(target=followed.open)
     opened.start()
     eventually(lambda: beats.beats > 0)
@@ -143,8 +163,8 @@ def test_a_paused_policy_sends_heartbeats_and_serves_requests_until_it_is_resume
 
 
 def test_a_pause_survives_a_restart(replica: FakedReplica) -> None:
-    since = PolicyRequests(replica.projection).do({"do": "pause"})["paused_since_s"]
-    restarted = PolicyRequests(replica.restart())
+    since = requests_of(replica.projection).do({"do": "pause"})["paused_since_s"]
+    restarted = requests_of(replica.restart())
     assert restarted.do({"do": "pause"}) == {"paused_since_s": since}
     assert restarted.do({"do": "resume"}) == {"paused_since_s": None}
 

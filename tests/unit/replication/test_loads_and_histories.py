@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from handlers.replication.loading.load_tools import LoadedTable
+from state.errors import InvalidRequest
 from tests.builders.replication.fake_target import FakedReplica, FakeTarget, faked_replica
 from tests.builders.replication.random_histories import NAMES, RandomHistory
 
@@ -130,5 +131,51 @@ def test_histories_with_loads_at_random_moments_end_equal(runs: Runs, changes: l
     for entry in replica.context.loads.waiting():
         replica.projection.loads.finish(load(history, replica, entry.table, position))
     catch_up(history, replica)
+    assert_equal(replica.target, history)
+    replica.context.write_ids.check()
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.integers(0, 1000), min_size=4, max_size=16), st.integers(0, 2**32))
+def test_histories_with_quarantines_and_releases_at_random_moments_end_equal(
+    runs: Runs, changes: list[int], seed: int
+) -> None:
+    replica = runs.replica()
+    history, choices = RandomHistory(runs.base), random.Random(seed)  # noqa: S311 - repeatable choices of a test
+    for change in changes:
+        history.do(change)
+    history.end_all()
+    position, since = 0, dict[str, int]()
+
+    def release() -> None:
+        for entry in replica.context.quarantine.entries():
+            replica.projection.loads.release(
+                entry.table, lambda after, upto: [e for e in history.events if after < e.event_id <= upto]
+            )
+        note_new(replica, since, position)
+        catch_up(history, replica)
+        note_new(replica, since, position)
+
+    while position < history.last:
+        if choices.random() < 0.5:
+            call = choices.choice(["alter_table", "drop_table", "allocate_replayed", "create_table"])
+            replica.target.fails(call, InvalidRequest("no"))
+        upto = choices.randint(position + 1, history.last)
+        replica.projection.apply([e for e in history.events if position < e.event_id <= upto])
+        position = upto
+        replica.clock.now_s += 1_000
+        replica.target.answers.clear()
+        note_new(replica, since, position)
+        if choices.random() < 0.3:
+            replica.projection.open()
+        if choices.random() < 0.5:
+            release()
+        finish_waiting(history, replica, since, choices)
+        catch_up(history, replica)
+    release()
+    for entry in replica.context.loads.waiting():
+        replica.projection.loads.finish(load(history, replica, entry.table, position))
+    catch_up(history, replica)
+    assert replica.projection.quarantined() == ()
     assert_equal(replica.target, history)
     replica.context.write_ids.check()

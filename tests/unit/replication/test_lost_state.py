@@ -72,7 +72,7 @@ def test_a_table_quarantined_by_a_commit_is_on_the_target_before_the_commit(
     monkeypatch.setattr(replica.target, "commit_replayed", lambda *_: seen.append(replica.parameters[KEPT]))
     with pytest.raises(Exception, match="did not commit"):
         replica.projection.apply([written(3, file, part=0, parts=2), committed(3, part=1, parts=2)])
-    assert seen == ["orders:3:file-lost"]
+    assert seen == ["orders:3:file-lost:orders;1;0;1-1"]
 
 
 def test_a_released_table_is_not_quarantined_again(replica: FakedReplica) -> None:
@@ -148,6 +148,17 @@ QUARANTINED = st.builds(
     st.integers(0, 2**62),
     st.sampled_from(["file-lost", "target-diverged"]),
     st.just(kept_entries.REASON),
+    name=st.none(),
+) | st.builds(
+    QuarantinedTable,
+    NAMES,
+    st.integers(0, 2**62),
+    st.just("file-lost"),
+    st.just(kept_entries.REASON),
+    name=NAMES,
+    write_id=st.integers(0, 2**62),
+    held=st.lists(st.tuples(st.integers(1, 2**62), st.integers(1, 2**62)), max_size=kept_entries.HELD_MAX),
+    loaded_write_id=st.integers(0, 2**62),
 )
 LOADS = st.builds(
     TableLoad,
@@ -180,6 +191,8 @@ def test_too_many_entries_make_the_list_incomplete(monkeypatch: pytest.MonkeyPat
     assert not parse_entries(parameters).complete
 
 
-@pytest.mark.parametrize("text", ["orders", "orders:x:y", "a:b:c:d", "", "orders:unheard-of"])
+@pytest.mark.parametrize(
+    "text", ["orders", "orders:x:y", "a:b:c:d", "a:1:c:a;1", "a:1:c:a;1;1;x", "", "orders:unheard-of"]
+)
 def test_an_entry_that_cannot_be_read_makes_the_list_incomplete(text: str) -> None:
     assert not parse_entries({KEPT: text}).complete

@@ -107,6 +107,17 @@ def test_open_transactions_are_compared_from_time_to_time_only(replica: FakedRep
     assert replica.target.open_txns == []
 
 
+def test_a_transaction_that_only_an_abandoned_catch_up_opened_is_aborted(
+    replica: FakedReplica, source: Source
+) -> None:
+    source.open, source.newest = [1], 2
+    replica.projection.apply([created(1), allocated(2, 1, 1)])
+    replica.target.open_replayed("shop", 7)
+    settle_later(replica)
+    assert replica.target.open_txns == [1]
+    assert source.ended() == [7]
+
+
 def test_without_state_hanging_transactions_are_found_on_the_target(
     replica: FakedReplica, source: Source
 ) -> None:

@@ -1,0 +1,84 @@
+"""The release of a quarantined table: replay continues where it stopped if that is possible; otherwise the table is loaded.
+
+A resumed table is a load whose rows are on the target already, as of the event before the one that failed, and catches up like every
+other load (``catch_up``). Nothing is copied but the files of the events that it missed.
+
+The rule is in ``state/transactions/resumption``. Here its facts are collected: the entry of the quarantine, the write-id mapping, the
+target's table and write ids, and whether the events can still be read. If the table fails again while it resumes, it is loaded, so
+that a release always brings the table back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from handlers.replication.loading.target_table import LOAD
+from handlers.replication.target_objects import is_transactional
+from handlers.replication.target_write_ids import find_state
+from state.errors import GapDetected, NotFound
+from state.transactions.resumption import TargetWriteIds, find_obstacle
+from state.transactions.valid_write_ids import WriteIdState
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from handlers.events import Event
+    from handlers.replication.context import Context
+    from handlers.replication.quarantine import QuarantinedTable
+    from state.transactions.resumption import Held
+
+    ReadEvents = Callable[[int, int], Iterable[Event]]
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """How a table returns."""
+
+    table: str
+    resumes_at: int | None
+    """The event at which replay of the table continues; None if it is loaded."""
+    reason: str | None
+    """Why it is loaded; None if it resumes."""
+
+
+def find_release_obstacle(entry: QuarantinedTable, context: Context, read: ReadEvents) -> str | None:
+    """Return why a quarantined table must be loaded; None if it can resume. Raises Transient."""
+    held = context.write_ids.held_write_ids(f"{context.policy.source_db}.{entry.table}")
+    target = _read_target(entry, held, context)
+    obstacle = find_obstacle(entry.stopped, table=entry.table, held=held, target=target)
+    if obstacle is not None:
+        return obstacle
+    return _find_lost_event(entry.event_id, read)
+
+
+def _find_lost_event(event_id: int, read: ReadEvents) -> str | None:
+    """Return why the event cannot be read any more; None if it can."""
+    try:
+        found = any(True for _ in read(event_id - 1, event_id))
+    except GapDetected as gap:
+        return f"event {event_id} can no longer be read: {gap}"
+    return None if found else f"event {event_id} can no longer be read"
+
+
+def _read_target(entry: QuarantinedTable, held: Held, context: Context) -> TargetWriteIds | None:
+    """Return the write ids of the target's table; None if it does not exist or is an unfinished load."""
+    db = context.policy.target_db
+    try:
+        table = context.target.get_table(db, entry.table)
+    except NotFound:
+        return None
+    if LOAD in (table.parameters or {}):
+        return None
+    if not is_transactional(table):
+        return TargetWriteIds()
+    (valid,) = context.target.valid_write_ids([f"{db}.{entry.table}"])
+    beyond_list = {
+        write_id
+        for write_id, txn_id in held
+        if write_id not in valid.open
+        and find_state(context, entry.table, write_id, txn_id) is WriteIdState.OPEN
+    }
+    mark = context.target.highest_write_id(db, entry.table)
+    return TargetWriteIds(mark, frozenset(valid.open) | beyond_list)

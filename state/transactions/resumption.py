@@ -1,0 +1,93 @@
+"""Whether replay of a table can continue at the event at which it stopped, or whether the table must be loaded again.
+
+A quarantined table keeps the state from before the event that failed, but its transactions do not wait: one that held a write id of
+the table is committed on the target for the other tables, and its write id then shows no rows of this one. Files that are added
+later would appear one by one. So replay continues only if every write id that was open when it stopped is still open, and if the
+target's table has the same name and the same write ids as then. Later transactions do not matter: the target never allocated their
+write ids in this table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+    from state.transactions.write_id_mapping import WriteIdMapping
+
+
+_NAMED_MAX: Final = 5
+"""Transactions and write ids that a reason names."""
+
+Held = frozenset[tuple[int, int]]
+"""Open write ids of a table, each with its source transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedTable:
+    """What was known about a table when replay stopped following it."""
+
+    table: str
+    """Its name then."""
+    high_water_mark: int
+    """Its highest write id that was allocated on the target."""
+    held: Held
+
+
+@dataclass(frozen=True, slots=True)
+class TargetWriteIds:
+    """The write ids of a table as the target reports them now; a table that is not transactional has none."""
+
+    high_water_mark: int = 0
+    open: frozenset[int] = frozenset()
+
+
+def describe_stop(table: str, mapping: WriteIdMapping, name: str, loaded_write_id: int) -> StoppedTable:
+    """Return what is known now about ``table``, which the mapping knows as ``name`` (``db.tbl``).
+
+    ``loaded_write_id`` is the highest write id of the load that the table came by; 0 if it came by events alone.
+    """
+    valid = mapping.valid_write_ids(name)
+    mark = 0 if valid is None else valid.high_water_mark
+    return StoppedTable(table, max(mark, loaded_write_id), mapping.held_write_ids(name))
+
+
+def find_obstacle(
+    stopped: StoppedTable | None, *, table: str, held: Held, target: TargetWriteIds | None
+) -> str | None:
+    """Return why replay of a table cannot continue where it stopped; None if it can.
+
+    ``stopped`` is None if it was not recorded. ``table`` is the current name, ``held`` what the mapping knows now, and ``target``
+    is None if the target does not have the table, or has it without all its rows.
+    """
+    if stopped is None:
+        return "its write ids were not recorded when it was quarantined"
+    if stopped.table != table:
+        return f"it was renamed from '{stopped.table}' since it was quarantined"
+    ended = {txn_id for _, txn_id in stopped.held - held}
+    if ended:
+        return f"transactions that were writing into it have ended or are unknown: {_some(ended)}"
+    return _find_change(stopped, target)
+
+
+def _find_change(stopped: StoppedTable, target: TargetWriteIds | None) -> str | None:
+    """Return what is no longer as replay left it on the target; None if nothing changed."""
+    if target is None:
+        return "the target does not have the table, or not all its rows"
+    if target.high_water_mark != stopped.high_water_mark:
+        return (
+            f"the target has allocated write ids up to {target.high_water_mark}, but replay stopped at "
+            f"{stopped.high_water_mark}"
+        )
+    differing = target.open ^ {write_id for write_id, _ in stopped.held}
+    if differing:
+        return f"its open write ids on the target were changed: {_some(differing)}"
+    return None
+
+
+def _some(ids: AbstractSet[int]) -> str:
+    text = ", ".join(str(each) for each in sorted(ids)[:_NAMED_MAX])
+    return text if len(ids) <= _NAMED_MAX else f"{text} and {len(ids) - _NAMED_MAX} more"
