@@ -19,7 +19,10 @@ from state.errors import ConfigError
 
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from daemon.endpoint.metrics import EndpointMetrics
+    from daemon.endpoint.responders import Responder
     from daemon.endpoint.settings import EndpointSettings
 
 
@@ -33,8 +36,15 @@ ACCEPT_PAUSE_S: Final = 0.2
 class EndpointServer:
     """Accepts clients until closed. Raises ConfigError if the address cannot be used."""
 
-    def __init__(self, settings: EndpointSettings, metrics: EndpointMetrics) -> None:
+    def __init__(
+        self,
+        settings: EndpointSettings,
+        metrics: EndpointMetrics,
+        make_responders: Callable[[], Sequence[Responder]] = tuple,
+    ) -> None:
+        """Listen; ``make_responders`` returns the additional responders of one connection."""
         self._settings = settings
+        self._make_responders = make_responders
         self._metrics = metrics
         self._listener = _listen(settings.host, settings.port)
         self.port: int = self._listener.getsockname()[1]
@@ -89,7 +99,7 @@ class EndpointServer:
             handle.close()
             return
         try:
-            session = Session(Peer(handle), self._settings, self._metrics)
+            session = Session(Peer(handle), self._settings, self._metrics, self._make_responders())
         except OSError:  # the client has disconnected already
             handle.close()
             return

@@ -41,11 +41,18 @@ CLIENT_GONE: Final = "client-gone"
 class Session:
     """Serves one client until either side closes the connection."""
 
-    def __init__(self, client: Peer, settings: EndpointSettings, metrics: EndpointMetrics) -> None:
+    def __init__(
+        self,
+        client: Peer,
+        settings: EndpointSettings,
+        metrics: EndpointMetrics,
+        responders: Sequence[Responder] = (),
+    ) -> None:
+        """Serve a client; ``responders`` are asked before those that every session has."""
         self._client = client
         self._settings = settings
         self._metrics = metrics
-        self._responders: Sequence[Responder] = (SuccessorCalls(metrics),)
+        self._responders: Sequence[Responder] = (*responders, SuccessorCalls(metrics))
         self._upstream: Upstream | None = None
 
     def run(self) -> None:

@@ -124,4 +124,4 @@ class IndexAccess:
             return Forward(Reason.NOT_FOLLOWING)
         if self._differing.contains(name, moment.index.table(name).number):
             return Forward(Reason.DIFFERS)
-        return TableView(name, moment.index, moment.payloads, moment.budget, event_id)
+        return TableView(name, moment.record(name), moment.index, moment.payloads, moment.budget, event_id)

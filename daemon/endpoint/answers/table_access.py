@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from handlers.catalog.index.payload_bytes import PayloadBytes
+    from handlers.catalog.index.table_records import TableRecord
     from state.partitions.index.check_budget import AnswerBudget
     from state.partitions.index.partition_index import PartitionIndex
 
@@ -46,6 +47,14 @@ class Reason(StrEnum):
     """An unexpected error, which is logged."""
 
 
+class NotAnswered(Exception):
+    """The call must be forwarded; raised within the answers and never by a ``TableAccess``."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
 @dataclass(frozen=True, slots=True)
 class Forward:
     """The call must be forwarded."""
@@ -59,6 +68,8 @@ class TableView:
 
     name: str
     """``db.table`` in lower case, under which ``index`` knows the table."""
+    record: TableRecord
+    """What the catalog knows of the table, from ``table_records.read_record``."""
     index: PartitionIndex
     """Reads the snapshot; ``IndexSnapshot`` for a store that has snapshots."""
     payloads: PayloadBytes

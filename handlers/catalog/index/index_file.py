@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from handlers.catalog.following.table_state import TableState, parse_state
 from handlers.catalog.following.table_states import STATES
 from handlers.catalog.index.payload_bytes import PayloadBytes
-from handlers.catalog.index.table_records import has_record
+from handlers.catalog.index.table_records import has_record, read_record
+from state.errors import NotFound
 from state.partitions.index.check_budget import AnswerBudget
 from state.partitions.index.index_snapshot import IndexSnapshot
 from state.partitions.index.partition_index import PartitionIndex
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from os import PathLike
 
+    from handlers.catalog.index.table_records import TableRecord
     from state.store import Reader
 
 
@@ -48,6 +50,13 @@ class IndexMoment:
         """Return the state of an indexed table; None for any other. Raises StateCorrupt."""
         stored = self.reader.get(STATES + name.encode())
         return None if stored is None or not has_record(self.reader, name) else parse_state(stored)
+
+    def record(self, name: str) -> TableRecord:
+        """Return what the catalog knows of an indexed table; raise NotFound, StateCorrupt."""
+        found = read_record(self.reader, name)
+        if found is None:
+            raise NotFound("the table is not in the partition index", table=name)
+        return found
 
 
 class IndexFile:

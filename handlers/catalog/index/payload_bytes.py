@@ -47,6 +47,7 @@ class _WireDictionary:
     """The dictionary for deflate."""
     columns: bytes
     """The field of the data columns, in a storage descriptor."""
+    is_bucketed: bool
 
 
 class PayloadBytes:
@@ -59,6 +60,10 @@ class PayloadBytes:
     def at(self, reader: Reader) -> PayloadBytes:
         """Return the same for another reader; known dictionaries are shared, as they never change."""
         return PayloadBytes(reader, self._dictionaries)
+
+    def is_bucketed(self, dictionary: bytes) -> bool:
+        """Whether the table of a dictionary is bucketed."""
+        return self._dictionary(dictionary).is_bucketed
 
     def join(self, payloads: Iterable[bytes], db: str, table: str, budget: AnswerBudget) -> list[bytes]:
         """Return pieces that together are the structs of the partitions, one after the other.
@@ -102,7 +107,8 @@ class PayloadBytes:
             stored = read_dictionary(self._reader, number)
             typical = binary.decode(Partition, stored)
             columns = binary.encode(StorageDescriptor(cols=typical.sd.cols or []))[:-1]
-            found = _WireDictionary(stored[-DICTIONARY_BYTES_MAX:], columns)
+            buckets = typical.sd.numBuckets or 0
+            found = _WireDictionary(stored[-DICTIONARY_BYTES_MAX:], columns, is_bucketed=buckets > 0)
             self._dictionaries[number] = found
         return found
 

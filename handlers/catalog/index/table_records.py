@@ -38,11 +38,25 @@ class TableRecord:
     dictionary: str
     columns: str
     location: str
+    has_privileges: bool = False
+    """Whether its partitions have privileges of their own, which no event reports. Stored only if true."""
 
     @staticmethod
     def of(table: TableInfo, dictionary: bytes) -> TableRecord:
         """Return the record of a table."""
-        return TableRecord(dictionary.hex(), digest_columns(table), table_location(table))
+        return TableRecord(
+            dictionary.hex(),
+            digest_columns(table),
+            table_location(table),
+            has_privileges=_has_privileges(table),
+        )
+
+    def to_bytes(self) -> bytes:
+        """Return the stored form."""
+        fields = asdict(self)
+        if not self.has_privileges:
+            del fields["has_privileges"]
+        return orjson.dumps(fields)
 
 
 class TableRecords:
@@ -102,7 +116,7 @@ class TableRecords:
             if record is None:
                 self._txn.delete(_key(name))
             else:
-                self._txn.put(_key(name), orjson.dumps(asdict(record)))
+                self._txn.put(_key(name), record.to_bytes())
         for name, count in self._counts.items():
             # In a store of its own, a repeated transaction may have counted a drop twice: the next load counts again.
             if count > 0:
@@ -125,6 +139,12 @@ def read_counts(reader: Reader, own: Reader) -> dict[str, int]:
     return {name: _parse_count(own.get(_count_key(name))) for name in names}
 
 
+def read_record(reader: Reader, name: str) -> TableRecord | None:
+    """Return a table's record as of ``reader``, None for a table that cannot be queried; raise StateCorrupt."""
+    value = reader.get(_key(name))
+    return None if value is None else _parse_record(value)
+
+
 def has_record(reader: Reader, name: str) -> bool:
     """Whether a table can be queried, as of ``reader``."""
     return reader.get(_key(name)) is not None
@@ -139,6 +159,10 @@ def table_location(table: TableInfo) -> str:
     """Return a table's location, "" where it has none."""
     descriptor = None if table.whole is None else table.whole.sd
     return "" if descriptor is None else descriptor.location or ""
+
+
+def _has_privileges(table: TableInfo) -> bool:
+    return table.parameters.get("PARTITION_LEVEL_PRIVILEGE", "").lower() == "true"
 
 
 def _key(name: str) -> bytes:

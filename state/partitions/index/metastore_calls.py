@@ -35,6 +35,7 @@ from state.partitions.keys.partition_key import format_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from state.partitions.index.partition_index import PreparedFilter
     from state.partitions.index.records import IndexedTable
 
     ReadExpression = Callable[[bytes], Expression | None]
@@ -85,7 +86,13 @@ class PartitionCalls:
         Values are compared as text, as in the metastore: 5 does not match 05. Raises InvalidRequest for more values than
         columns.
         """
-        indexed = self._index.table(_qualify(db, table))
+        prepared, expected = self.prepare_ps(_qualify(db, table), values)
+        names = (name for name in self._index.names(prepared) if matches(name, expected))
+        return take_first(names, limit)
+
+    def prepare_ps(self, name: str, values: Sequence[str]) -> tuple[PreparedFilter, list[str | None]]:
+        """Plan a partial specification of ``names_ps``; return also the parts that a name must have (see ``matches``)."""
+        indexed = self._index.table(name)
         schema = indexed.key_schema
         if len(values) > len(schema.columns):
             raise InvalidRequest(
@@ -96,13 +103,11 @@ class PartitionCalls:
         filled = [*values, *[""] * (len(schema.columns) - len(values))]
         fields = schema.fields(filled)
         leaves: list[Condition] = [Leaf(at, point(fields[at])) for at, value in enumerate(filled) if value]
-        prepared = self._index.plan(indexed, all_of(leaves) if leaves else None)
         expected = [
             format_name([column.name], [value], schema.default_partition) if value else None
             for column, value in zip(schema.columns, filled, strict=True)
         ]
-        names = (name for name in self._index.names(prepared) if _matches(name, expected))
-        return take_first(names, limit)
+        return self._index.plan(indexed, all_of(leaves) if leaves else None), expected
 
     def by_expr(
         self, db: str | None, table: str | None, expression: bytes, limit: int = NO_LIMIT
@@ -136,5 +141,6 @@ def _qualify(db: str | None, table: str | None) -> str:
     return f"{db}.{table}".lower()
 
 
-def _matches(name: str, expected: Sequence[str | None]) -> bool:
+def matches(name: str, expected: Sequence[str | None]) -> bool:
+    """Whether a partition's name has the expected parts; None stands for any."""
     return all(value is None or part == value for part, value in zip(name.split("/"), expected, strict=True))

@@ -216,15 +216,27 @@ class PartitionIndex:
 
     def partitions(self, prepared: PreparedFilter, limit: int = NO_LIMIT) -> list[IndexedPartition]:
         """Return the first ``limit`` partitions that match, in the order of names."""
-        found = take_first(
-            ((partition_key.name(key), partition_key.strip_prefix(key)) for key in self.keys(prepared)), limit
-        )
+        found = self.find_rows(prepared, limit)
         contents = records.get_each(self._reader, prepared.table, [row for _, row in found])
         return [
             IndexedPartition(name.decode(errors="surrogatepass"), *content)
             for (name, _), content in zip(found, contents, strict=True)
             if content is not None
         ]
+
+    def find_rows(self, prepared: PreparedFilter, limit: int = NO_LIMIT) -> list[tuple[bytes, bytes]]:
+        """Return (name, row) of the first ``limit`` partitions that match, in the order of names."""
+        found = ((partition_key.name(key), partition_key.strip_prefix(key)) for key in self.keys(prepared))
+        return take_first(found, limit)
+
+    def payloads(self, table: IndexedTable, rows: Sequence[bytes]) -> list[bytes | None]:
+        """Return the payload of each row, None where it does not exist."""
+        return records.get_payloads(self._reader, table, rows)
+
+    def has_field(self, table: IndexedTable, column: int, field: bytes) -> bool:
+        """Whether a partition has a field that begins with ``field`` in a column."""
+        start = table.prefix(column or None) + field
+        return next(self._reader.scan_keys(start, prefix_end(start)), None) is not None
 
     def get_each(self, table: str, values: Sequence[Sequence[str]]) -> list[IndexedPartition | None]:
         """Return the partitions with these values, None where one does not exist. Raises NotFound, BadPartitionValue."""

@@ -171,6 +171,12 @@ def get_each(
     return [None if value is None else parse_value(value) for value in values]
 
 
+def get_payloads(reader: Reader, table: IndexedTable, rows: Sequence[bytes]) -> list[bytes | None]:
+    """Return the payload of each row, None where it does not exist."""
+    values = get_many(reader, [table.rows + row for row in rows])
+    return [None if value is None else value[value.index(b"\n") + 1 :] for value in values]
+
+
 def parse_value(value: bytes) -> tuple[tuple[str, ...], bytes]:
     """Read (values, payload) from a stored value; raise StateCorrupt where it is malformed."""
     values, separator, payload = value.partition(b"\n")

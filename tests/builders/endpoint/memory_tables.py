@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from daemon.endpoint.answers.table_access import Forward, Reason, TableView
 from handlers.catalog.index.payload_bytes import PayloadBytes
+from handlers.catalog.index.table_records import read_record
 
 
 if TYPE_CHECKING:
@@ -29,8 +30,9 @@ class MemoryTables:
         with self._follower.snapshot() as snapshot:
             if self.forward is not None:
                 yield Forward(self.forward)
-            elif not snapshot.is_indexed(name, self._follower.indexed):
+            elif (record := read_record(snapshot.catalog or snapshot.reader, name)) is None:
                 yield Forward(Reason.UNKNOWN_TABLE)
             else:
                 payloads = PayloadBytes(snapshot.reader)
-                yield TableView(name, snapshot.index, payloads, snapshot.budget, snapshot.event_id() or 0)
+                event_id = snapshot.event_id() or 0
+                yield TableView(name, record, snapshot.index, payloads, snapshot.budget, event_id)

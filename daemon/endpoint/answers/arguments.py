@@ -1,0 +1,187 @@
+"""The arguments of the partition calls, in the forms of Hive 2.3 to 4.2.
+
+Each call is declared as a map from field numbers to roles. A field that is not declared, or has a value that the index does not
+answer (statistics, a selection of parameters), means that the call is forwarded. So a field of a future version is never ignored.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, Final
+
+from thrift.Thrift import TType
+
+from daemon.endpoint.answers.table_access import NotAnswered, Reason
+from daemon.endpoint.successors import split_catalog
+from daemon.endpoint.wire import Value, read_fields
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+CATALOG: Final = "hive"
+"""The catalog that an index follows."""
+
+
+class Role(Enum):
+    """What a field of the arguments means."""
+
+    CATALOG = auto()
+    DB = auto()
+    TABLE = auto()
+    FILTER = auto()
+    VALUES = auto()
+    """Values in the order of the partition columns."""
+    NAME = auto()
+    NAMES = auto()
+    EXPRESSION = auto()
+    DEFAULT_PARTITION = auto()
+    LIMIT = auto()
+    USER = auto()
+    CAPABILITIES = auto()
+    """What the client can process."""
+    IGNORED = auto()
+    """Has no effect on the answer, as compared with Hive 4.2: groups without a user, valid write ids, a table's id."""
+    FALSE = auto()
+    """Answered only if false."""
+    EMPTY = auto()
+    """Answered only if it is the empty text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The form of a call's arguments: the roles of its fields."""
+
+    roles: Mapping[int, Role]
+    is_request: bool
+    """Whether the fields are in one request struct, whose absent fields have defaults."""
+    required: frozenset[Role]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments:
+    """The arguments of one call; None for what the call does not have or the client did not send."""
+
+    db: str
+    table: str
+    filter: str | None = None
+    values: list[str] | None = None
+    name: str | None = None
+    names: list[str] | None = None
+    expression: bytes | None = None
+    default_partition: str | None = None
+    limit: int = -1
+    user: str | None = None
+    capabilities: list[str] | None = None
+
+
+def positional(*roles: Role) -> Shape:
+    """Return the form of a call with these arguments; all of them must be sent, except a filter, a user and groups."""
+    optional = {Role.FILTER, Role.USER, Role.IGNORED}
+    return Shape(dict(enumerate(roles, 1)), is_request=False, required=frozenset(roles) - optional)
+
+
+def request(roles: Mapping[int, Role], *required: Role) -> Shape:
+    """Return the form of a call with one request struct."""
+    return Shape(roles, is_request=True, required=frozenset({Role.DB, Role.TABLE, *required}))
+
+
+def read_arguments(shape: Shape, body: bytes) -> Arguments:
+    """Read the arguments of a call; raise NotAnswered, BadInput."""
+    fields = read_fields(body)
+    if shape.is_request:
+        if fields.keys() != {1} or fields[1].kind != TType.STRUCT:
+            raise NotAnswered(Reason.ARGUMENTS)
+        fields = read_fields(fields[1].data)
+    found: dict[Role, Any] = {}
+    for number, value in fields.items():
+        role = shape.roles.get(number)
+        if role is None:
+            raise NotAnswered(Reason.ARGUMENTS)
+        found[role] = _READERS[role](value)
+    if not shape.required <= found.keys():
+        raise NotAnswered(Reason.ARGUMENTS)
+    return _make(found)
+
+
+def _make(found: dict[Role, Any]) -> Arguments:
+    catalog, db = split_catalog(found[Role.DB])
+    for named in (catalog, found.get(Role.CATALOG)):
+        if named is not None and named.lower() != CATALOG:
+            raise NotAnswered(Reason.ARGUMENTS)
+    limit = found.get(Role.LIMIT, -1)
+    if limit == 0 or limit < -1:
+        raise NotAnswered(Reason.ARGUMENTS)  # the meaning depends on the version
+    return Arguments(
+        db=db,
+        table=found[Role.TABLE],
+        filter=found.get(Role.FILTER),
+        values=found.get(Role.VALUES),
+        name=found.get(Role.NAME),
+        names=found.get(Role.NAMES),
+        expression=found.get(Role.EXPRESSION),
+        default_partition=found.get(Role.DEFAULT_PARTITION),
+        limit=limit,
+        user=found.get(Role.USER),
+        capabilities=found.get(Role.CAPABILITIES),
+    )
+
+
+def _read_text(value: Value) -> str:
+    return value.to_text()
+
+
+def _read_bytes(value: Value) -> bytes:
+    if value.kind != TType.STRING:
+        raise NotAnswered(Reason.ARGUMENTS)
+    return value.data[4:]
+
+
+def _read_texts(value: Value) -> list[str]:
+    kind, count = struct.unpack_from(">bi", value.data)
+    if value.kind != TType.LIST or (kind != TType.STRING and count):
+        raise NotAnswered(Reason.ARGUMENTS)
+    texts, at = [], 5
+    for _ in range(count):
+        end = at + 4 + int.from_bytes(value.data[at : at + 4])
+        texts.append(value.data[at + 4 : end].decode())
+        at = end
+    return texts
+
+
+def _read_limit(value: Value) -> int:
+    if value.kind not in {TType.I16, TType.I32}:
+        raise NotAnswered(Reason.ARGUMENTS)
+    return int.from_bytes(value.data, signed=True)
+
+
+def _require_false(value: Value) -> None:
+    if value != Value(TType.BOOL, b"\x00"):
+        raise NotAnswered(Reason.ARGUMENTS)
+
+
+def _require_empty(value: Value) -> None:
+    if value != Value(TType.STRING, b"\x00" * 4):
+        raise NotAnswered(Reason.ARGUMENTS)
+
+
+_READERS: Final[Mapping[Role, Callable[[Value], Any]]] = {
+    Role.CATALOG: _read_text,
+    Role.DB: _read_text,
+    Role.TABLE: _read_text,
+    Role.FILTER: _read_text,
+    Role.VALUES: _read_texts,
+    Role.NAME: _read_text,
+    Role.NAMES: _read_texts,
+    Role.EXPRESSION: _read_bytes,
+    Role.DEFAULT_PARTITION: _read_text,
+    Role.LIMIT: _read_limit,
+    Role.USER: _read_text,
+    Role.CAPABILITIES: _read_texts,
+    Role.IGNORED: lambda _: None,
+    Role.FALSE: _require_false,
+    Role.EMPTY: _require_empty,
+}

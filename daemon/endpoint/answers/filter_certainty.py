@@ -1,0 +1,126 @@
+"""Where metastores differ in the answer to a filter, or differ from the index: such calls are forwarded.
+
+A filter is examined twice. Its text decides most cases (``find_doubt``). What remains depends on the partitions: a metastore compares
+a number partly as text, so ``hr = 7`` does not find ``hr=007``, and it reports an error for a value that is not of its column's type.
+``TypedColumns`` therefore looks for such values. The differences are listed in docs/PARTITIONS.md.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from state.partitions.filters.dialect import HiveVersion
+from state.partitions.filters.syntax_tree import And, Comparison, Membership, Operator, Or
+from state.partitions.keys.binary_sortable import UNCONVERTIBLE
+from state.partitions.keys.column_types import TypeKind
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from state.partitions.filters.dialect import Dialect
+    from state.partitions.filters.syntax_tree import Literal, Node
+    from state.partitions.index.partition_index import PartitionIndex
+    from state.partitions.index.records import IndexedTable
+    from state.partitions.keys.column_types import PartitionColumn
+    from state.partitions.keys.partition_key import KeySchema
+
+
+WILDCARDS: Final = re.compile(r"[%_\\]")
+"""Characters that a metastore reads as wildcards where it compares names of partitions."""
+_CANONICAL: Final = {TypeKind.DATE: rb"\d{4}-\d\d-\d\d"}
+_CANONICAL_INTEGER: Final = rb"(?:0|-?[1-9]\d*)"
+_TEXTS: Final = {TypeKind.STRING, TypeKind.VARCHAR}
+
+
+@dataclass(frozen=True, slots=True)
+class _Condition:
+    """One comparison of a filter."""
+
+    column: str
+    operator: Operator
+    literals: tuple[Literal, ...]
+
+
+def find_doubt(node: Node | None, schema: KeySchema, dialect: Dialect) -> bool:
+    """Whether metastores may differ in the answer to a filter, whatever partitions there are."""
+    if node is None:
+        return False
+    columns = {column.name: column for column in schema.columns}
+    conditions = list(_conditions(node))
+    if dialect.hive_version is HiveVersion.HIVE_2 and _falls_back(conditions, columns):
+        return True
+    return any(_is_doubtful(one, columns, schema.default_partition) for one in conditions)
+
+
+def _conditions(node: Node) -> Iterator[_Condition]:
+    match node:
+        case And(children) | Or(children):
+            for child in children:
+                yield from _conditions(child)
+        case Comparison(column, operator, literal):
+            yield _Condition(column.name.lower(), operator, (literal,))
+        case Membership(column, literals, negated):
+            operator = Operator.NOT_EQUAL if negated else Operator.EQUAL
+            yield _Condition(column.name.lower(), operator, literals)
+
+
+def _falls_back(conditions: Iterable[_Condition], columns: dict[str, PartitionColumn]) -> bool:
+    """Whether Hive 2 and 3 evaluate the whole filter with JDO, because of LIKE, which then refuses typed columns."""
+    has_like = any(one.operator is Operator.LIKE for one in conditions)
+    return has_like and any(not columns[one.column].type.is_text for one in conditions)
+
+
+def _is_doubtful(condition: _Condition, columns: dict[str, PartitionColumn], default_partition: str) -> bool:
+    kind = columns[condition.column].type
+    if not (kind.kind in _TEXTS or kind.kind is TypeKind.DATE or kind.is_integer):
+        return True  # timestamps and fixed-length texts: compared as text by some databases
+    texts = [one.value for one in condition.literals if isinstance(one.value, str)]
+    if any("\\" in text for text in texts):
+        return True
+    excludes = condition.operator is Operator.NOT_EQUAL
+    return excludes and any(text != default_partition and WILDCARDS.search(text) for text in texts)
+
+
+class TypedColumns:
+    """The columns of a filter that are compared as numbers or dates."""
+
+    def __init__(self, table: IndexedTable, names: frozenset[str]) -> None:
+        self._table = table
+        self._columns = [
+            number
+            for number, column in enumerate(table.key_schema.columns)
+            if column.name in names and not column.type.is_text
+        ]
+        schema = table.key_schema
+        self._canonical = _canonical_names(schema, tuple(self._columns)) if self._columns else None
+
+    @staticmethod
+    def of(table: IndexedTable, node: Node | None) -> TypedColumns:
+        """Return the typed columns that a filter names."""
+        found = () if node is None else (one.column for one in _conditions(node))
+        return TypedColumns(table, frozenset(found))
+
+    def has_invalid(self, index: PartitionIndex) -> bool:
+        """Whether a partition has a value in these columns that is not of the column's type."""
+        return any(index.has_field(self._table, number, UNCONVERTIBLE) for number in self._columns)
+
+    def are_canonical(self, names: Iterable[bytes]) -> bool:
+        """Whether every name writes the values of these columns in the only form that a metastore finds."""
+        return self._canonical is None or all(map(self._canonical.fullmatch, names))
+
+
+@lru_cache(maxsize=256)
+def _canonical_names(schema: KeySchema, typed: tuple[int, ...]) -> re.Pattern[bytes]:
+    default = re.escape(schema.default_partition.encode())
+    parts = []
+    for number, column in enumerate(schema.columns):
+        if number in typed:
+            value = _CANONICAL.get(column.type.kind, _CANONICAL_INTEGER)
+            parts.append(rb"[^/=]*=(?:%b|%b)" % (value, default))
+        else:
+            parts.append(rb"[^/]*")
+    return re.compile(b"/".join(parts))

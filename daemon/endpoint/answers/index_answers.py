@@ -1,0 +1,124 @@
+"""The responder of the partition calls: answers one from the index, or decides why it is forwarded.
+
+An answer is made only if it equals the metastore's. Everything else is forwarded and counted by its reason, errors included: an error of
+the index, or a defect, costs the client the time of the attempt and nothing more.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final, Protocol
+
+import structlog
+
+from daemon.endpoint.answers.arguments import read_arguments
+from daemon.endpoint.answers.partition_calls import CALLS, Content, PartitionCall
+from daemon.endpoint.answers.server_rules import UNANSWERABLE, ServerRules, read_rules
+from daemon.endpoint.answers.table_access import Forward, NotAnswered, Reason
+from state.errors import BadInput, Refused, TidelineError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from daemon.endpoint.answers.arguments import Arguments
+    from daemon.endpoint.answers.table_access import TableAccess, TableView
+    from daemon.endpoint.responders import Metastore
+    from daemon.endpoint.wire import Message
+
+
+log = structlog.get_logger(__name__)
+
+CHANGES_RULES: Final = "setMetaConf"
+BUCKETS: Final = frozenset({"HIVEBUCKET2", "MANAGERAWMETADATA"})
+"""Capabilities with which a client receives bucketed tables unchanged."""
+
+
+class AnswerObserver(Protocol):
+    """Receives what happened to each partition call; implementations are thread-safe and never raise."""
+
+    def answered(self, request: Message, answer: Message, view: TableView, seconds: float) -> None:
+        """A call was answered from ``view``, which is no longer open."""
+
+    def forwarded(self, call: str, reason: Reason, seconds: float) -> None:
+        """A call will be forwarded; ``seconds`` is the time that the attempt took."""
+
+
+class IndexAnswers:
+    """Answers the partition calls of one connection."""
+
+    def __init__(self, tables: TableAccess, observer: AnswerObserver) -> None:
+        self._tables = tables
+        self._observer = observer
+        self._rules: ServerRules | None = None
+
+    def respond(self, request: Message, metastore: Metastore) -> Message | None:
+        """Return the answer to a partition call, or None; raises only what ``metastore`` raises."""
+        call = CALLS.get(request.name)
+        if call is None:
+            if request.name == CHANGES_RULES:
+                self._rules = UNANSWERABLE
+            return None
+        started = time.perf_counter()
+        if self._rules is None:
+            self._rules = read_rules(metastore)
+        try:
+            answer, view = self._answer(call, request, self._rules)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the metastore can answer
+            reason = _reason_of(error, request.name)
+            self._observer.forwarded(request.name, reason, time.perf_counter() - started)
+            return None
+        self._observer.answered(request, answer, view, time.perf_counter() - started)
+        return answer
+
+    def _answer(self, call: PartitionCall, request: Message, rules: ServerRules) -> tuple[Message, TableView]:
+        """Return the answer and the view that it is from; raise NotAnswered, and the errors of the index."""
+        if rules.dialect is None:
+            raise NotAnswered(Reason.SERVER)
+        arguments = read_arguments(call.shape, request.body)
+        with self._tables.open_table(arguments.db, arguments.table) as view:
+            if isinstance(view, Forward):
+                raise NotAnswered(view.reason)
+            return request.answer(_make_body(call, view, arguments, rules)), view
+
+
+def _reason_of(error: Exception, call: str) -> Reason:
+    """Return the reason to forward a call that failed; defects and failures of the index are logged."""
+    if isinstance(error, NotAnswered):
+        return error.reason
+    if isinstance(error, BadInput | Refused):
+        return Reason.REFUSED
+    if isinstance(error, TidelineError):
+        log.warning("the partition index could not answer", call=call, problem=str(error))
+        return Reason.UNAVAILABLE
+    log.error("a partition call failed unexpectedly", call=call, exc_info=error)
+    return Reason.DEFECT
+
+
+def _make_body(call: PartitionCall, view: TableView, arguments: Arguments, rules: ServerRules) -> bytes:
+    if arguments.user is not None and view.record.has_privileges:
+        raise NotAnswered(Reason.ARGUMENTS)
+    if arguments.capabilities and _is_translated(view, arguments.capabilities):
+        raise NotAnswered(Reason.ARGUMENTS)
+    found = call.find(view, arguments, rules)
+    if call.content is Content.COUNT:
+        return call.frame(len(found), ())
+    if call.content is Content.NAMES:
+        return call.frame(len(found), [len(name).to_bytes(4) + name for name, _ in found])
+    return _frame_partitions(call, view, [row for _, row in found])
+
+
+def _frame_partitions(call: PartitionCall, view: TableView, rows: Sequence[bytes]) -> bytes:
+    stored = view.index.payloads(view.index.table(view.name), rows)
+    payloads = [payload for payload in stored if payload is not None]
+    if call.content is Content.PARTITION and not payloads:
+        raise NotAnswered(Reason.REFUSED)  # the metastore reports that it does not exist
+    db, _, table = view.name.partition(".")
+    return call.frame(len(payloads), view.payloads.join(payloads, db, table, view.budget))
+
+
+def _is_translated(view: TableView, capabilities: Sequence[str]) -> bool:
+    """Whether a metastore of Hive 4 changes partitions for a client with these capabilities: it hides buckets from some."""
+    return BUCKETS.isdisjoint(capabilities) and view.payloads.is_bucketed(
+        bytes.fromhex(view.record.dictionary)
+    )

@@ -1,0 +1,92 @@
+"""What a metastore's settings say about its answers, asked once for each connection.
+
+A metastore can filter answers by the client's user, refuse large answers, or read filters in another way. Its answers then depend on
+more than the partitions, and every call is forwarded. The settings of a server do not change while it runs, and a connection ends at
+one server; only the client's own ``setMetaConf`` may change them for its connection.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from daemon.endpoint.wire import Header, Message, read_fields, text_value, write_struct
+from handlers.metastore.hive_version import V4_0, parse_hive_version
+from state.errors import BadInput, Unsupported
+from state.partitions.filters.dialect import HIVE_2, HIVE_4
+
+
+if TYPE_CHECKING:
+    from daemon.endpoint.responders import Metastore
+    from state.partitions.filters.dialect import Dialect
+
+
+CALL: Final = 1
+_UNSET: Final = ""
+_NO_FILTER_HOOK: Final = "org.apache.hadoop.hive.metastore.DefaultMetaStoreFilterHookImpl"
+_OBJECT_STORE: Final = "org.apache.hadoop.hive.metastore.ObjectStore"
+_REQUIRED: Final = {
+    "hive.metastore.pre.event.listeners": {""},
+    "hive.metastore.limit.partition.request": {"", "-1"},
+    "hive.metastore.authorization.storage.checks": {"", "false"},
+    "hive.metastore.try.direct.sql": {"", "true"},
+    "hive.metastore.rawstore.impl": {"", _OBJECT_STORE},
+}
+"""Settings and the values with which answers depend on the partitions only; names that every version knows."""
+_FILTER_HOOK: Final = "hive.metastore.filter.hook"
+_FILTER_ENABLED: Final = "metastore.server.filter.enabled"
+_CATALOG: Final = "metastore.catalog.default"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerRules:
+    """The rules of one server; ``dialect`` is None where its answers depend on more than the partitions."""
+
+    dialect: Dialect | None
+    is_hive_4: bool = False
+
+
+UNANSWERABLE: Final = ServerRules(None)
+
+
+def read_rules(metastore: Metastore) -> ServerRules:
+    """Ask a server for its rules; raises what ``Metastore.exchange`` raises."""
+    try:
+        version = parse_hive_version(_ask(metastore, "getVersion"))
+    except (BadInput, Unsupported):
+        return UNANSWERABLE
+    is_hive_4 = version >= V4_0
+    if not all(_setting(metastore, name) in values for name, values in _REQUIRED.items()):
+        return UNANSWERABLE
+    if _filters(metastore, is_hive_4=is_hive_4):
+        return UNANSWERABLE
+    return ServerRules(HIVE_4 if is_hive_4 else HIVE_2, is_hive_4)
+
+
+def _filters(metastore: Metastore, *, is_hive_4: bool) -> bool:
+    """Whether the server filters answers by user, or has another default catalog. Servers before Hive 4 do not filter."""
+    if not is_hive_4:
+        return False
+    if _setting(metastore, _CATALOG) not in {"", "hive"}:
+        return True
+    return (
+        _setting(metastore, _FILTER_HOOK) not in {"", _NO_FILTER_HOOK}
+        and _setting(metastore, _FILTER_ENABLED) != "false"
+    )
+
+
+def _setting(metastore: Metastore, name: str) -> str | None:
+    """Return a setting, "" where it is not set, None where the server does not say."""
+    try:
+        return _ask(metastore, "get_config_value", name, _UNSET).strip()
+    except BadInput:
+        return None
+
+
+def _ask(metastore: Metastore, call: str, *texts: str) -> str:
+    """Make a call that returns a text; raise BadInput for any other answer."""
+    arguments = write_struct((number, text_value(text)) for number, text in enumerate(texts, 1))
+    answer = read_fields(metastore.exchange(Message(Header(call, CALL, 0), arguments)).body)
+    if 0 not in answer:
+        raise BadInput("the metastore did not return a setting", call=call, arguments=texts)
+    return answer[0].to_text()

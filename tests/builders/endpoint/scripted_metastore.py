@@ -1,0 +1,52 @@
+"""The metastore as a responder sees it, with settings and no partitions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from daemon.endpoint.wire import Message, read_fields, text_value, write_struct
+
+
+if TYPE_CHECKING:
+    from daemon.endpoint.answers.table_access import Reason, TableView
+
+
+class SettingsOnly:
+    """Answers ``getVersion`` and ``get_config_value``; records the calls."""
+
+    def __init__(self, version: str = "4.2.0", **settings: str) -> None:
+        self._version = version
+        self._settings = {name.replace("__", "."): value for name, value in settings.items()}
+        self.calls: list[str] = []
+
+    def exchange(self, request: Message) -> Message:
+        """Answer a call about the server."""
+        self.calls.append(request.name)
+        fields = read_fields(request.body)
+        if request.name == "getVersion":
+            text = self._version
+        else:
+            assert request.name == "get_config_value", request.name
+            text = self._settings.get(fields[1].to_text(), fields[2].to_text())
+        return request.answer(write_struct([(0, text_value(text))]))
+
+
+class Outcomes:
+    """Records what happened to each call."""
+
+    def __init__(self) -> None:
+        self.answered_calls: list[tuple[str, str, int]] = []
+        """Call, table and event id."""
+        self.reasons: list[Reason] = []
+
+    def answered(self, request: Message, answer: Message, view: TableView, seconds: float) -> None:
+        """Record an answer."""
+        assert answer.header.sequence == request.header.sequence
+        assert seconds >= 0
+        self.answered_calls.append((request.name, view.name, view.event_id))
+
+    def forwarded(self, call: str, reason: Reason, seconds: float) -> None:
+        """Record why a call is forwarded."""
+        assert call
+        assert seconds >= 0
+        self.reasons.append(reason)
