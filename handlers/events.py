@@ -296,6 +296,16 @@ class Unhandled(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EventsLost(Event):
+    """Tideline's own record of a gap: the events from ``first_event_id`` to its own id were lost before they were relayed.
+
+    The consumer reports it as a gap to every projection that has not applied these events, so projections never receive it.
+    """
+
+    first_event_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Undecodable(Event):
     """A record whose position in the log is known but whose content cannot be used.
 

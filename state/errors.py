@@ -306,8 +306,8 @@ class GapDetected(Inconsistent):
 
     code = "gap"
     default_hint = (
-        "The notification log was cleaned before it was read: run 'tideline bootstrap POLICY --gap', "
-        "and raise the log's time to live."
+        "The notification log was cleaned before it was read: run 'tideline bootstrap POLICY --gap' for a policy, "
+        "'tideline relay --gap SOURCE' for a relay, and raise the log's time to live."
     )
 
 

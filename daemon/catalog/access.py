@@ -17,8 +17,8 @@ from daemon.catalog.settings import CATALOG
 from daemon.process.inbox import send_request
 from daemon.process.lock import state_lock
 from daemon.process.steps import StillWorking
-from daemon.status.client import fetch, fetch_json, running_daemon
-from state.errors import ConfigError, NotFound, TidelineError, Transient
+from daemon.status.client import fetch_json, find_daemon
+from state.errors import ConfigError, NotFound, TidelineError
 
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def catalog_access(tools: CatalogTools, branch: CatalogBranch, url: str | None =
     config = tools.config
     if url is None and not CATALOG.of(config):
         raise ConfigError("no catalog is configured", hint="Add a source to 'catalog'.", key="catalog")
-    address = url or _find_daemon(config)
+    address = url or find_daemon(config.state.dir)
     if address is not None:
         yield Access(config, RemoteAnswers(address), lambda s, r: _send_to_daemon(config, s, r), live=True)
         return
@@ -96,18 +96,6 @@ def catalog_access(tools: CatalogTools, branch: CatalogBranch, url: str | None =
 
 def _read_known(catalog: OpenCatalog, branch: CatalogBranch) -> Any:
     return catalog.branches[branch.name].known() if catalog.projection.read_state() else None
-
-
-def _find_daemon(config: Config) -> str | None:
-    """Return the address of a daemon that answers, or None."""
-    address = running_daemon(config.state.dir)
-    if address is None:
-        return None
-    try:
-        fetch(address, "/livez")
-    except Transient:
-        return None
-    return address
 
 
 def _read_newest(catalog: OpenCatalog) -> int | None:

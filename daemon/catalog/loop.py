@@ -1,7 +1,7 @@
 """The loop of a source's catalog: it follows the topic, and serves requests between batches.
 
 The state is opened in the loop's own thread when it first runs, and stays open over restarts of the loop. Queries can be answered
-once the state has been read.
+once the state has been read. After a gap, all tables are loaded again from the metastore, without an operator.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import structlog
+
 from daemon.catalog.opening import open_catalog, projection_name, requests_directory
 from daemon.consumer.projection import ProjectionStatus, follow
 from daemon.process.heartbeat import LazyLoop, Pulse
@@ -18,6 +20,7 @@ from daemon.process.inbox import Inbox
 from daemon.process.supervisor import Job
 from daemon.sources.connections import topic_reader
 from daemon.status.reporter import ProjectionPart
+from state.errors import GapDetected, Interrupted
 
 
 if TYPE_CHECKING:
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
     from state.positions import Position
     from state.table_failure import TableFailure
 
+
+log = structlog.get_logger(__name__)
 
 MEASURE_S: Final = 5.0
 """How often runs are counted for the metrics."""
@@ -143,10 +148,24 @@ class _Catalog:
             if self._reader is None:
                 self._reader = self._open_reader()
             follow(self._served, self._reader, heartbeat, self._report)
+        except GapDetected as gap:
+            self._cross_gap(gap)
+            raise Interrupted("the catalog lost events; its tables are loaded again") from gap
         finally:
             self._is_following = False
             if heartbeat.stopping.is_set():
                 self.close()
+
+    def _cross_gap(self, gap: GapDetected) -> None:
+        """Load everything again from the metastore, which knows the result of the lost events; needs no operator."""
+        before, after = self._opened.projection.cross_gap()
+        log.error(
+            "a catalog lost events and loads all of its tables again",
+            source=self._served.source,
+            after=before.applied_event_id,
+            upto=after.event_id,
+            problem=str(gap),
+        )
 
     def close(self) -> None:
         """Release the state and all connections."""

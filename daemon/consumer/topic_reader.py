@@ -11,6 +11,8 @@ contiguous, so each event is compared with the last one delivered:
   2. read the missing events from the notification log, encoded as by the relay;
   3. if the log does not contain them either, raise GapDetected.
 
+A relay that lost events itself writes one record that says which (``EventsLost``). It is a gap for every position before its end.
+
 A record that cannot be decoded goes to the dead letters first. If it contains its event id, it is then delivered as Undecodable, so that
 its table can be quarantined. If it does not name a database, it could concern every table; it is then read again from the notification
 log, and only delivered as Undecodable if that fails too. A record without event id is skipped: had it been an event, the gap in the ids
@@ -34,7 +36,7 @@ from daemon.consumer.settings import ConsumerSettings, DeadLetterSink, GapFiller
 from daemon.kafka.broker import TopicRecord
 from handlers.decoding.decoder import decode
 from handlers.decoding.header import Arrival
-from handlers.events import Event, Undecodable, Unhandled
+from handlers.events import Event, EventsLost, Undecodable, Unhandled
 from state.errors import BadInput, ConfigError, GapDetected, Inconsistent, KafkaUnavailable, MalformedEvent
 from state.positions import Position, Step
 
@@ -138,6 +140,8 @@ class TopicReader:
                 duplicates += event is not None and record.offset is not None
             elif step is Step.GAP:
                 self._repair_gap(record, event)
+            elif isinstance(event, EventsLost):
+                raise self._gap(event)
             else:
                 self._accept(record, event)
                 events.append(event)
@@ -239,7 +243,8 @@ class TopicReader:
     def _repair_gap(self, record: TopicRecord, event: Event) -> None:
         """Find the events that are missing before ``event``, or raise GapDetected (the steps of the module docstring)."""
         expected = self._position.expected()
-        if record.offset is None or record.offset == self._filled_before:
+        are_lost = isinstance(event, EventsLost) and event.first_event_id <= expected[0]
+        if record.offset is None or record.offset == self._filled_before or are_lost:
             raise self._gap(event)  # 3. The log was read and has the gap too.
         # 1.
         offset = self._seeker.next_offset(self._position)

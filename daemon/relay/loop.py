@@ -18,9 +18,12 @@ from daemon.kafka.broker import broker_settings
 from daemon.kafka.offset_search import OffsetReader
 from daemon.kafka.topic import source_topic
 from daemon.process.heartbeat import LazyLoop, Pulse
+from daemon.process.inbox import Inbox
 from daemon.process.state_file import open_state
 from daemon.process.supervisor import Job
+from daemon.relay.gap import CrossedRelayGap, cross_gap, find_gap, serve
 from daemon.relay.publisher import Publisher
+from daemon.relay.requests import requests_directory
 from daemon.relay.settings import RelaySettings, RelayStatus
 from daemon.relay.start_position import Start, StoredPosition, resume
 from daemon.relay.tail import Tail
@@ -32,7 +35,7 @@ from handlers.failpoints import failpoint
 from handlers.files.paths import AllowedRoots
 from handlers.files.schemes import open_file_systems
 from handlers.metastore.client import Metastore
-from state.errors import GapDetected, KafkaUnavailable, NotFound, TidelineError, Transient
+from state.errors import GapDetected, InvalidRequest, KafkaUnavailable, NotFound, TidelineError, Transient
 
 
 if TYPE_CHECKING:
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
     from daemon.process.heartbeat import Heartbeat
     from daemon.sources.connections import CallMetrics
     from daemon.sources.write_events import Connect
+    from state.positions import Position
     from state.store import Store
 
 
@@ -63,6 +67,7 @@ class RelayLoop:
         store: Store,
         settings: RelaySettings,
         unlogged: UnloggedPartitions | None = None,
+        inbox: Inbox | None = None,
     ) -> None:
         self._broker = broker
         self._topic = topic
@@ -71,6 +76,7 @@ class RelayLoop:
         self._pulse = Pulse()
         self._outbox = build_outbox(connect, settings, topic, beat=self._pulse.beat, unlogged=unlogged)
         self.status = RelayStatus(settings.source, topic.name)
+        self._inbox = inbox
 
     def run(self, heartbeat: Heartbeat) -> None:
         """Relay until ``heartbeat`` requests a stop.
@@ -93,6 +99,8 @@ class RelayLoop:
         self._stored.close()
 
     def _run(self, heartbeat: Heartbeat) -> None:
+        if self._inbox is not None:
+            self._inbox.open()
         # 1.
         self._topic.ensure()
         failpoint("relay.topic-ensured")
@@ -101,14 +109,48 @@ class RelayLoop:
         start = self._find_start()
         failpoint("relay.resumed")
         # 3.
-        publisher = Publisher(self._broker, self._topic.settings, self._settings, after=start.position)
-        with closing(publisher):
+        with closing(self._open_publisher(start.position)) as publisher:
             # 4.
             heartbeat.following()
             tail = Tail(
-                self._outbox, publisher, self._stored, self._settings, start, self._set_status, self.status
+                self._outbox,
+                publisher,
+                self._stored,
+                self._settings,
+                start,
+                self._set_status,
+                self.status,
+                serve=self._serve_following,
             )
             tail.follow(heartbeat)
+
+    def cross_gap(self) -> CrossedRelayGap:
+        """Continue after events that are lost (``daemon.relay.gap``); must not be called while relaying.
+
+        Raises InvalidRequest if there is no gap, and what ``run`` raises.
+        """
+        self._topic.ensure()
+        source = self._settings.source
+        with closing(self._outbox):
+            with OffsetReader(self._broker, self._topic.name) as records:
+                gap = find_gap(records, self._outbox, self._stored, source)
+            return cross_gap(gap, self._outbox, self._stored, self._open_publisher, source)
+
+    def serve_failed(self) -> bool:
+        """Serve requests while the loop has failed; return whether there were some, so that the loop runs again."""
+        return (
+            self._inbox is not None and self._inbox.serve(lambda request: serve(request, self.cross_gap)) > 0
+        )
+
+    def _serve_following(self) -> None:
+        if self._inbox is not None:
+            self._inbox.serve(lambda request: serve(request, self._refuse_to_cross))
+
+    def _refuse_to_cross(self) -> CrossedRelayGap:
+        raise InvalidRequest("the relay has no gap: it is following", source=self._settings.source)
+
+    def _open_publisher(self, after: Position) -> Publisher:
+        return Publisher(self._broker, self._topic.settings, self._settings, after=after)
 
     def _find_start(self) -> Start:
         try:
@@ -137,14 +179,17 @@ def source_part(config: Config, name: str, calls: CallMetrics) -> tuple[Job, Sou
         watch = _SourceWatch(name, source)
         job = f"watch:{name}"
         return Job(job, watch.run), SourcePart(name, job, relays=False, status=lambda: watch.status)
-    lazy = LazyLoop(lambda: _build_relay(config, name, source, calls))
+    lazy = LazyLoop(lambda: build_relay(config, name, source, calls))
     idle = RelayStatus(name, source.topic)
     job = f"relay:{name}"
     part = SourcePart(name, job, relays=True, status=lambda: lazy.read(lambda built: built.status, idle))
-    return Job(job, lazy.run), part
+    return Job(
+        job, lazy.run, revive=lambda: lazy.read(lambda built: built.serve_failed(), otherwise=False)
+    ), part
 
 
-def _build_relay(config: Config, name: str, source: SourceConfig, calls: CallMetrics) -> RelayLoop:
+def build_relay(config: Config, name: str, source: SourceConfig, calls: CallMetrics) -> RelayLoop:
+    """Open the relay's state and return its loop; raise StateCorrupt, StateLocked, ConfigError."""
     metastore = measured_metastore(calls, name)
     assert config.kafka is not None, "checked with the configuration"
     return RelayLoop(
@@ -154,6 +199,7 @@ def _build_relay(config: Config, name: str, source: SourceConfig, calls: CallMet
         open_state(config.state.dir, "relay", name),
         relay_settings(name, source, config.state.dir),
         build_unlogged_partitions(config, name),
+        Inbox(requests_directory(config, name)),
     )
 
 

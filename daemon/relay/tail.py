@@ -64,12 +64,15 @@ class Tail:
         start: Start,
         report: Callable[[RelayStatus], None],
         status: RelayStatus,
+        serve: Callable[[], None] = lambda: None,
     ) -> None:
+        """``serve`` is called about once per ``settings.check_s`` while the relay is idle."""
         self._outbox = outbox
         self._publisher = publisher
         self._stored = stored
         self._settings = settings
         self._report_status = report
+        self._serve = serve
         self._before = status
         self._status = replace(
             status, relayed=start.position, relayed_time_s=start.time_s, state="following", problem=None
@@ -147,6 +150,7 @@ class Tail:
             heartbeat.stopping.wait(pause_s)
         if time.monotonic() - self._checked_at_s >= self._settings.check_s:
             self._check()
+            self._serve()
             self._checked_at_s = time.monotonic()
 
     def _check(self) -> None:

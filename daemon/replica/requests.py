@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Final, cast, get_args
 
 from daemon.process.inbox import Request, send_request
 from daemon.process.lock import state_lock
-from daemon.status.client import fetch, running_daemon
+from daemon.status.client import find_daemon
 from handlers.replication.loading.table_loads import Reason
-from state.errors import BadInput, InvalidRequest, NotFound, Transient
+from state.errors import BadInput, InvalidRequest, NotFound
 
 
 if TYPE_CHECKING:
@@ -125,14 +125,7 @@ def ask_policy(config: Config, policy: str, request: Request) -> Request:
 
 def is_daemon_running(config: Config) -> bool:
     """Whether a daemon with this state directory answers."""
-    address = running_daemon(config.state.dir)
-    if address is None:
-        return False
-    try:
-        fetch(address, "/livez")
-    except Transient:
-        return False
-    return True
+    return find_daemon(config.state.dir) is not None
 
 
 def serve_here(config: Config, policy: str, serve: Callable[[ReplicationProjection], Request]) -> Request:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from daemon.service.capabilities import CAPABILITIES
 from daemon.terminal.application import application, load_config
-from daemon.terminal.options import config_option, echo_json, json_option
+from daemon.terminal.options import config_option, echo, echo_json, json_option
 
 
 if TYPE_CHECKING:
@@ -33,10 +33,28 @@ def run(ctx: click.Context, config_path: Path | None) -> None:
 
 @click.command()
 @config_option
+@json_option
+@click.option(
+    "--gap",
+    "gap_of",
+    metavar="SOURCE",
+    help="Run nothing, but let the relay of SOURCE continue after events that its log has lost. The topic gets a record of them.",
+)
 @click.pass_context
-def relay(ctx: click.Context, config_path: Path | None) -> None:
+def relay(ctx: click.Context, config_path: Path | None, as_json: bool, gap_of: str | None) -> None:
     """Run only the relays: publish the notification logs of the sources to their topics."""
-    ctx.exit(_run(config_path, projections=False))
+    if gap_of is None:
+        ctx.exit(_run(config_path, projections=False))
+    from daemon.relay.requests import cross_gap_of
+
+    echo(cross_gap_of(load_config(config_path), gap_of), as_json, _crossed_text)
+
+
+def _crossed_text(crossed: dict[str, Any]) -> str:
+    return (
+        f"events {crossed['after'] + 1} to {crossed['upto']} are lost; the relay continues after them. "
+        "Run 'tideline bootstrap POLICY --gap' for each policy that reports the gap."
+    )
 
 
 def _run(config_path: Path | None, *, projections: bool) -> int:

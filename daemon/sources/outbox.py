@@ -218,6 +218,22 @@ class Outbox:
         if (commit := parse_commit(event)) is not None:
             unlogged.skip(commit.txn_id)
 
+    def find_lost(self, after: int) -> range:
+        """Return the ids after ``after`` that the log does not contain any more; empty if the next event can be read or does not exist.
+
+        Raises Inconsistent if the metastore is behind, Transient, and LimitExceeded if the next event is too large to tell.
+        """
+        current = self.require_not_behind(after)  # read first, so that no later event can count as lost
+        events = self._next_events(after, 1)
+        last = events[0].eventId - 1 if events else current
+        return range(after + 1, last + 1)
+
+    def skip_to(self, event_id: int) -> None:
+        """Observe nothing of the events up to ``event_id``, because some of them are lost."""
+        self.observed_from = event_id + 1
+        if self.unlogged is not None:
+            self.unlogged.start_after(event_id)
+
     def close(self) -> None:
         """Close all connections; they are opened again on the next use."""
         if self.unlogged is not None:

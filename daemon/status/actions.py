@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from daemon.status.model import DaemonStatus, ProjectionView
+    from daemon.status.model import DaemonStatus, ProjectionView, SourceStatus
 
 
 _PAGE: Final = "docs/OPERATIONS.md"
@@ -48,11 +48,22 @@ def _actions(status: DaemonStatus) -> Iterator[OperatorAction]:
         yield OperatorAction("stuck-loop", name, "no heartbeat", f"{_PAGE}#monitoring", "restart the daemon")
     for source in status.sources:
         if source.relay_state == "failed":
-            reason = source.problem or "the relay failed"
-            yield OperatorAction("failed-loop", f"relay:{source.name}", reason, _PAGE, _REMOVE_CAUSE)
+            yield _of_relay(source)
     for view in status.projections:
         yield from _of_loop(view)
         yield from _of_tables(view)
+
+
+def _of_relay(source: SourceStatus) -> OperatorAction:
+    is_gap = source.code == "gap"
+    return OperatorAction(
+        "failed-loop",
+        f"relay:{source.name}",
+        source.problem or "the relay failed",
+        f"{_PAGE}#the-relay-lost-events" if is_gap else f"{_PAGE}#the-relay-is-behind",
+        f"tideline relay --gap {source.name}" if is_gap else _REMOVE_CAUSE,
+        source.failed_since_s,
+    )
 
 
 def _of_loop(view: ProjectionView) -> Iterator[OperatorAction]:
@@ -62,7 +73,10 @@ def _of_loop(view: ProjectionView) -> Iterator[OperatorAction]:
         command = (
             f"tideline bootstrap {name} --gap" if (kind, view.code) == ("replication", "gap") else resume
         )
-        yield OperatorAction("failed-loop", view.name, view.problem or "failed", _PAGE, command)
+        look = f"{_PAGE}#a-projection-has-failed"
+        yield OperatorAction(
+            "failed-loop", view.name, view.problem or "failed", look, command, view.failed_since_s
+        )
     elif view.code == "too-many-failures":
         look = f"{_PAGE}#several-tables-fail-in-a-short-time"
         yield OperatorAction("circuit-breaker", view.name, view.problem or "", look, "tideline status")

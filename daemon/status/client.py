@@ -56,6 +56,18 @@ def running_daemon(state_dir: Path) -> str | None:
     return None if address is None else f"http://{_host(address)}:{address.get('port')}"
 
 
+def find_daemon(state_dir: Path) -> str | None:
+    """Return the address of a daemon with this state directory if it answers, or None."""
+    address = running_daemon(state_dir)
+    if address is None:
+        return None
+    try:
+        fetch(address, "/livez")
+    except Transient:
+        return None
+    return address
+
+
 def fetch_status(url: str, sections: Sequence[StatusSection[Any]]) -> DaemonStatus:
     """Return the status of the daemon at ``url``; raise Transient if it does not answer, BadInput for an invalid answer."""
     return _parse(url, *fetch(url, _PATH), sections)

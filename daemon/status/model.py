@@ -52,6 +52,9 @@ class SourceStatus:
     """Partitions without write event whose files the relay listed, and those that it could not list."""
     unlisted: int = 0
     problem: str | None = None
+    code: str | None = None
+    failed_since_s: float | None = None
+    """Unix time since which the relay has been failed; None if it is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,8 @@ class ProjectionView:
     """How a quarantined table is followed again; ``{table}`` stands for its name."""
     paused_since_s: int | None = None
     """Unix time since which an operator has paused the projection."""
+    failed_since_s: float | None = None
+    """Unix time since which the loop has been failed; None if it is not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -203,6 +203,8 @@ class StatusReporter:
             listed=end.listed,
             unlisted=end.unlisted,
             problem=loop.problem,
+            code=loop.code,
+            failed_since_s=loop.failed_s,
         )
 
     def _projection(
@@ -232,6 +234,7 @@ class StatusReporter:
             target=part.target,
             loading=tuple(part.loading()),
             paused_since_s=own.paused_since_s,
+            failed_since_s=loop.failed_s,
         )
 
     def _lag_s(

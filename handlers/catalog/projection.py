@@ -117,6 +117,22 @@ class CatalogProjection:
         self._reread()
         self.position = position
 
+    def cross_gap(self) -> tuple[Position, Position]:
+        """Continue after the source's newest event, and load all tables again, because events were lost.
+
+        Returns the positions before and after. Until a table is loaded, its answers say so. Raises Transient; then nothing has changed.
+        """
+        self._reread()
+        before, newest = self.position, Position(self._source.current_event_id())
+        with open_changes(self._store, self._followers) as (txn, changes):
+            self._loader.survey(txn, changes)
+            for name in sorted({*self.states.known(), *self.states.quarantined()}):
+                self.states.request_load(txn, name, "unsure")
+            txn.put(POSITION_KEY, newest.to_bytes())
+        self._reread()
+        self.position = newest
+        return before, newest
+
     def apply(self, events: Sequence[Event]) -> Position:
         """Apply ``events`` in one transaction, skipping those before the position; then load tables for a bounded time."""
         position = self.position

@@ -17,6 +17,9 @@ Nothing is left out:
 
 All but the first decode to Undecodable, so the reader decides what follows.
 
+Events that were lost before they were relayed become one record of type ``EVENTS_LOST`` under the id of the last of them, with
+``firstEventId`` and ``lastEventId`` in its message.
+
 Readers of parts must know: the parts of one ADD_PARTITION may name a partition more than once if its files alone fill a record. All
 parts of a CREATE_TABLE create the table. Of an overwriting INSERT only the first part replaces; the others add.
 """
@@ -26,17 +29,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from handlers.decoding.commit_parts import CommitParts
-from handlers.decoding.header import UNREADABLE_KIND
+from handlers.decoding.header import LOST_KIND, UNREADABLE_KIND
 from handlers.decoding.limits import DEFAULT_LIMITS, Limits
 from handlers.decoding.messages import JsonObject, unpack
 from handlers.decoding.record_writer import Record, RecordWriter, describe
+from handlers.structs.notifications import NotificationEvent
 from state.errors import BadInput
 
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from handlers.structs.notifications import NotificationEvent, WriteEventInfo
+    from handlers.structs.notifications import WriteEventInfo
 
 
 def encode(  # noqa: PLR0913 -- the limits are keyword arguments with defaults
@@ -81,3 +85,15 @@ def encode_event(
 def encode_unreadable(writer: RecordWriter, error: BadInput) -> list[Record]:
     """Return the record of an event that the metastore cannot return; the names in ``writer.event`` may be unknown."""
     return [writer.record(writer.problem(describe(writer.event)._replace(kind=UNREADABLE_KIND), error), 0, 1)]
+
+
+def encode_lost(source_name: str, lost: range, time_s: int, part: int = 0) -> Record:
+    """Return the record that stands for the ids ``lost``, which cannot be read any more.
+
+    It is the last of ``part + 1`` parts: the topic may have earlier parts of the last lost event.
+    """
+    notification = NotificationEvent(eventId=lost[-1], eventTime=time_s, eventType=LOST_KIND, message="")
+    writer = RecordWriter(source_name, notification, record_bytes_max=1 << 16)
+    message: JsonObject = {"firstEventId": lost[0], "lastEventId": lost[-1]}
+    (body,) = writer.bodies(describe(notification)._replace(message=message))
+    return writer.record(body, part, part + 1)

@@ -25,6 +25,8 @@ FORMAT_HEADER: Final = "tideline.format"
 WRITE_KIND: Final = "WRITE"
 UNREADABLE_KIND: Final = "UNREADABLE"
 """Type of an event that the metastore could not return to the relay, so that its real type is unknown."""
+LOST_KIND: Final = "EVENTS_LOST"
+"""Type of the record with which a relay continues after a gap."""
 _POSITION: Final = re.compile(rb'\{"eventId":(\d{1,19}),"part":(\d{1,9}),"parts":(\d{1,9}),')
 
 

@@ -15,6 +15,7 @@ from handlers.decoding import catalog_events as catalog
 from handlers.decoding import transaction_events as transactions
 from handlers.decoding.fields import Fields
 from handlers.decoding.header import (
+    LOST_KIND,
     UNREADABLE_KIND,
     Arrival,
     EventHeader,
@@ -25,7 +26,7 @@ from handlers.decoding.header import (
     read_position,
 )
 from handlers.decoding.messages import unpack
-from handlers.events import Event, Unhandled
+from handlers.events import Event, EventsLost, Unhandled
 from state.errors import BadInput, LimitExceeded, MalformedEvent
 
 
@@ -109,6 +110,10 @@ def _missing_message(envelope: JsonObject) -> BadInput:
     return MalformedEvent("the record has no message")
 
 
+def _build_events_lost(common: dict[str, Any], message: Fields) -> EventsLost:
+    return EventsLost(**common, first_event_id=message.required_number("firstEventId"))
+
+
 _BUILDERS: Final[Mapping[str, Callable[[dict[str, Any], Fields], Event]]] = {
     "CREATE_DATABASE": catalog.build_database_created,
     "ALTER_DATABASE": catalog.build_database_altered,
@@ -135,6 +140,7 @@ _BUILDERS: Final[Mapping[str, Callable[[dict[str, Any], Fields], Event]]] = {
     **dict.fromkeys(catalog.CONSTRAINT_KINDS, catalog.build_constraints_added),
     "ADD_FOREIGNKEY": catalog.build_foreign_keys_added,
     "DROP_CONSTRAINT": catalog.build_constraint_dropped,
+    LOST_KIND: _build_events_lost,
 }
 _NOTHING_TO_DO: Final = frozenset(
     {

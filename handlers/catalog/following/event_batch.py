@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from handlers.catalog.following.partition_events import apply_partition_event
 from handlers.catalog.following.table_info import TableInfo, describe_table, qualify
 from handlers.catalog.following.table_state import FROM_PARTITIONS, KnownTable
+from handlers.decoding.header import UNREADABLE_KIND
 from handlers.events import (
     CATALOGS,
     DatabaseDropped,
@@ -26,7 +27,7 @@ from handlers.events import (
     TableDropped,
     Undecodable,
 )
-from state.errors import BadInput
+from state.errors import BadInput, GapDetected
 from state.timelines.table_properties import APPLIED_EVENT
 
 
@@ -82,13 +83,16 @@ class EventBatch:
         self._observer = observer
 
     def apply(self, event: Event) -> None:
-        """Apply one event; quarantine the table of an unusable event, raise the event's error where it names no table."""
+        """Apply one event; quarantine the table of an unusable event.
+
+        Raises GapDetected for an unusable event that names no table: it may have changed any of them.
+        """
         if isinstance(event, Undecodable) and event.kind in _IGNORED_KINDS:
             self._observer.event_skipped(OUT_OF_SCOPE)
             return
         if not isinstance(event, _HANDLED) or event.catalog not in CATALOGS or event.db is None:
             if isinstance(event, Undecodable) and event.db is None:
-                raise event.error
+                raise _lost(event, event.error) from event.error
             self._observer.event_skipped(OUT_OF_SCOPE)
             return
         try:
@@ -264,7 +268,7 @@ class EventBatch:
     def _handle_unusable(self, event: Event, error: BadInput) -> str:
         """Quarantine the table named by an unusable event; request a load of an unknown one."""
         if event.db is None or (event.table is None and event.kind not in _ABOUT_KNOWN_TABLES):
-            raise error
+            raise _lost(event, error) from error
         if event.table is None:
             for each in self._states.tables_of_db(event.db):
                 self._states.request_load(self._txn, each, "unsure", event.event_id)
@@ -279,6 +283,9 @@ class EventBatch:
         if known is None:
             self._states.request_load(self._txn, name, "changed", event.event_id)
             return OUT_OF_SCOPE
+        if event.kind == UNREADABLE_KIND and known.code is None:  # nothing is wrong with the table
+            self._states.request_load(self._txn, name, "unsure", event.event_id)
+            return "loading"
         if event.event_id > known.as_of and known.code is None:
             self._states.quarantine(self._txn, name, error, event.event_id)
             self._observer.table_quarantined(name, error)
@@ -296,3 +303,12 @@ def _is_own(event: TableAltered, known: KnownTable) -> bool:
         return False
     before, after = event.before.value.parameters or {}, event.after.value.parameters or {}
     return before.get(APPLIED_EVENT) != after.get(APPLIED_EVENT) == known.published
+
+
+def _lost(event: Event, error: BadInput) -> GapDetected:
+    """Return the error for an event whose content is lost and which may concern every table."""
+    return GapDetected(
+        "an event that names no table cannot be read",
+        event_id=event.event_id,
+        reason=f"[{error.code}] {error.message}",
+    )

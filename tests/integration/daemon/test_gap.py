@@ -1,4 +1,4 @@
-"""A notification log that was purged before it was read: both readers stop with both ids, and nothing is skipped."""
+"""A notification log that was purged before it was read: both readers stop with both ids, and continue by one command each."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def short_lived_log(stack: Endpoints, tmp_path: Path) -> Iterator[ClusterEndpoin
     process.stop()
 
 
-def test_a_purged_log_stops_relay_and_replica_with_both_ids_until_the_replica_crosses_the_gap(
+@pytest.mark.long
+def test_a_purged_log_stops_relay_and_replica_with_both_ids_until_both_cross_the_gap(
     short_lived_log: ClusterEndpoints, stack: Endpoints, topic: str, database: str, tmp_path: Path
 ) -> None:
     with closing(Metastore([short_lived_log.metastore])) as source:
@@ -86,10 +87,15 @@ def test_a_purged_log_stops_relay_and_replica_with_both_ids_until_the_replica_cr
             eventually(both_failed)
             status = daemon.status_when(lambda _: True)
             shown = daemon.command("status")
+            relayed = daemon.command("relay", "--gap", "lake", "--json")
+            assert relayed.returncode == 0, relayed.stderr
             crossed = daemon.command("bootstrap", "shop", "--gap", "--json")
             assert crossed.returncode == 0, crossed.stderr
             daemon.status_when(lambda now: now.projections[0].state == "following")
             refused = daemon.command("bootstrap", "shop", "--gap")
+            source.create_database(Database(name="after"))
+            followed = daemon.applied(source.current_event_id())
+            in_order = daemon.status_when(lambda now: now.sources[0].relay_state == "following")
         expected = f"expected={position + 1}"
         assert status.projections[0].code == "gap"
         for problem in (status.sources[0].problem or "", status.projections[0].problem or ""):
@@ -99,6 +105,12 @@ def test_a_purged_log_stops_relay_and_replica_with_both_ids_until_the_replica_cr
         assert status.projections[0].event_id == position, "nothing is skipped"
         assert "failed" in shown.stdout, shown.stderr
         assert "tideline bootstrap shop --gap" in shown.stdout
+        assert "tideline relay --gap lake" in shown.stdout
+        lost = json.loads(relayed.stdout)
+        assert lost["after"] == position
+        assert lost["upto"] > position
+        assert followed.state == "following"
+        assert in_order.needs_operator == ()
         answer = json.loads(crossed.stdout)
         assert (answer["after"], answer["tables"]) == (position, [])
         assert answer["upto"] > position + 2

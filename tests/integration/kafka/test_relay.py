@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -11,11 +12,11 @@ import pytest
 
 from daemon.relay.publisher import Publisher
 from daemon.relay.settings import RelaySettings
-from state.errors import GapDetected, Inconsistent, KafkaUnavailable, MetastoreUnavailable
+from state.errors import GapDetected, Inconsistent, InvalidRequest, KafkaUnavailable, MetastoreUnavailable
 from state.positions import Position
 from tests.builders.kafka.fake_log import Line, ListedLog, commit, ddl, write
 from tests.builders.kafka.fake_topics import outbox, records_of
-from tests.builders.kafka.relay_and_readers import Stream, wait_until
+from tests.builders.kafka.relay_and_readers import Stream, drain, wait_until
 
 
 if TYPE_CHECKING:
@@ -134,6 +135,30 @@ def test_a_gap_in_the_log_stops_the_relay_with_both_ids_and_nothing_after_it_is_
     assert relay.status.gaps == 1
     assert "6" in str(relay.status.problem)
     assert ids(stream) == [1, 2, 3, 4, 5]
+
+
+def test_a_relay_continues_after_a_gap_in_the_same_topic_and_readers_stop_at_it(stream_of: StreamOf) -> None:
+    stream = stream_of()
+    stream.log.add(*events(1, 5))
+    stream.relay_all()
+    stream.log.add(*events(6, 20))
+    stream.log.clean(up_to=9)
+    relay = stream.relay()
+    with pytest.raises(GapDetected):
+        relay.run(Line())
+    crossed = relay.cross_gap()
+    assert (crossed.after, crossed.upto) == (5, 9)
+    stream.relay_all()
+    assert ids(stream) == [1, 2, 3, 4, 5, 9, *range(10, 21)]
+    with pytest.raises(InvalidRequest, match="has no gap"):
+        stream.relay().cross_gap()
+    for position in (0, 5, 8):
+        reader = stream.reader(filler=outbox(stream.log))
+        with closing(reader), pytest.raises(GapDetected) as caught:
+            drain(reader, Position(position))
+        assert caught.value.context["expected"] == max(position, 5) + 1
+    with closing(stream.reader(filler=outbox(stream.log))) as reader:
+        assert [event.event_id for event in drain(reader, Position(9))] == list(range(10, 21))
 
 
 def test_a_log_that_was_emptied_before_it_was_read_is_a_gap_for_a_relay_that_follows(

@@ -13,7 +13,7 @@ from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines.rules import Rule, Rules
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from handlers.events import Embedded, PartitionsAdded, Undecodable
-from state.errors import MalformedEvent, MetastoreUnavailable, NotFound
+from state.errors import GapDetected, MalformedEvent, MetastoreUnavailable, NotFound
 from state.positions import POSITION_KEY, Position
 from state.store.memory import MemoryStore
 from state.timelines.periods import UpdatePeriod
@@ -243,15 +243,20 @@ def test_a_table_that_no_longer_exists_when_it_is_loaded_is_forgotten_by_its_fol
     assert days_of(followed) == {}
 
 
-def test_an_undecodable_event_without_a_database_stops_the_projection(source: MemorySource) -> None:
+def test_an_undecodable_event_without_a_database_is_a_gap_and_all_tables_are_loaded_again(
+    source: MemorySource,
+) -> None:
     followed = Followed(source)
     source.events.append(
         Undecodable(event_id=len(source.events) + 1, time_s=0, kind="?", error=MalformedEvent("broken"))
     )
-    with pytest.raises(MalformedEvent):
+    with pytest.raises(GapDetected, match="names no table"):
         followed.follow()
     followed.reopen()
     assert followed.projection.position.event_id == len(source.events) - 1
+    assert followed.projection.cross_gap()[1].event_id == len(source.events)
+    followed.follow()
+    assert days_of(followed) == expected(source)
 
 
 def test_an_unavailable_source_loses_nothing(source: MemorySource) -> None:
@@ -358,6 +363,28 @@ def test_changed_rules_cause_a_survey_of_all_tables(source: MemorySource) -> Non
     assert days_of(wider) == expected(source)
 
 
+def test_after_lost_events_all_tables_are_loaded_again_from_their_partitions(source: MemorySource) -> None:
+    source.create("b")
+    source.add("b", "2015-01-02", "x")
+    source.create("gone")
+    source.add("gone", "2015-01-03", "x")
+    followed = Followed(source)
+    followed.follow()
+    source.add("b", "2015-01-05", "x")
+    source.drop_table("gone")
+    source.create("new")
+    source.add("new", "2015-01-06", "x")
+    lost = source.current_event_id()
+    before, after = followed.projection.cross_gap()
+    assert (before.event_id < lost, after.event_id) == (True, lost)
+    followed.projection.load_all()
+    assert days_of(followed) == expected(source)
+    source.add("b", "2015-01-07", "x")
+    again = Followed(source, store=followed.store)
+    again.follow()
+    assert days_of(again) == expected(source)
+
+
 def test_the_position_within_an_event_is_stored_exactly(source: MemorySource) -> None:
     followed = Followed(source)
     followed.follow()
@@ -453,8 +480,19 @@ def test_an_unusable_partition_event_without_a_table_causes_a_load_of_its_databa
     assert days_of(followed) == expected(source) == {f"{DB}.a": {"2015-01-01", "2015-01-02"}}
 
 
-def test_an_unusable_table_event_without_a_table_stops_the_projection(source: MemorySource) -> None:
+def test_an_event_that_the_metastore_cannot_return_makes_its_table_load(source: MemorySource) -> None:
+    followed = Followed(source)
+    followed.follow()
+    source.add("a", "2015-01-09", "x")
+    source.events.pop()
+    source.log(Undecodable, "UNREADABLE", "a", error=MalformedEvent("too large"))
+    followed.follow()
+    assert followed.projection.quarantined() == ()
+    assert days_of(followed) == expected(source)
+
+
+def test_an_unusable_table_event_without_a_table_is_a_gap(source: MemorySource) -> None:
     followed = Followed(source)
     source.log(Undecodable, "CREATE_TABLE", None, error=MalformedEvent("broken"))
-    with pytest.raises(MalformedEvent):
+    with pytest.raises(GapDetected):
         followed.follow()

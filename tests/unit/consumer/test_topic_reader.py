@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from handlers.decoding.encoder import encode_lost
 from handlers.events import DatabaseCreated, TxnCommitted, Undecodable
 from state.errors import ConfigError, GapDetected, KafkaUnavailable, MalformedEvent, MetastoreUnavailable
 from state.positions import Position
@@ -149,6 +150,23 @@ def test_a_gap_that_the_log_has_too_is_reported_with_both_ids(reader_of: ReaderO
     with pytest.raises(GapDetected) as caught:
         drain(reader)
     assert caught.value.context == {"expected": 4, "found": 6}
+
+
+@pytest.mark.parametrize("position", [3, 4, 5])
+def test_the_record_of_a_relays_gap_is_a_gap_for_every_reader_before_its_end(
+    reader_of: ReaderOf, position: int
+) -> None:
+    log = log_of(9)
+    records = records_of(log)
+    log.clean(up_to=6)
+    topic = ListedTopic([*records[:3], encode_lost("src", range(4, 7), 1), *records[6:]])
+    reader = reader_of(topic, filler=outbox(log))
+    reader.seek(Position(position))
+    with pytest.raises(GapDetected) as caught:
+        drain(reader)
+    assert caught.value.context == {"topic": "topic", "expected": position + 1, "found": 6}
+    reader.seek(Position(6))
+    assert ids(reader) == [7, 8, 9]
 
 
 def test_events_before_a_gap_are_delivered_and_reading_can_start_again(reader_of: ReaderOf) -> None:

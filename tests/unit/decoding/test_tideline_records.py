@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dev.fixtures.notifications import KINDS, message_of, notification, read_recorded, to_plain, write_events
 from handlers.decoding.decoder import decode
-from handlers.decoding.encoder import encode
+from handlers.decoding.encoder import encode, encode_lost
 from handlers.decoding.header import FORMAT_HEADER, RecordPosition, peek_position
 from handlers.events import (
     Event,
+    EventsLost,
     FilesWritten,
     Inserted,
     PartitionsAdded,
@@ -46,6 +49,18 @@ def events_of(records: list[Record]) -> list[Event]:
 def only(records: list[Record]) -> Event:
     (event,) = events_of(records)
     return event
+
+
+@given(st.integers(1, 1 << 40), st.integers(1, 1 << 30), st.integers(0, 9))
+def test_lost_events_are_one_record_under_the_id_of_the_last_of_them(
+    first: int, count: int, part: int
+) -> None:
+    record = encode_lost("lake", range(first, first + count), 1_700_000_000, part)
+    event = decode(record.value, record.headers)
+    assert isinstance(event, EventsLost)
+    assert (event.first_event_id, event.event_id) == (first, first + count - 1)
+    assert (event.part, event.parts, event.time_s, event.db) == (part, part + 1, 1_700_000_000, None)
+    assert peek_position(record.value) == RecordPosition(event.event_id, part, part + 1)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -44,18 +44,22 @@ def test_every_state_that_needs_an_operator_is_listed_with_its_command() -> None
         view("replication:d", "backing-off", code="too-many-failures", problem="several"),
         view("catalog:lake", "failed", problem="bad"),
         stuck=("relay:lake",),
-        sources=(SourceStatus("lake", relay_state="failed", problem="gap"),),
+        sources=(
+            SourceStatus("lake", relay_state="failed", problem="gap", code="gap"),
+            SourceStatus("pond", relay_state="failed", problem="other", code="inconsistent"),
+        ),
     )
     commands = {(action.kind, action.object): action.command for action in found.needs_operator}
-    restart = "remove the cause: it is tried again by itself"
+    passes = "remove the cause: it is tried again by itself"
     assert commands == {
         ("quarantined-table", "replication:a shop.orders"): "tideline release a shop.orders",
         ("failed-loop", "replication:b"): "tideline bootstrap b --gap",
         ("paused-policy", "replication:c"): "tideline resume c",
         ("circuit-breaker", "replication:d"): "tideline status",
-        ("failed-loop", "catalog:lake"): restart,
+        ("failed-loop", "catalog:lake"): passes,
         ("stuck-loop", "relay:lake"): "restart the daemon",
-        ("failed-loop", "relay:lake"): restart,
+        ("failed-loop", "relay:lake"): "tideline relay --gap lake",
+        ("failed-loop", "relay:pond"): passes,
     }
     assert {action.kind for action in found.needs_operator} == set(KINDS)
     assert DaemonStatus.from_json(found.to_json(), ()).needs_operator == found.needs_operator

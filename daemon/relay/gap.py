@@ -1,0 +1,104 @@
+"""Crossing a gap of a relay: events were removed from the notification log before they were relayed, and cannot be read any more.
+
+The relay does not skip them by itself. On an operator's request it continues in the same topic, in four steps:
+
+1. Find where the topic ends; if it is empty, use the stored position.
+2. Find the ids that are lost: those before the oldest event that the log has, or up to the newest id if the log is empty.
+3. Append one record that names them (``EVENTS_LOST``), and wait until it is acknowledged. Every reader that has not applied these events
+   stops there with a gap of its own: policies wait for ``tideline bootstrap POLICY --gap``, catalogs load their tables again.
+4. Store the position after the gap. A relay that is killed before it finds the record at the end of the topic.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from daemon.kafka.offset_search import find_last
+from daemon.sources.outbox import OutgoingEvent
+from handlers.decoding.encoder import encode_lost
+from handlers.failpoints import failpoint
+from state.errors import BadInput, InvalidRequest
+from state.positions import Position
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from daemon.kafka.offset_search import Records
+    from daemon.relay.publisher import Publisher
+    from daemon.relay.start_position import StoredPosition
+    from daemon.sources.outbox import Outbox
+
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RelayGap:
+    """Lost events of a source."""
+
+    end: Position
+    """The end of the topic before the gap."""
+    lost: range
+
+    def to_event(self, source: str) -> OutgoingEvent:
+        """Return the record for the topic, as the last part of the last lost event."""
+        is_partial = not self.end.complete and self.end.event_id == self.lost[-1]
+        part = self.end.part + 1 if is_partial else 0
+        time_s = int(time.time())
+        # The earlier parts are in the topic, and a publisher omits what is in the topic.
+        records = [encode_lost(source, self.lost, time_s, part)] * (part + 1)
+        return OutgoingEvent(self.lost[-1], time_s, records)
+
+
+@dataclass(frozen=True, slots=True)
+class CrossedRelayGap:
+    """A gap that was crossed: the events after ``after`` up to ``upto`` are lost."""
+
+    after: int
+    upto: int
+
+
+def find_gap(records: Records, outbox: Outbox, stored: StoredPosition, source: str) -> RelayGap:
+    """Return the gap at the end of the topic (steps 1 and 2); raise InvalidRequest if there is none."""
+    last = find_last(records)
+    end = last.position if last is not None else stored.load()
+    lost = range(0) if end is None else outbox.find_lost(end.applied_event_id)
+    if end is None or not lost:
+        raise InvalidRequest(
+            "the relay has no gap: the next event can be read, or does not exist yet",
+            source=source,
+            hint="See 'tideline status' for the problem of the relay.",
+        )
+    return RelayGap(end, lost)
+
+
+def cross_gap(
+    gap: RelayGap,
+    outbox: Outbox,
+    stored: StoredPosition,
+    open_publisher: Callable[[Position], Publisher],
+    source: str,
+) -> CrossedRelayGap:
+    """Write the record of the gap and store the position after it (steps 3 and 4)."""
+    upto = gap.lost[-1]
+    with closing(open_publisher(gap.end)) as publisher:
+        publisher.publish([gap.to_event(source)])
+        publisher.settle()
+    failpoint("relay.gap-written")
+    outbox.skip_to(upto)
+    stored.save(Position(upto), look_back=upto + 1)
+    log.error("lost events are skipped on an operator's request", source=source, first=gap.lost[0], last=upto)
+    return CrossedRelayGap(gap.lost[0] - 1, upto)
+
+
+def serve(request: dict[str, Any], cross: Callable[[], CrossedRelayGap]) -> dict[str, Any]:
+    """Serve one request to a relay; raise BadInput for an unknown one."""
+    if request.get("do") != "cross-gap":
+        raise BadInput("unknown request", request=str(request)[:200])
+    return asdict(cross())

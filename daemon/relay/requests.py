@@ -1,0 +1,71 @@
+"""Requests about the relay of one source: continue after a gap.
+
+A running daemon gets them as files (``daemon.process.inbox``). Without a daemon, the command opens the relay itself, under the lock of
+the state directory. ``{"do": "cross-gap"}`` is answered with ``{"after": ..., "upto": ...}``, and refused if there is no gap.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+from daemon.process.inbox import send_request
+from daemon.process.lock import state_lock
+from daemon.status.client import find_daemon
+from state.errors import ConfigError, NotFound
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from daemon.config.model import Config
+
+
+TIMEOUT_S: Final = 120.0
+
+
+def requests_directory(config: Config, source: str) -> Path:
+    """Return the directory of requests to a source's relay."""
+    return config.state.dir / "requests" / f"relay-{source}"
+
+
+def cross_gap_of(config: Config, source: str) -> dict[str, Any]:
+    """Have the relay of ``source`` continue after a gap; return the ids around it.
+
+    Raises ConfigError for an unknown source or one that another daemon relays, InvalidRequest if there is no gap, Transient.
+    """
+    _require_relayed(config, source)
+    if find_daemon(config.state.dir) is None:
+        return _cross_here(config, source)
+    directory = requests_directory(config, source)
+    if not directory.is_dir():
+        raise NotFound(
+            "the running daemon does not relay this source",
+            source=source,
+            hint="Restart it with the current configuration, on the machine with its state directory.",
+        )
+    return send_request(directory, {"do": "cross-gap"}, TIMEOUT_S)
+
+
+def _require_relayed(config: Config, source: str) -> None:
+    known = [name for name, each in config.sources.items() if each.relay.enabled]
+    if source not in known:
+        hint = f"Sources that are relayed here: {', '.join(known) or 'none'}."
+        raise ConfigError(
+            "this configuration does not relay the source", hint=hint, key="sources", value=source
+        )
+
+
+def _cross_here(config: Config, source: str) -> dict[str, Any]:
+    from prometheus_client import CollectorRegistry
+
+    from daemon.relay.loop import build_relay
+    from daemon.sources.connections import CallMetrics
+
+    calls = CallMetrics(CollectorRegistry(auto_describe=False))
+    with (
+        state_lock(config.state.dir),
+        closing(build_relay(config, source, config.sources[source], calls)) as relay,
+    ):
+        return asdict(relay.cross_gap())
