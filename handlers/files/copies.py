@@ -31,6 +31,7 @@ from handlers.files.paths import (
     printable,
     to_target_subdir,
 )
+from handlers.files.reachable import require_directory, require_reachable
 from handlers.files.transfer import (
     Moved,
     Reserve,
@@ -83,6 +84,8 @@ class CopyTask:
 
     source: SourceFile
     target_uri: str
+    above_uri: str | None = None
+    """A directory of the target that must be there; None for no check. Otherwise missing directories are created."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +100,18 @@ class Copied:
     """Attempts whose bytes differed from the recorded ones or changed meanwhile."""
 
 
-def build_copy_task(source: SourceFile, target_root: str) -> CopyTask:
+def build_copy_task(source: SourceFile, target_root: str, *, created: bool = False) -> CopyTask:
     """Return the task that copies ``source`` below ``target_root``, the location of a table or partition on the target.
 
-    The file keeps its name and its ACID directory, without the visibility suffix. Raises UnsafePath.
+    The file keeps its name and its ACID directory, without the visibility suffix. ``created`` says that the metastore created the
+    location, so that nothing is copied unless the directory above it is there. Raises UnsafePath.
     """
     directory = parse_location(target_root)
     subdir = to_target_subdir(source.subdir)
     if subdir:
         directory = directory.join(subdir)
-    return CopyTask(source, str(directory.child(parse_location(source.uri).name)))
+    target = directory.child(parse_location(source.uri).name)
+    return CopyTask(source, str(target), str(parse_location(target_root).parent) if created else None)
 
 
 class _ContentDiffers(Exception):  # noqa: N818 - an outcome that the loop handles, never raised out of this module
@@ -157,6 +162,8 @@ class Copier:
         target = parse_location(task.target_uri)
         origins = list_origins(task.source, self._allowed)
         self.guard()
+        if task.above_uri is not None:
+            require_directory(self._file_systems, parse_location(task.above_uri))
         if self._swept is not None and self._swept.add(target.parent):
             sweep(self._file_systems, target.parent)
         transfer = Transfer(cancelled, reserve, moved)
@@ -175,7 +182,10 @@ class Copier:
             mismatches = sum(isinstance(failure, _ContentDiffers) for failure in failures)
             seconds = time.monotonic() - started
             return Copied(size_bytes, origin.from_change_manager, skipped, seconds, mismatches)
-        raise _choose_error(task.source, failures)
+        error = _choose_error(task.source, failures)
+        if isinstance(error, FileLost):
+            self._require_reachable(origins)
+        raise error
 
     @property
     def allowed(self) -> AllowedRoots:
@@ -185,6 +195,14 @@ class Copier:
     def sweep(self, directory_uri: str) -> int:
         """Remove unfinished files of killed processes from ``directory_uri`` and return their number."""
         return sweep(self._file_systems, parse_location(directory_uri))
+
+    def _require_reachable(self, origins: list[Origin]) -> None:
+        """Raise FilesUnavailable if files may seem lost because their file system is not mounted."""
+        for origin in origins:
+            if origin.from_change_manager:
+                require_directory(self._file_systems, origin.location.parent)
+            else:
+                require_reachable(self._file_systems, origin.location, self._allowed)
 
     def _attempt(
         self, origin: Origin, origins: list[Origin], target: Location, transfer: Transfer

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from handlers.events import SourceFile
 from handlers.files.filesystems import FileSystems, is_hidden
 from handlers.files.paths import AllowedRoots, Location, parse_location
+from handlers.files.reachable import require_reachable
 from state.errors import BadInput, LimitExceeded, NotFound
 from state.transactions.acid_directories import AcidDirectory
 
@@ -89,6 +90,8 @@ def list_write(
     try:
         entries = file_systems.of(root).list(root)
     except NotFound:
+        if allowed is not None:
+            require_reachable(file_systems, root, allowed)
         return WriteListing(exists=False)
     names = [entry.name for entry in entries if entry.is_directory]
     written = [name for name in names if _is_of_write(name, write_id)]
@@ -132,9 +135,14 @@ def list_plain_files(
     """
     root = _parse_root(root_uri, allowed)
     found: list[SourceFile] = []
-    for file in _walk(file_systems, root, "", _PLAIN_DEPTH_MAX):
-        _check_room(found, files_max, root)
-        found.append(file)
+    try:
+        for file in _walk(file_systems, root, "", _PLAIN_DEPTH_MAX):
+            _check_room(found, files_max, root)
+            found.append(file)
+    except NotFound:
+        if allowed is not None:
+            require_reachable(file_systems, root, allowed)
+        raise
     return tuple(found)
 
 

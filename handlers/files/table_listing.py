@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from handlers.events import SourceFile
 from handlers.files.filesystems import is_hidden
 from handlers.files.paths import parse_location
+from handlers.files.reachable import require_reachable
 from state.errors import LimitExceeded, NotFound
 
 
@@ -44,6 +45,7 @@ class TableDirectory:
         root = parse_location(root_uri)
         self._root = root if allowed is None else allowed.require_directory(root)
         self._file_systems = file_systems
+        self._allowed = allowed
         self._entries = {entry.name: entry for entry in self._list(self._root)}
 
     @property
@@ -76,6 +78,8 @@ class TableDirectory:
         except NotFound:
             if directory != self._root:
                 raise
+            if self._allowed is not None:
+                require_reachable(self._file_systems, directory, self._allowed)
             return []
         return [entry for entry in entries if not is_hidden(entry.name)]
 

@@ -162,7 +162,7 @@ class TransactionFiles:
         return states[table, write_id]
 
     def _submit(self, event: FilesWritten, directory: str) -> PendingWrite:
-        tasks = [build_copy_task(file, directory) for file in event.files]
+        tasks = [build_copy_task(file, directory, created=True) for file in event.files]
         failpoint("replay.before-copies")
         handles = tuple(self._context.copies.submit(task) for task in tasks)
         return PendingWrite(

@@ -48,7 +48,7 @@ class TableCopies:
         """
         if location is None:
             return
-        tasks = [(file, build_copy_task(file.file, location)) for file in files]
+        tasks = [(file, build_copy_task(file.file, location, created=True)) for file in files]
         self._progress.listed(self._table, len(files), sum(file.size_bytes for file in files))
         for start in range(0, len(tasks), _AT_ONCE):
             self._tools.step()

@@ -403,6 +403,7 @@ class FakedReplica:
 def faked_replica(directory: Path, *, store: Store | None = None, **policy: Any) -> FakedReplica:
     """Return a replica of ``shop`` as ``shop_r``, bootstrapped at event 0, with an empty target database."""
     target, now = FakeTarget(directory / "target"), Clock()
+    target.warehouse.mkdir(parents=True, exist_ok=True)
     store = store or MemoryStore()
     chosen = Policy(name="shop", source_db="shop", target_db="shop_r", **policy)
     target.databases["shop_r"] = Database(name="shop_r", parameters={})

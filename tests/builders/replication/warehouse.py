@@ -26,6 +26,10 @@ class Warehouse:
 
     root: Path
 
+    def __post_init__(self) -> None:
+        for directory in (self.source.parent, self.cm_root, self.target.parent):
+            directory.mkdir(parents=True, exist_ok=True)
+
     @property
     def source(self) -> Path:
         return self.root / "source" / "t"

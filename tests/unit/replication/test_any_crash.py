@@ -206,6 +206,7 @@ def test_a_replica_killed_anywhere_ends_equal_to_its_source(
     for death in deaths:
         shutil.rmtree(base / "target", ignore_errors=True)
         target = FakeTarget(base / "target")
+        target.warehouse.mkdir()
         target.databases.update(faked.target.databases)
         store = MortalStore(target)
         with store.transaction() as txn:

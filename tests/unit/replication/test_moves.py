@@ -37,6 +37,7 @@ class Sides:
         self.replica = replica
         self.table: Table = a_table(location=f"file:{self.on_target}", **table)
         self.partition = a_partition(f"file:{self.on_target}/dt=1")
+        self.at_source("another_table")  # an empty directory would look as if it were not mounted
         self.metastore = RecordingMetastore(
             {
                 "get_table": lambda *_: self.table.copy(),
