@@ -1,9 +1,12 @@
-"""``python -m dev.stack``: preflight, fetch, lock, up, down, status."""
+"""``python -m dev.stack``: preflight, fetch, lock, up, run, down, status."""
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -85,6 +88,27 @@ def up(directory: Path, *, detach: bool) -> None:
     finally:
         stack.stop()
         (stack.directory / FILE).unlink(missing_ok=True)
+
+
+@cli.command(context_settings={"ignore_unknown_options": True})
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def run(command: tuple[str, ...]) -> None:
+    """Run COMMAND with a stack of its own, and exit with its code. TIDELINE_STACK says where the stack is.
+
+    The stack and its data are removed afterwards.
+    """
+    with tempfile.TemporaryDirectory(prefix="tideline-stack-") as directory:
+        stack = Stack(Path(directory))
+        checks.check_all(stack.directory)
+        fetch_all()
+        try:
+            stack.start(engines=True)
+            stack.endpoints().write(stack.directory)
+            environment = {**os.environ, "TIDELINE_STACK": directory}
+            code = subprocess.run(command, env=environment, check=False).returncode
+        finally:
+            stack.stop()
+    sys.exit(code)
 
 
 @cli.command()

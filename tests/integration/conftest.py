@@ -84,9 +84,10 @@ def _keep_logs(directory: Path, config: pytest.Config) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """After a failure: where the components' logs are."""
-    if kept := config.stash.get(KEPT, None):
-        terminalreporter.write_line(f"logs of the components: {kept}")
+    """After a failure: where the components' logs are. With pytest-xdist, the process of the failed test has kept them."""
+    failed = bool(terminalreporter.stats.get("failed"))
+    if config.stash.get(KEPT, None) or (failed and LOGS.is_dir()):
+        terminalreporter.write_line(f"logs of the components: {LOGS}")
 
 
 @pytest.fixture(scope="session")
