@@ -32,6 +32,7 @@ class Replica(Capability):
         Command("release", "daemon.replica.operations", "Let a quarantined table be followed again."),
         Command("pause", "daemon.replica.operations", "Stop applying events of a policy for a while."),
         Command("resume", "daemon.replica.operations", "Resume a paused policy."),
+        Command("prune", "daemon.replica.pruning", "Drop tables on the target that left a policy."),
         Command("retire", "daemon.replica.retirement", "End the replication of a policy."),
     )
 
@@ -42,15 +43,17 @@ class Replica(Capability):
         return (BOOTSTRAP,)
 
     def status_sections(self) -> Sequence[StatusSection[Any]]:
-        """Return the sections ``copies``, ``loads`` and ``verification``."""
+        """Return the sections ``copies``, ``loads``, ``left`` and ``verification``."""
+        from daemon.replica.left import LEFT
         from daemon.replica.loads import LOADS
         from daemon.replica.progress import COPIES
         from daemon.replica.verification.progress import VERIFICATION
 
-        return (COPIES, LOADS, VERIFICATION)
+        return (COPIES, LOADS, LEFT, VERIFICATION)
 
     def build(self, runtime: Runtime) -> Parts:
         """Return a projection for each policy, and a sampler for each one that is configured to have one."""
+        from daemon.replica.left import LEFT
         from daemon.replica.loads import LOADS
         from daemon.replica.loop import build_replica
         from daemon.replica.metrics import ReplicaMetrics
@@ -64,6 +67,7 @@ class Replica(Capability):
         replicas = [build_replica(runtime, name, metrics) for name in policies]
         copies = SectionPart(COPIES, lambda _: tuple(replica.copies() for replica in replicas))
         loads = SectionPart(LOADS, lambda _: tuple(load for replica in replicas for load in replica.loads()))
+        left = SectionPart(LEFT, lambda _: tuple(each for replica in replicas for each in replica.left()))
         sampled = [
             name for name in policies if runtime.config.policies[name].verification.tables_per_hour_share
         ]
@@ -72,5 +76,5 @@ class Replica(Capability):
         return Parts(
             jobs=[*(replica.job for replica in replicas), *(job for job, _ in samplers)],
             projections=[replica.part for replica in replicas],
-            sections=[copies, loads, verification],
+            sections=[copies, loads, left, verification],
         )

@@ -12,6 +12,7 @@ from daemon.process.state_file import open_state
 from daemon.process.supervisor import Job
 from daemon.replica.bootstrap_progress import LoggedProgress
 from daemon.replica.followed import FollowedReplica
+from daemon.replica.left import LeftStatus, list_left
 from daemon.replica.loads import LoadCounts, LoadStatus, list_loads
 from daemon.replica.metrics import PolicyObserver, release_command
 from daemon.replica.progress import CopyStatus
@@ -59,6 +60,7 @@ class ReplicaPart:
     part: ProjectionPart
     copies: Callable[[], CopyStatus]
     loads: Callable[[], tuple[LoadStatus, ...]]
+    left: Callable[[], tuple[LeftStatus, ...]]
 
 
 def build_replica(runtime: Runtime, name: str, metrics: ReplicaMetrics) -> ReplicaPart:
@@ -84,6 +86,7 @@ def build_replica(runtime: Runtime, name: str, metrics: ReplicaMetrics) -> Repli
         part,
         lambda: lazy.read(lambda built: built.copies(), CopyStatus(name)),
         lambda: lazy.read(lambda built: built.loads(), ()),
+        lambda: lazy.read(lambda built: built.left(), ()),
     )
 
 
@@ -224,6 +227,10 @@ class _ReplicaLoop:
     def loads(self) -> tuple[LoadStatus, ...]:
         """Return the tables that wait for a load or are being loaded; for any thread."""
         return list_loads(self._name, self._projection.loads.context, self._progress, self._load_thread.table)
+
+    def left(self) -> tuple[LeftStatus, ...]:
+        """Return the tables that left the policy; for any thread."""
+        return list_left(self._name, self._projection.loads.context)
 
     def _report(self, status: ProjectionStatus) -> None:
         moved = status.applied_time_s is not None and status.position != self.status.position

@@ -10,6 +10,8 @@ request                                               answer
 ``{"do": "release", "table": ..., "load": ...}``      ``{"tables": [...], "resumes_at": ..., "reason": ...}``: the event at which the table
                                                       resumes, or null and why it is loaded; refused for a table that needs no
                                                       release
+``{"do": "plan-prune", "tables": [...]}``             ``{"drops": [...]}``: what ``prune`` would drop; all tables that left if none is named
+``{"do": "prune", "tables": [...]}``                  ``{"dropped": [...]}``; refused for a table that did not leave the policy
 ``{"do": "pause"}``                                   ``{"paused_since_s": ...}``
 ``{"do": "resume"}``                                  ``{"paused_since_s": null}``
 ``{"do": "cross-gap"}``                               ``{"after": ..., "upto": ..., "tables": [...]}``; refused while following
@@ -70,6 +72,8 @@ class PolicyRequests:
             case "release":
                 (table,) = _table_names([request.get("table")])
                 return self._release(table, load=request.get("load") is True)
+            case "plan-prune" | "prune" as step:
+                return self._prune(request.get("tables"), plans=step == "plan-prune")
             case "pause":
                 return {"paused_since_s": self._projection.pause.begin()}
             case "resume":
@@ -81,6 +85,12 @@ class PolicyRequests:
 
     def _load(self, tables: list[str], reason: Reason) -> Request:
         return {"tables": list(self._projection.loads.request(tables, reason))}
+
+    def _prune(self, tables: object, *, plans: bool) -> Request:
+        if not plans:
+            return {"dropped": list(self._projection.prune(_table_names(tables)))}
+        drops = self._projection.plan_prune(_table_names(tables) if tables else ())
+        return {"drops": [asdict(drop) for drop in drops]}
 
     def _cross_gap(self) -> Request:
         policy = self._projection.loads.context.policy.name

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
+from handlers.replication.left_tables import LeftTables
 from handlers.replication.loading.table_loads import TableLoads
 from handlers.replication.materialized_views import MaterializedViews
 from handlers.replication.quarantine import Quarantine
@@ -99,6 +100,7 @@ class Context:
     files: FileSystems
     observer: Observer
     views: MaterializedViews = field(default_factory=MaterializedViews)
+    left: LeftTables = field(default_factory=LeftTables)
 
     @staticmethod
     def between(

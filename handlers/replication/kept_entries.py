@@ -1,12 +1,12 @@
-"""The quarantine and the waiting loads of a policy in the parameters of its target database, in case the state file is lost.
+"""The quarantine, the waiting loads and the tables that left of a policy in the parameters of its target database, in case the state file is lost.
 
 They are written in the same call as ``repl.last.id``. So the position on the target never passes an event that quarantined a
 table unless the entry is there too, and a policy that starts again from this position knows which tables are incomplete. The
 database has them, not the tables: the write does not depend on a table that fails, renames and drops need nothing, and one
 read returns all.
 
-An entry is ``TABLE:EVENT:CODE`` or ``TABLE:EVENT:CODE:STOP`` for a quarantined table, and ``TABLE:REASON`` for one that waits for its load.
-``STOP`` is ``NAME;WRITE ID;LOADED WRITE ID;WRITE ID-TRANSACTION;…``: what a release needs to resume the table where it stopped. It is left
+An entry is ``TABLE:EVENT:CODE`` or ``TABLE:EVENT:CODE:STOP`` for a quarantined table, and ``TABLE:REASON`` for one that waits for its load,
+and ``TABLE:left`` for one that left the policy. ``STOP`` is ``NAME;WRITE ID;LOADED WRITE ID;WRITE ID-TRANSACTION;…``: what a release needs to resume the table where it stopped. It is left
 out if more than ``HELD_MAX`` write ids were open; the table is then loaded. Values of database
 parameters are limited to 4,000 characters, so that the list is cut into several. Beyond ``PIECES_MAX``, only a mark is written: then all
 tables count as incomplete.
@@ -26,6 +26,7 @@ from handlers.replication.quarantine import QuarantinedTable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from handlers.replication.left_tables import LeftTable
     from handlers.replication.loading.table_loads import TableLoad
 
 
@@ -33,6 +34,7 @@ KEPT: Final = "tideline.quarantine"
 """Name of the first parameter; further ones have ``.1``, ``.2`` and so on behind it."""
 NOTHING: Final = "-"
 TOO_MANY: Final = "*"
+LEFT: Final = "left"
 PIECE_CHARACTERS: Final = 3_900
 PIECES_MAX: Final = 40
 HELD_MAX: Final = 20
@@ -45,14 +47,18 @@ class KeptEntries:
 
     quarantined: tuple[QuarantinedTable, ...] = ()
     waiting: tuple[tuple[str, Reason], ...] = ()
+    left: tuple[str, ...] = ()
     complete: bool = True
     """False if the target has no list, or there were too many entries."""
 
 
-def format_entries(quarantined: Iterable[QuarantinedTable], waiting: Iterable[TableLoad]) -> dict[str, str]:
+def format_entries(
+    quarantined: Iterable[QuarantinedTable], waiting: Iterable[TableLoad], left: Iterable[LeftTable] = ()
+) -> dict[str, str]:
     """Return the parameters that contain the entries."""
     entries = [_format_quarantined(each) for each in quarantined]
     entries += [f"{quote(each.table)}:{each.reason}" for each in waiting]
+    entries += [f"{quote(each.table)}:{LEFT}" for each in left]
     pieces = _cut(entries)
     if len(pieces) > PIECES_MAX:
         pieces = [TOO_MANY]
@@ -100,6 +106,7 @@ def parse_entries(parameters: Mapping[str, str]) -> KeptEntries:
         return KeptEntries(complete=False)
     quarantined: list[QuarantinedTable] = []
     waiting: list[tuple[str, Reason]] = []
+    left: list[str] = []
     complete = True
     for entry in (entry for piece in pieces.values() if piece != NOTHING for entry in piece.split(",")):
         match entry.split(":"):
@@ -110,11 +117,13 @@ def parse_entries(parameters: Mapping[str, str]) -> KeptEntries:
                     quarantined.append(_parse_quarantined(table, event_id, code, stop))
                     continue
                 complete = False
+            case [table, "left"]:
+                left.append(unquote(table))
             case [table, reason] if reason in get_args(Reason):
                 waiting.append((unquote(table), reason))  # type: ignore[arg-type]
             case _:
                 complete = False
-    return KeptEntries(tuple(quarantined), tuple(waiting), complete)
+    return KeptEntries(tuple(quarantined), tuple(waiting), tuple(left), complete)
 
 
 def select_kept(parameters: Mapping[str, str]) -> dict[str, str]:

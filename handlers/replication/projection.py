@@ -23,6 +23,7 @@ from handlers.failpoints import failpoint
 from handlers.replication.batch_plan import find_superseded_alters, select_lookahead_events
 from handlers.replication.dispatch import Dispatcher
 from handlers.replication.kept_entries import format_entries
+from handlers.replication.left_tables import drop_left, plan_drops
 from handlers.replication.loading.bootstrap import begin_bootstrap, is_pending
 from handlers.replication.loading.bootstrap_run import BootstrapOptions, run_bootstrap
 from handlers.replication.loading.follower import LoadFollower
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
     from handlers.events import Event
     from handlers.replication.context import Context
+    from handlers.replication.left_tables import PlannedDrop
     from handlers.replication.renames import Alteration
     from state.store import Store
 
@@ -124,7 +126,7 @@ class ReplicationProjection:
         self._dispatcher = Dispatcher(context)
         self._dispatcher.transactions.checkpoint = self._record
         context.target_position.kept = lambda: format_entries(
-            context.quarantine.entries(), context.loads.waiting()
+            context.quarantine.entries(), context.loads.waiting(), context.left.entries()
         )
         self._claim = TargetClaim(context, store, source_name)
         self._reconciliation = Reconciliation(context, self._dispatcher.transactions, clock)
@@ -166,6 +168,7 @@ class ReplicationProjection:
         context.quarantine.load(self._store)
         context.loads.load(self._store)
         context.views.load(self._store)
+        context.left.load(self._store)
         context.write_ids.load(self._store)
         stored = self._store.get(POSITION_KEY)
         if stored is None and context.target_position.read() is None:
@@ -190,8 +193,13 @@ class ReplicationProjection:
         """Load the tables that entered the policy since the last start, and forget those that left it."""
         context = self._context
         changed = find_scope_change(context, self._store)
+        if len(context.left):
+            context.left.keep_only(context.target.table_names(context.policy.target_db))
         for table in changed.left:
             self.loads.forget(table)
+            context.left.add(table)
+        for table in changed.entered:
+            context.left.remove(table)
         if changed.entered or changed.left:
             log.warning(
                 "the patterns of the policy changed",
@@ -336,6 +344,7 @@ class ReplicationProjection:
             self._context.quarantine.flush(txn)
             self._context.loads.flush(txn)
             self._context.views.flush(txn)
+            self._context.left.flush(txn)
             self._claim.record(txn)
             txn.put(POSITION_KEY, done.to_bytes())
         self._unrecorded_events, self._recorded_s = 0, self._clock()
@@ -374,6 +383,14 @@ class ReplicationProjection:
         self.loads.request(tables, "gap")  # step 3
         context.target_position.advance(upto)
         return CrossedGap(after, upto, tables)
+
+    def plan_prune(self, tables: Sequence[str]) -> Sequence[PlannedDrop]:
+        """Return what ``prune`` would drop; all tables that left the policy if none is named."""
+        return plan_drops(tables, self._context)
+
+    def prune(self, tables: Sequence[str]) -> Sequence[str]:
+        """Drop tables on the target that left the policy (``left_tables``); must be called between two batches."""
+        return drop_left(tables, self._context, self._record)
 
     def quarantined(self) -> Sequence[str]:
         """Return the quarantined tables as ``db.table``, sorted by name; safe to call from another thread."""

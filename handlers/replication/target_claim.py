@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from handlers.replication import fencing
 from handlers.replication.fencing import Claim
 from handlers.replication.kept_entries import parse_entries
+from handlers.replication.left_tables import LeftTable
 from state.errors import StateCorrupt, Unsupported
 
 
@@ -76,6 +77,7 @@ class TargetClaim:
             txn.put(CLAIM_KEY, Claim(epoch, on_target).to_bytes())
             self._context.quarantine.flush(txn)
             self._context.loads.flush(txn)
+            self._context.left.flush(txn)
         stamp = {
             fencing.EPOCH: epoch,
             fencing.INSTANCE: fencing.describe_instance(),
@@ -100,6 +102,9 @@ class TargetClaim:
         context.quarantine.remove_all()
         for entry in kept.quarantined:
             context.quarantine.put(entry)
+        context.left.remove_all()
+        for table in kept.left:
+            context.left.put(LeftTable(table))
         waiting = dict(kept.waiting)
         if not kept.complete:
             present = context.target.table_names(context.policy.target_db)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from daemon.process.inbox import Inbox, send_request
 from daemon.replica.followed import FollowedReplica
+from daemon.replica.left import LEFT, list_left
 from daemon.replica.requests import PolicyRequests
 from handlers.replication.loading.load_thread import LoadThread
 from handlers.replication.loading.load_tools import LoadedTable, LoadProgress, LoadSettings, LoadTools
 from state.errors import BadInput, InvalidRequest, NotFound
 from tests.builders.daemon.loops import eventually
 from tests.builders.replication.fake_target import FakedReplica, faked_replica
-from tests.builders.replication.replay_events import altered, created
+from tests.builders.replication.replay_events import a_table, altered, created
 
 
 if TYPE_CHECKING:
@@ -31,6 +33,14 @@ def replica(tmp_path: Path) -> Iterator[FakedReplica]:
     made = faked_replica(tmp_path)
     yield made
     made.projection.close()
+
+
+@contextmanager
+def closing_replica(replica: FakedReplica) -> Iterator[FakedReplica]:
+    try:
+        yield replica
+    finally:
+        replica.projection.close()
 
 
 class Beats:
@@ -122,12 +132,29 @@ def test_a_load_can_be_requested_for_several_tables(replica: FakedReplica) -> No
         {"do": "load", "tables": [1]},
         {"do": "load", "tables": ["a"], "reason": "fun"},
         {"do": "release", "table": None},
+        {"do": "prune"},
+        {"do": "prune", "tables": []},
     ],
 )
 def test_an_invalid_request_is_refused(replica: FakedReplica, request_: dict[str, Any]) -> None:
     with pytest.raises(BadInput):
         requests_of(replica.projection).do(request_)
     assert len(replica.context.loads) == 0
+
+
+def test_a_prune_is_planned_and_done(tmp_path: Path) -> None:
+    with closing_replica(faked_replica(tmp_path, exclude=("old",))) as replica:
+        replica.context.left.add("old")
+        replica.target.create_table(a_table("old", location="file:/old", parameters={}))
+        requests = requests_of(replica.projection)
+        (drop,) = requests.do({"do": "plan-prune", "tables": []})["drops"]
+        assert (drop["table"], drop["kind"], drop["location"]) == ("old", "table", "file:/old")
+        (status,) = list_left("shop", replica.context)
+        assert [each.table for each in status.tables] == ["shop_r.old"]
+        assert "tideline prune shop" in LEFT.text((status,), 0.0)
+        assert [sample.value for family in LEFT.families((status,)) for sample in family.samples] == [1.0]
+        assert requests.do({"do": "prune", "tables": ["old"]}) == {"dropped": ["old"]}
+        assert list_left("shop", replica.context) == ()
 
 
 def test_a_requested_load_is_started_and_finished_between_batches(

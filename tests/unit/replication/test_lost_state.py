@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from handlers.events import Event, FilesWritten, Undecodable
 from handlers.replication import kept_entries
 from handlers.replication.kept_entries import KEPT, PIECE_CHARACTERS, format_entries, parse_entries
+from handlers.replication.left_tables import LeftTable
 from handlers.replication.loading.table_loads import TableLoad
 from handlers.replication.quarantine import QuarantinedTable
 from handlers.structs.objects import Partition, StorageDescriptor
@@ -169,16 +170,21 @@ LOADS = st.builds(
 )
 
 
-@given(st.lists(QUARANTINED, max_size=60), st.lists(LOADS, max_size=60))
+@given(
+    st.lists(QUARANTINED, max_size=60),
+    st.lists(LOADS, max_size=60),
+    st.lists(st.builds(LeftTable, NAMES), max_size=20),
+)
 def test_entries_are_read_back_as_they_were_written(
-    quarantined: list[QuarantinedTable], waits: list[TableLoad]
+    quarantined: list[QuarantinedTable], waits: list[TableLoad], left: list[LeftTable]
 ) -> None:
-    parameters = format_entries(quarantined, waits)
+    parameters = format_entries(quarantined, waits, left)
     assert all(len(value) <= PIECE_CHARACTERS for value in parameters.values())
     read = parse_entries({"team": "a", **parameters})
     assert read.complete
     assert list(read.quarantined) == quarantined
     assert list(read.waiting) == [(load.table, load.reason) for load in waits]
+    assert list(read.left) == [entry.table for entry in left]
 
 
 def test_too_many_entries_make_the_list_incomplete(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,95 @@
+"""The section ``left`` of the daemon's status: tables that left a policy and are still on the target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client.core import GaugeMetricFamily
+
+from daemon.status.model import StatusSection
+from daemon.terminal.layout import duration_text, table_text
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from prometheus_client.metrics_core import Metric
+
+    from handlers.replication.context import Context
+
+
+LISTED_MAX: Final = 100
+"""Tables of one policy that are listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftStatus:
+    """A policy that tables have left."""
+
+    policy: str
+    count: int
+    tables: tuple[LeftTableStatus, ...]
+    """At most ``LISTED_MAX``."""
+    command: str
+    """The command that drops them."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftTableStatus:
+    """A table on the target that is no longer followed."""
+
+    table: str
+    """``db.table`` on the target."""
+    left_s: int | None
+    """Unix time; None if it is not known."""
+
+
+def list_left(policy: str, context: Context) -> tuple[LeftStatus, ...]:
+    """Return the tables that left a policy, if there are any; safe to call from another thread."""
+    entries, db = context.left.entries(), context.policy.target_db
+    if not entries:
+        return ()
+    tables = tuple(
+        LeftTableStatus(f"{db}.{each.table}", each.left_s or None) for each in entries[:LISTED_MAX]
+    )
+    return (LeftStatus(policy, len(entries), tables, f"tideline prune {policy}"),)
+
+
+class LeftSection(StatusSection[tuple[LeftStatus, ...]]):
+    """The section ``left``."""
+
+    key = "left"
+    empty = ()
+
+    def __init__(self) -> None:
+        super().__init__(tuple[LeftStatus, ...])
+
+    def text(self, value: tuple[LeftStatus, ...], now_s: float) -> str:
+        """Return a row for each table; nothing if there is none."""
+        header = ("LEFT", "TABLE", "SINCE", "COMMAND")
+        rows = [
+            (
+                status.policy,
+                each.table,
+                "-" if each.left_s is None else duration_text(max(0.0, now_s - each.left_s)),
+                status.command,
+            )
+            for status in value
+            for each in status.tables
+        ]
+        return table_text(header, rows) if rows else ""
+
+    def families(self, value: tuple[LeftStatus, ...]) -> Iterable[Metric]:
+        """Yield the number of tables by policy."""
+        family = GaugeMetricFamily(
+            "tideline_left_tables",
+            "Tables that left the policy by changed patterns and are still on the target.",
+            labels=["policy"],
+        )
+        for status in value:
+            family.add_metric([status.policy], status.count)
+        yield family
+
+
+LEFT: Final = LeftSection()
