@@ -7,10 +7,11 @@ views have none either.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, Final
 
+from handlers.decoding.header import UNREADABLE_KIND
 from handlers.events import (
     ConstraintDropped,
     ConstraintsAdded,
@@ -37,6 +38,7 @@ from handlers.replication.context import QUARANTINED, Context
 from handlers.replication.effects import constraints, databases, partitions, plain_files, statistics, tables
 from handlers.replication.loading import event_rules
 from handlers.replication.loading.table_loads import LOADED, LOADING
+from handlers.replication.loading.unreadable_events import find_changed_tables
 from handlers.replication.materialized_views import is_of_view
 from handlers.replication.renames import (
     Rename,
@@ -301,14 +303,25 @@ class Dispatcher:
         return None
 
     def _apply_undecodable(self, event: Undecodable) -> str:
-        """Handle an undecodable event as a failure of its table; raise if it may concern the whole policy."""
+        """Handle an undecodable event as a failure of its table; without a table, load those that it may have changed.
+
+        Raises the event's error if it concerns the policy, and the policy is to stop at failures.
+        """
         if event.kind in IGNORED_IF_UNDECODABLE:
             return NOTHING_TO_DO
         if event.table is not None and event.db is not None:
             return self._apply_undecodable_to_table(event, event.table)
         if event.db is not None and not self._context.policy.covers_db(event.db):
             return OUT_OF_SCOPE
-        raise event.error
+        changed = find_changed_tables(event, self._context)
+        if changed and self._context.policy.on_failure == "fail":
+            raise event.error
+        return self._load(changed) if changed else OUT_OF_SCOPE
+
+    def _load(self, tables: Iterable[str]) -> str:
+        """Have tables loaded after this event."""
+        self.transactions.unverified.update(tables)
+        return LOADING
 
     def _apply_undecodable_to_table(self, event: Undecodable, table: str) -> str:
         context = self._context
@@ -316,4 +329,6 @@ class Dispatcher:
             return OUT_OF_SCOPE
         if context.loads.contains_event(table, event.event_id):
             return LOADED
+        if event.kind == UNREADABLE_KIND and context.policy.on_failure != "fail":
+            return self._load([table])  # nothing is wrong with the table
         return LOADING if context.loads.is_waiting(table) else self._failed(table, event, event.error)

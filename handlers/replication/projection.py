@@ -291,7 +291,7 @@ class ReplicationProjection:
             self._record()
 
     def _load_unverified(self) -> None:
-        """Load the tables that an unknown transaction wrote into; nobody knows which of their partitions Hive left out."""
+        """Load the tables that an unknown transaction wrote into, or that an unreadable event may have changed."""
         unverified = self._dispatcher.transactions.unverified
         if unverified:
             tables = [

@@ -47,7 +47,8 @@ class TransactionReplay:
         self.unknown_up_to = -1
         """Source transactions up to this one may be open on the target although the write-id mapping does not know them."""
         self.unverified: set[str] = set()
-        """Tables whose committed rows may be incomplete, because the state file was lost while a transaction wrote into them."""
+        """Tables that must be loaded after this event: their committed rows may be incomplete, because the state file was lost while a
+        transaction wrote into them, or an event that may be theirs cannot be read."""
         self.checkpoint: Callable[[], None] = lambda: None
         """Records the policy's state, with the position before the current event."""
         self._ahead: dict[tuple[int, str], int] = {}

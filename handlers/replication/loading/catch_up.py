@@ -91,7 +91,8 @@ class CatchUp:
             for event in events:
                 self._apply(event)
                 beat()
-                if self._load.table in self._own.quarantine or self._own.loads.is_waiting(self._load.table):
+                self._require_readable(event)
+                if self._load.table in self._own.quarantine or self._must_be_loaded():
                     return False
         except ResumeFailed:
             self._dispatcher.transactions.files.discard_table(self._load.table)
@@ -99,6 +100,13 @@ class CatchUp:
         finally:
             self._dispatcher.transactions.files.cancel_all()
         return True
+
+    def _must_be_loaded(self) -> bool:
+        return self._own.loads.is_waiting(self._load.table) or bool(self._dispatcher.transactions.unverified)
+
+    def _require_readable(self, event: Event) -> None:
+        if self._load.resumes and self._dispatcher.transactions.unverified:
+            raise ResumeFailed(f"event {event.event_id} cannot be read")
 
     def hand_over(self) -> None:
         """Give the table's open transactions to replay, which ends them."""

@@ -6,6 +6,7 @@ import hashlib
 import shutil
 from collections import defaultdict
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from handlers.events import SourceFile
@@ -30,7 +31,7 @@ from state.transactions.write_id_mapping import WriteIdMapping
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from handlers.files.filesystems import FileSystems
@@ -70,6 +71,8 @@ class FakeTarget:
         self.answers: dict[str, list[Any]] = defaultdict(list)
         self.invalid: dict[str, tuple[int, ...]] = {}
         """Further write ids that the target reports as open, by table."""
+        self.logged: dict[int, tuple[str | None, str | None]] = {}
+        """The source's log: database and table of each event."""
         self.aborted: set[int] = set()
         """Source transactions that were aborted."""
         self.dies_at: tuple[int, bool] | None = None
@@ -258,6 +261,16 @@ class FakeTarget:
         """Of the source, which the fake also plays."""
         return 0
 
+    def next_events(self, after: int, _limit: int) -> list[Any]:
+        """Return the oldest event of the source's log after ``after``."""
+        found = [event_id for event_id in sorted(self.logged) if event_id > after]
+        return [SimpleNamespace(eventId=found[0])] if found else []
+
+    def has_event(self, event_id: int, db: str, tables: Sequence[str] = ()) -> bool:
+        """Whether an event of the source's log concerns ``db`` and one of ``tables``."""
+        found = self.logged.get(event_id, (None, None))
+        return found[0] == db and (not tables or found[1] in tables)
+
     def supports(self, _call: str) -> bool:
         return True
 
@@ -274,9 +287,11 @@ READS = frozenset(
         "current_event_id",
         "get_database",
         "get_table",
+        "has_event",
         "highest_write_id",
         "metastore_uuid",
         "newest_txn_id",
+        "next_events",
         "open_txns_info",
         "replayed_txns",
         "supports",

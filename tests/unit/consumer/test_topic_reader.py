@@ -381,7 +381,7 @@ def test_a_nameless_record_that_the_log_no_longer_has_is_reported_with_the_comma
     reader.seek(Position(0))
     found = drain(reader)[3]
     assert isinstance(found, Undecodable)
-    assert "tideline bootstrap" in found.error.hint
+    assert "tideline dlq show" in found.error.hint
 
 
 def test_the_end_of_an_event_of_which_the_log_has_fewer_parts_is_taken_from_the_log(

@@ -320,11 +320,75 @@ def test_an_undecodable_event_quarantines_its_table(replica: FakedReplica) -> No
     assert replica.stored_quarantine() == {"orders": "malformed-event"}
 
 
-def test_an_undecodable_event_without_a_table_stops_the_policy_before_it(replica: FakedReplica) -> None:
-    with pytest.raises(MalformedEvent):
-        replica.projection.apply([created(1), unreadable(2), created(3, "other")])
-    assert replica.stored_position() == 1
-    assert list(replica.target.tables) == ["orders"]
+def waiting(replica: FakedReplica) -> list[str]:
+    return [load.table for load in replica.context.loads.waiting()]
+
+
+NAMELESS: dict[str, dict[str, Any]] = {"without names": {}, "with the database": {"db": "shop"}}
+
+
+def test_a_nameless_event_of_another_database_harms_nobody(replica: FakedReplica) -> None:
+    """Such as one of a database that was dropped before the relay could look for its name."""
+    replica.target.logged = {1: ("shop", "orders"), 2: ("dropped", "t")}
+    replica.projection.apply([created(1), unreadable(2, kind="UNREADABLE"), created(3, "other")])
+    assert (replica.stored_position(), waiting(replica), replica.stored_quarantine()) == (3, [], {})
+    assert list(replica.target.tables) == ["orders", "other"]
+
+
+@pytest.mark.parametrize("names", NAMELESS.values(), ids=NAMELESS)
+@pytest.mark.parametrize("tables", [["orders"], ["a", "b", "orders"], ["a", "b", "c", "orders", "x"]])
+def test_a_nameless_event_of_a_table_makes_it_load_and_no_other(
+    replica: FakedReplica, tables: list[str], names: dict[str, Any]
+) -> None:
+    replica.projection.apply([created(number, name) for number, name in enumerate(tables, 1)])
+    last = len(tables)
+    replica.target.logged = {1: ("shop", tables[0]), last + 1: ("shop", "orders")}
+    replica.projection.apply([unreadable(last + 1, kind="UNREADABLE", **names), created(last + 2, "later")])
+    assert (replica.stored_position(), waiting(replica), replica.stored_quarantine()) == (
+        last + 2,
+        ["orders"],
+        {},
+    )
+
+
+@pytest.mark.parametrize("names", NAMELESS.values(), ids=NAMELESS)
+@pytest.mark.parametrize(
+    "log",
+    [{1: ("shop", "a"), 3: ("shop", "gone")}, {1: ("shop", "a"), 3: ("shop", None)}, {4: ("x", "y")}, {}],
+)
+def test_a_nameless_event_that_may_concern_any_table_makes_all_tables_load(
+    replica: FakedReplica, log: dict[int, tuple[str, str | None]], names: dict[str, Any]
+) -> None:
+    """The event concerns a table that is gone, or the database; or the log was cleaned, so that nobody knows."""
+    replica.target.logged = dict(log)
+    replica.projection.apply([created(1, "a"), created(2, "b"), unreadable(3, kind="UNREADABLE", **names)])
+    assert (replica.stored_position(), waiting(replica)) == (3, ["a", "b"])
+
+
+def test_a_nameless_event_that_may_have_ended_a_transaction_makes_its_tables_load(
+    replica: FakedReplica,
+) -> None:
+    replica.projection.apply([created(1), created(2, "other"), allocated(3, 71, 1)])
+    replica.target.logged = {1: ("shop", "orders"), 4: (None, None)}
+    replica.projection.apply([unreadable(4, kind="UNREADABLE")])
+    assert waiting(replica) == ["orders"]
+
+
+def test_the_table_of_an_event_that_the_metastore_cannot_return_is_loaded(replica: FakedReplica) -> None:
+    replica.projection.apply([created(1), unreadable(2, kind="UNREADABLE", db="shop", table="orders")])
+    assert (waiting(replica), replica.stored_quarantine()) == (["orders"], {})
+
+
+def test_a_policy_that_stops_at_failures_stops_at_a_nameless_event_only_if_it_may_be_its_own(
+    tmp_path: Path,
+) -> None:
+    replica = faked_replica(tmp_path, on_failure="fail")
+    replica.target.logged = {1: ("shop", "orders"), 2: ("x", "t"), 3: ("shop", "orders")}
+    with closing(replica.projection):
+        replica.projection.apply([created(1), unreadable(2)])
+        with pytest.raises(MalformedEvent):
+            replica.projection.apply([unreadable(3)])
+    assert (replica.stored_position(), waiting(replica)) == (2, [])
 
 
 def test_a_drop_releases_a_quarantined_table_also_for_a_restart(replica: FakedReplica) -> None:
