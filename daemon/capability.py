@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from daemon.process.nudges import Nudges
+
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -52,6 +54,8 @@ class Runtime:
     status: Callable[[], DaemonStatus]
     relays_only: bool = False
     """Whether only relays run (``tideline relay``)."""
+    nudges: Nudges = field(default_factory=Nudges)
+    """Make the relay of a source read at once."""
 
     def newest_event_id(self, source: str) -> int | None:
         """Return the newest event id of a source, as last read."""

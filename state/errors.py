@@ -140,6 +140,13 @@ class MinerEnded(Transient):
     default_hint = "It is restarted and continues where it stopped. Its last output shows why it exited."
 
 
+class EndpointEnded(Transient):
+    """The process of a metastore endpoint ended unexpectedly, or reported nothing for too long."""
+
+    code = "endpoint-ended"
+    default_hint = "It is restarted. Its last output shows why it exited."
+
+
 class ServerFault(Transient):
     """The metastore reported an internal error, or a failure of its database or file system. Nothing was applied."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from daemon.catalog.branch import BranchContext
 from daemon.catalog.metrics import CatalogObserver
-from daemon.process.state_file import open_state
+from daemon.process.state_file import VERSION, open_state, state_path
 from daemon.sources.connections import measured_metastore
 from handlers.catalog.following.old_table_states import migrate_table_states
 from handlers.catalog.projection import CatalogProjection
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from handlers.metastore.client import Metastore
 
 
+MIGRATIONS: Final = (migrate_table_states,)
+CATALOG_VERSION: Final = VERSION + len(MIGRATIONS)
+"""Schema version of the catalog's state file."""
 FAILED_MAX: Final = 100
 """How many tables whose load failed are listed."""
 
@@ -34,6 +37,11 @@ FAILED_MAX: Final = 100
 def projection_name(source: str) -> str:
     """Return the name of a source's catalog projection."""
     return f"catalog:{source}"
+
+
+def catalog_path(config: Config, source: str) -> Path:
+    """Return the path of a source's catalog state; other processes may read it."""
+    return state_path(config.state.dir, "catalog", source)
 
 
 def requests_directory(config: Config, source: str) -> Path:
@@ -84,9 +92,7 @@ def open_catalog(tools: CatalogTools, source: str, beat: Callable[[], None] = la
     name = projection_name(source)
     observer = CatalogObserver(tools.metrics, name)
     metastore = measured_metastore(tools.calls, source, beat)(tools.config.sources[source].metastore)
-    store = open_state(
-        tools.config.state.dir, "catalog", source, snapshots=True, migrations=[migrate_table_states]
-    )
+    store = open_state(tools.config.state.dir, "catalog", source, snapshots=True, migrations=MIGRATIONS)
     context = BranchContext(source, metastore, store, observer, tools)
     branches = {branch: opener(context) for branch, opener in tools.openers.items()}
     publishers = [branch.publisher for branch in branches.values() if branch.publisher is not None]

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from daemon.endpoint.settings import DEFAULT_LISTEN, EndpointSettings
-from state.errors import ConfigError
+from daemon.endpoint.settings import DEFAULT_LISTEN, EndpointSettings, parse_listen
 
 
 if TYPE_CHECKING:
@@ -23,9 +22,21 @@ DEFAULTS = EndpointSettings(metastores=())
     "--metastore",
     "metastores",
     multiple=True,
-    required=True,
     envvar="TIDELINE_SERVE_METASTORE",
     help="thrift://host:port of the metastore. Repeat it for further servers of the same metastore.",
+)
+@click.option(
+    "--source", help="Serve this source of the configuration, with its settings ('serve') and its index."
+)
+@click.option(
+    "-c",
+    "--config",
+    "config_path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Configuration file for --source (default: ./tideline.yaml, else /etc/tideline/tideline.yaml).",
+)
+@click.option(
+    "--progress-fd", type=click.IntRange(3), hidden=True, help="For the daemon: write reports here."
 )
 @click.option("--listen", default=DEFAULT_LISTEN, show_default=True, help="HOST:PORT for clients.")
 @click.option(
@@ -94,6 +105,9 @@ DEFAULTS = EndpointSettings(metastores=())
 )
 def serve(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
     metastores: Sequence[str],
+    source: str | None,
+    config_path: Path | None,
+    progress_fd: int | None,
     listen: str,
     tls_certificate: Path | None,
     tls_key: Path | None,
@@ -112,11 +126,25 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
 
     Calls that the metastore dropped are answered through their successors; every other call is forwarded unchanged.
     Needs no configuration file, no Kafka and no state.
+
+    With --source or --config, the settings are those of the section 'serve' of the configuration, and partition calls are answered
+    from the index that the daemon maintains. Only --http and --log-level apply then.
     """
+    from daemon.endpoint.metrics import EndpointMetrics
+    from daemon.endpoint.process import run_endpoint
+    from daemon.process.logs import LogSettings, configure_logs
+    from daemon.process.metrics import build_registry
+
+    probes = None if http is None else parse_listen(http, "--http")
+    if source is not None or config_path is not None:
+        _serve_source(config_path, source, probes, progress_fd, log_level, metastores)
+        return
+    if not metastores:
+        raise click.UsageError("Missing option '--metastore' or '--source'.")
     from daemon.endpoint.tls import client_context, server_context
     from handlers.metastore.connection import Address
 
-    host, port = _parse_address("--listen", listen)
+    host, port = parse_listen(listen, "--listen")
     settings = EndpointSettings(
         metastores=tuple(Address.parse(uri) for uri in metastores),
         host=host,
@@ -129,53 +157,25 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
         answer_s=answer_s,
         idle_s=idle_s,
     )
-    _serve(settings, None if http is None else _parse_address("--http", http), log_level)
-
-
-def _serve(settings: EndpointSettings, http: tuple[str, int] | None, log_level: str) -> None:
-    import threading
-
-    import structlog
-    from starlette.applications import Starlette
-
-    from daemon.endpoint.metrics import EndpointMetrics
-    from daemon.endpoint.routes import endpoint_routes
-    from daemon.endpoint.server import EndpointServer
-    from daemon.endpoint.upstream import check_metastore
-    from daemon.http.server import HttpServer
-    from daemon.process.logs import LogSettings, configure_logs
-    from daemon.process.metrics import build_registry
-    from daemon.process.signals import stop_signals
-
     configure_logs(LogSettings(level=log_level))
-    log = structlog.get_logger(__name__)
     registry = build_registry()
-    with stop_signals() as stopping:
-        server = EndpointServer(settings, EndpointMetrics(registry))
-        probes = None if http is None else HttpServer(Starlette(routes=endpoint_routes(registry)), *http)
-        server.start()
-        if probes is not None:
-            probes.start()
-        log.info(
-            "serving",
-            listen=f"{settings.host}:{server.port}",
-            metastores=[str(address) for address in settings.metastores],
-            http=None if probes is None else f"{probes.host}:{probes.port}",
-        )
-        threading.Thread(target=check_metastore, args=(settings,), daemon=True).start()
-        stopping.wait()
-        log.info("stopping", drain_s=settings.drain_s)
-        cut_off = server.close()
-        if probes is not None:
-            probes.close()
-        log.info("stopped", calls_cut_off=cut_off)
+    run_endpoint(settings, EndpointMetrics(registry), registry, http=probes)
 
 
-def _parse_address(option: str, text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not host or not port.isdecimal() or int(port) > 65535:
-        raise ConfigError(
-            f"{option} must have the form HOST:PORT", value=text, hint="For example 0.0.0.0:9083."
-        )
-    return host, int(port)
+def _serve_source(  # noqa: PLR0913, PLR0917 - the options that apply
+    config_path: Path | None,
+    source: str | None,
+    http: tuple[str, int] | None,
+    progress_fd: int | None,
+    log_level: str,
+    metastores: Sequence[str],
+) -> None:
+    from daemon.endpoint.configured.run import serve_source
+    from daemon.process.logs import LogSettings, configure_logs
+    from daemon.terminal.application import load_config
+
+    if metastores:
+        raise click.UsageError("--metastore cannot be combined with --source or --config.")
+    config = load_config(config_path)
+    configure_logs(LogSettings(log_level, config.logs.format, config.logs.repeat_s, config.secrets()))
+    serve_source(config, source, http=http, progress_fd=progress_fd)

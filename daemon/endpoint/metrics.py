@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from daemon.process.metrics import CALL_BUCKETS_S, Metric, MetricTable
+from daemon.process.metrics import ANSWER_BUCKETS_S, CALL_BUCKETS_S, Metric, MetricTable
 
 
 class EndpointMetrics(MetricTable):
@@ -42,4 +42,35 @@ class EndpointMetrics(MetricTable):
         "Time from a complete request to its complete answer.",
         "answer",
         buckets=CALL_BUCKETS_S,
+    )
+    answered = Metric(
+        Counter, "tideline_endpoint_calls_answered", "Calls answered from the partition index.", "call"
+    )
+    not_answered = Metric(
+        Counter,
+        "tideline_endpoint_calls_not_answered",
+        "Partition calls that were forwarded, by reason.",
+        "call",
+        "reason",
+    )
+    answer_s = Metric(
+        Histogram,
+        "tideline_endpoint_answer_seconds",
+        "Time to make an answer from the partition index.",
+        "call",
+        buckets=ANSWER_BUCKETS_S,
+    )
+    answer_bytes = Metric(
+        Counter, "tideline_endpoint_answer_bytes", "Bytes of answers from the partition index.", "call"
+    )
+    compared = Metric(
+        Counter,
+        "tideline_endpoint_answers_compared",
+        "Answers from the partition index that were compared with the metastore's, by outcome.",
+        "outcome",
+    )
+    differing = Metric(
+        Gauge,
+        "tideline_endpoint_differing_tables",
+        "Tables whose calls are forwarded because an answer differed.",
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from state.errors import ConfigError
+
 
 if TYPE_CHECKING:
     import ssl
@@ -14,6 +16,18 @@ if TYPE_CHECKING:
 
 
 DEFAULT_LISTEN: Final = "127.0.0.1:9083"
+PORT_MAX: Final = 65_535
+
+
+def parse_listen(text: str, option: str = "an address") -> tuple[str, int]:
+    """Return host and port of ``HOST:PORT`` or ``[HOST]:PORT``; raise ConfigError that names ``option``."""
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isdecimal() or int(port) > PORT_MAX:
+        raise ConfigError(
+            f"{option} must have the form HOST:PORT", value=text, hint="For example 0.0.0.0:9083."
+        )
+    return host, int(port)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ class Relay(Capability):
         from daemon.relay.loop import source_part
 
         parts = [
-            source_part(runtime.config, name, runtime.calls)
+            source_part(runtime.config, name, runtime.calls, runtime.nudges.of(name))
             for name, source in runtime.config.sources.items()
             if source.relay.enabled or not runtime.relays_only
         ]

@@ -10,6 +10,7 @@ A relay runs in four steps. Every error ends the run, and the next run repeats a
 
 from __future__ import annotations
 
+import threading
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -68,7 +69,10 @@ class RelayLoop:
         settings: RelaySettings,
         unlogged: UnloggedPartitions | None = None,
         inbox: Inbox | None = None,
+        nudge: threading.Event | None = None,
     ) -> None:
+        """``nudge`` is set by others to have the log read at once."""
+        self._nudge = nudge or threading.Event()
         self._broker = broker
         self._topic = topic
         self._settings = settings
@@ -120,6 +124,7 @@ class RelayLoop:
                 start,
                 self._set_status,
                 self.status,
+                self._nudge,
                 serve=self._serve_following,
             )
             tail.follow(heartbeat)
@@ -172,14 +177,16 @@ class RelayLoop:
         )
 
 
-def source_part(config: Config, name: str, calls: CallMetrics) -> tuple[Job, SourcePart]:
-    """Return the loop of source ``name``, and its part of the status."""
+def source_part(
+    config: Config, name: str, calls: CallMetrics, nudge: threading.Event | None = None
+) -> tuple[Job, SourcePart]:
+    """Return the loop of source ``name``, which ``nudge`` makes read at once, and its part of the status."""
     source = config.sources[name]
     if not source.relay.enabled:
         watch = _SourceWatch(name, source)
         job = f"watch:{name}"
         return Job(job, watch.run), SourcePart(name, job, relays=False, status=lambda: watch.status)
-    lazy = LazyLoop(lambda: build_relay(config, name, source, calls))
+    lazy = LazyLoop(lambda: build_relay(config, name, source, calls, nudge))
     idle = RelayStatus(name, source.topic)
     job = f"relay:{name}"
     part = SourcePart(name, job, relays=True, status=lambda: lazy.read(lambda built: built.status, idle))
@@ -188,7 +195,13 @@ def source_part(config: Config, name: str, calls: CallMetrics) -> tuple[Job, Sou
     ), part
 
 
-def build_relay(config: Config, name: str, source: SourceConfig, calls: CallMetrics) -> RelayLoop:
+def build_relay(
+    config: Config,
+    name: str,
+    source: SourceConfig,
+    calls: CallMetrics,
+    nudge: threading.Event | None = None,
+) -> RelayLoop:
     """Open the relay's state and return its loop; raise StateCorrupt, StateLocked, ConfigError."""
     metastore = measured_metastore(calls, name)
     assert config.kafka is not None, "checked with the configuration"
@@ -200,6 +213,7 @@ def build_relay(config: Config, name: str, source: SourceConfig, calls: CallMetr
         relay_settings(name, source, config.state.dir),
         build_unlogged_partitions(config, name),
         Inbox(requests_directory(config, name)),
+        nudge,
     )
 
 

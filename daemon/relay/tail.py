@@ -1,7 +1,8 @@
 """Tails the notification log: reads, publishes and reports, immediately while there is work, with growing pauses while there is none.
 
 The metastore has no call that waits for the next event, so an idle relay polls: at first every 10 ms, because commits often come in
-groups, then at most five times a second. This costs very little and limits the delay of a single commit to 0.2 s.
+groups, then at most five times a second. This costs very little and limits the delay of a single commit to 0.2 s. A nudge ends the
+pause: someone waits for an event that the metastore already has.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import time
 from collections import deque
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -18,6 +19,7 @@ from state.errors import FilesUnavailable, GapDetected, TidelineError
 
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable
 
     from daemon.process.heartbeat import Heartbeat
@@ -28,6 +30,10 @@ if TYPE_CHECKING:
 
 
 log = structlog.get_logger(__name__)
+
+
+STOP_NOTICED_S: Final = 0.2
+"""How soon a stop ends a pause."""
 
 
 class Pace:
@@ -64,9 +70,14 @@ class Tail:
         start: Start,
         report: Callable[[RelayStatus], None],
         status: RelayStatus,
+        nudge: threading.Event,
         serve: Callable[[], None] = lambda: None,
     ) -> None:
-        """``serve`` is called about once per ``settings.check_s`` while the relay is idle."""
+        """``nudge`` is set by others to have the log read at once.
+
+        ``serve`` is called about once per ``settings.check_s`` while the relay is idle.
+        """
+        self._nudge = nudge
         self._outbox = outbox
         self._publisher = publisher
         self._stored = stored
@@ -147,11 +158,20 @@ class Tail:
         if self._publisher.pending:
             self._publisher.poll(pause_s)
         else:
-            heartbeat.stopping.wait(pause_s)
+            self._pause(heartbeat, pause_s)
         if time.monotonic() - self._checked_at_s >= self._settings.check_s:
             self._check()
             self._serve()
             self._checked_at_s = time.monotonic()
+
+    def _pause(self, heartbeat: Heartbeat, pause_s: float) -> None:
+        """Wait for the pause, a nudge or the end; a long pause is cut into pieces so that the end is noticed."""
+        end_s = time.monotonic() + pause_s
+        while not heartbeat.stopping.is_set() and (left_s := end_s - time.monotonic()) > 0:
+            if self._nudge.wait(min(left_s, STOP_NOTICED_S)):
+                self._nudge.clear()
+                self._pace.busy()
+                return
 
     def _check(self) -> None:
         current = self._newest = self._outbox.require_not_behind(self._read_to)

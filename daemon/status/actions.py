@@ -7,18 +7,25 @@ itself, such as a metastore that is down, is not in it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from daemon.status.model import DaemonStatus, ProjectionView, SourceStatus
+    from daemon.status.model import DaemonStatus, ProjectionView, SourceStatus, StatusSection
 
 
 _PAGE: Final = "docs/OPERATIONS.md"
 _REMOVE_CAUSE: Final = "remove the cause: it is tried again by itself"
-KINDS: Final = ("quarantined-table", "failed-loop", "stuck-loop", "circuit-breaker", "paused-policy")
+KINDS: Final = (
+    "quarantined-table",
+    "failed-loop",
+    "stuck-loop",
+    "circuit-breaker",
+    "paused-policy",
+    "differing-answers",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +33,7 @@ class OperatorAction:
     """One state that needs an operator."""
 
     kind: str
-    """``quarantined-table``, ``failed-loop``, ``stuck-loop``, ``circuit-breaker`` or ``paused-policy``."""
+    """``quarantined-table``, ``failed-loop``, ``stuck-loop``, ``circuit-breaker``, ``paused-policy`` or ``differing-answers``."""
     object: str
     """The table, loop or policy."""
     reason: str
@@ -38,9 +45,12 @@ class OperatorAction:
     """Unix time; None if it is not known."""
 
 
-def list_actions(status: DaemonStatus) -> tuple[OperatorAction, ...]:
-    """Return the states of the daemon that need an operator."""
-    return tuple(_actions(status))
+def list_actions(
+    status: DaemonStatus, sections: Sequence[StatusSection[Any]] = ()
+) -> tuple[OperatorAction, ...]:
+    """Return the states of the daemon, and of the capabilities' sections, that need an operator."""
+    further = (action for section in sections for action in section.actions(section.of(status)))
+    return (*_actions(status), *further)
 
 
 def _actions(status: DaemonStatus) -> Iterator[OperatorAction]:

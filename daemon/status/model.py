@@ -203,6 +203,10 @@ class StatusSection(Generic[T]):
         """Return names and lags that count for readiness."""
         return []
 
+    def actions(self, value: T) -> Iterable[OperatorAction]:  # noqa: ARG002 - as above
+        """Yield what needs an operator."""
+        return ()
+
     def families(self, value: T) -> Iterable[Metric]:  # noqa: ARG002 - as above
         """Yield metrics computed from the section at each scrape."""
         return ()

@@ -182,7 +182,8 @@ class StatusReporter:
             tuple(self._supervisor.stuck()),
             sections={part.section.key: part.collect(context) for part in self._sections},
         )
-        return replace(status, needs_operator=list_actions(status))
+        actions = list_actions(status, [part.section for part in self._sections])
+        return replace(status, needs_operator=actions)
 
     def _source(self, part: SourcePart, loop: LoopStatus, now_s: float) -> SourceStatus:
         end = part.status()

@@ -141,6 +141,13 @@ def daemon_status(**changes: object) -> DaemonStatus:
         "sections": {"copies": (CopyStatus("shop", 1_200, 3 * 1024**3, waiting=4, fallbacks=1),)},
     }
     # Sections that the capabilities report even when empty, so that a status reads back as it was.
-    sections: dict[str, object] = {"loads": (), "left": (), "verification": (), "flats": (), "mining": None}
+    sections: dict[str, object] = {
+        "loads": (),
+        "left": (),
+        "verification": (),
+        "flats": (),
+        "mining": None,
+        "endpoints": (),
+    }
     sections |= values["sections"] | changes.pop("sections", {})  # type: ignore[operator]  # both are dicts
     return DaemonStatus(**(values | changes | {"sections": sections}))  # type: ignore[arg-type]  # names are the fields

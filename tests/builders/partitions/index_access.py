@@ -66,10 +66,10 @@ class Opened:
         with self.access.open_table(DB.upper(), table) as found:
             return str(found.reason) if isinstance(found, Forward) else content(found, table)
 
-    def event_id(self, table: str) -> int | None:
-        """Return the event that a view reflects; None if the call must be forwarded."""
+    def read_at(self, table: str) -> tuple[int, dict[tuple[str, ...], Partition]] | None:
+        """Return the event that a view reflects, and its partitions; None if the call must be forwarded."""
         with self.access.open_table(DB, table) as found:
-            return found.event_id if isinstance(found, TableView) else None
+            return (found.event_id, content(found, table)) if isinstance(found, TableView) else None
 
 
 def content(view: TableView, table: str) -> dict[tuple[str, ...], Partition]:

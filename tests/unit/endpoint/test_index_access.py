@@ -106,9 +106,10 @@ def _take(made: Opened, step: str, table: str) -> None:
 def check(made: Opened, past: dict[int, Held], *, exact: bool) -> None:
     for table in NAMES:
         newest = len(made.source.events)
-        found, event_id = made.read(table), made.event_id(table)
-        if isinstance(found, str) or event_id is None:
+        read = made.read_at(table)
+        if read is None:
             continue
+        event_id, found = read
         assert not exact or event_id >= newest
         if event_id in past:
             assert found == past[event_id].get(f"{DB}.{table}", {})

@@ -7,7 +7,7 @@ import urllib.request
 
 import pytest
 
-from daemon.endpoint.commands import _parse_address
+from daemon.endpoint.settings import parse_listen
 from daemon.service.command_line import call as tideline
 from state.errors import ConfigError
 from tests.builders.daemon.tideline_process import COMMAND, ended, running
@@ -19,13 +19,13 @@ from tests.builders.metastore.raw_metastore import RawMetastore, call, clients, 
     [("10.0.0.1:9083", ("10.0.0.1", 9083)), ("[::1]:0", ("::1", 0)), ("host:1", ("host", 1))],
 )
 def test_an_address_has_a_host_and_a_port(text: str, expected: tuple[str, int]) -> None:
-    assert _parse_address("--listen", text) == expected
+    assert parse_listen(text, "--listen") == expected
 
 
 @pytest.mark.parametrize("text", ["9083", ":9083", "host:", "host:port", "host:70000"])
 def test_other_addresses_are_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="--listen must have the form HOST:PORT"):
-        _parse_address("--listen", text)
+        parse_listen(text, "--listen")
 
 
 def test_a_wrong_metastore_address_ends_the_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -72,6 +72,7 @@ def test_a_full_state_disk_does_not_stop_the_relay_of_a_source() -> None:
         Start(Position(5)),
         statuses.append,
         RelayStatus("lake", "topic"),
+        threading.Event(),
     )
     heartbeat: Any = StoppedHeartbeat()
     tail.follow(heartbeat)

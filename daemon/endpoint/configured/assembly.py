@@ -1,0 +1,106 @@
+"""Assembles the answers of one source's endpoint: the index in the catalog's state file, its freshness, and their verification."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from daemon.catalog.opening import CATALOG_VERSION, catalog_path
+from daemon.catalog.settings import CATALOG
+from daemon.endpoint.answers.differing_tables import DifferingTables
+from daemon.endpoint.answers.event_id_query import EventIdQuery
+from daemon.endpoint.answers.index_access import IndexAccess
+from daemon.endpoint.answers.index_answers import IndexAnswers
+from daemon.endpoint.answers.newest_event import NewestEvent
+from daemon.endpoint.answers.observer import CallObserver, NoObserver
+from daemon.endpoint.answers.position_watch import PositionWatch
+from daemon.endpoint.answers.verification import Verifier
+from daemon.endpoint.configured.section import SERVE
+from daemon.endpoint.streams import Transport
+from daemon.endpoint.upstream import Upstream
+from handlers.catalog.index.index_file import IndexFile
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from daemon.config.model import Config
+    from daemon.endpoint.answers.verification import Outcome
+    from daemon.endpoint.metrics import EndpointMetrics
+    from daemon.endpoint.responders import Responder
+    from daemon.endpoint.settings import EndpointSettings
+
+
+log = structlog.get_logger(__name__)
+
+COMPARE_S: Final = 60.0
+"""Time in which the metastore must begin or continue the answer to a comparison."""
+
+
+class SourceAnswers:
+    """The answers of one source's endpoint, for all its connections."""
+
+    def __init__(
+        self,
+        config: Config,
+        source: str,
+        settings: EndpointSettings,
+        metrics: EndpointMetrics,
+        behind: Callable[[int], None],
+    ) -> None:
+        """``behind`` is called with the event that a request begins to wait for; it must return at once."""
+        serve = SERVE.of(config)[source]
+        self._file = IndexFile(catalog_path(config, source), schema_version=CATALOG_VERSION)
+        self._query = EventIdQuery(settings)
+        self.differing = DifferingTables(config.state.dir / f"serve-{source}.json")
+        metrics.differing.set_function(lambda: len(self.differing.all()))
+        self._access = IndexAccess(
+            file=self._file,
+            newest=NewestEvent(self._query),
+            watch=PositionWatch(self._file.position),
+            differing=self.differing,
+            freshness=serve.rule,
+            wait_s=serve.wait_ms / 1000,
+            behind=behind,
+        )
+        compared = replace(settings, answer_s=COMPARE_S)
+
+        def count(outcome: Outcome) -> None:
+            metrics.compared.labels(outcome.value).inc()
+
+        self._verifier = Verifier(
+            lambda: Upstream(compared, Transport.BUFFERED),
+            IndexAnswers(self._access, NoObserver()).respond,
+            self.differing,
+            count,
+        )
+        self._observer = CallObserver(metrics, serve.verify_ratio, self._verifier.offer)
+        self._verifier.start()
+
+    def responders(self) -> Sequence[Responder]:
+        """Return the responders of one connection."""
+        return (IndexAnswers(self._access, self._observer),)
+
+    def close(self) -> None:
+        """Stop verifying and close the index."""
+        self._verifier.close()
+        self._file.close()
+
+
+def open_answers(
+    config: Config,
+    source: str,
+    settings: EndpointSettings,
+    metrics: EndpointMetrics,
+    behind: Callable[[int], None] = lambda _event_id: None,
+) -> SourceAnswers | None:
+    """Return the answers from the index of a source; None if it has no index that can be read here."""
+    catalog = CATALOG.of(config).get(source)
+    partitions = None if catalog is None else catalog.partitions
+    if partitions is None or partitions.store != "sqlite":
+        reason = "the source has no partition index" if partitions is None else "the index is in HBase"
+        log.warning("every call is forwarded", source=source, reason=reason)
+        return None
+    return SourceAnswers(config, source, settings, metrics, behind)
