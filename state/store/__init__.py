@@ -50,15 +50,20 @@ class Reader(Protocol):
 
 
 @runtime_checkable
-class RemoteReader(Reader, Protocol):
+class BatchReader(Reader, Protocol):
+    """A reader that reads many keys in one call, which costs less than one call for each."""
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return the value of each of ``keys``, or None, in their order."""
+
+
+@runtime_checkable
+class RemoteReader(BatchReader, Protocol):
     """A remote store: every read is a network call, and readers may see a transaction while it takes effect.
 
     It therefore has calls for many keys at once. A caller that follows one entry to another must check that the other exists,
     because one entry of a transaction may become visible before the other.
     """
-
-    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Return the value of each of ``keys``, or None, in their order."""
 
     def existing(self, keys: Sequence[bytes]) -> set[bytes]:
         """Return those of ``keys`` that exist, without fetching values."""
@@ -123,4 +128,4 @@ def refuse_oversize(key: bytes, value: bytes) -> None:
 
 def get_many(reader: Reader, keys: Sequence[bytes]) -> list[bytes | None]:
     """Return the value of each of ``keys``, or None: in one call if the store can do that, else one by one."""
-    return reader.get_many(keys) if isinstance(reader, RemoteReader) else [reader.get(key) for key in keys]
+    return reader.get_many(keys) if isinstance(reader, BatchReader) else [reader.get(key) for key in keys]

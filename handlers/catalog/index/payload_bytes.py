@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
+from struct import Struct
+from struct import error as StructError  # noqa: N812 - a class
 from typing import TYPE_CHECKING, Final
 
 from handlers.catalog.index.payloads import (
@@ -36,6 +38,7 @@ _CREATE_TIME: Final = b"\x08\x00\x04"
 _ACCESS_TIME: Final = b"\x08\x00\x05"
 _DESCRIPTOR: Final = b"\x0c\x00\x06"
 _STOP: Final = b"\x00"
+_read_size: Final = Struct(">I").unpack_from
 _TIMES_BYTES: Final = 14
 """Fields 4 and 5, between the values and the storage descriptor."""
 _JOINED_BETWEEN_LOOKS: Final = 256
@@ -123,8 +126,11 @@ def _end_of_values(partition: bytes) -> int:
     if not partition.startswith(_VALUES):
         return 0
     at = len(_VALUES) + 4
-    for _ in range(int.from_bytes(partition[at - 4 : at])):
-        at += 4 + int.from_bytes(partition[at : at + 4])
+    try:
+        for _ in range(_read_size(partition, len(_VALUES))[0]):
+            at += 4 + _read_size(partition, at)[0]
+    except StructError:
+        return 0
     return at
 
 

@@ -9,9 +9,11 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from state.errors import FilesUnavailable, StateLocked
-from state.store import sqlite_snapshots
+from state.store import get_many, sqlite_snapshots
 from state.store.memory import MemoryStore
 from state.store.sqlite import SqliteStore
 
@@ -19,6 +21,9 @@ from state.store.sqlite import SqliteStore
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+
+KEYS = st.binary(min_size=1, max_size=2).map(lambda key: bytes(byte % 4 for byte in key))
 
 
 @pytest.fixture
@@ -42,6 +47,29 @@ def test_a_snapshot_shows_one_moment_whatever_is_committed_meanwhile(store: Sqli
         assert dict(before.scan(b"", None, reverse=True)) == {b"a": b"1", b"b": b"1"}
         assert list(before.scan_keys(b"a", b"b")) == [b"a"]
         assert (before.get(b"a"), before.get(b"c")) == (b"1", None)
+
+
+@given(stored=st.sets(KEYS, max_size=30), asked=st.lists(KEYS, max_size=30))
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_many_keys_are_read_as_they_are_one_by_one(
+    store: SqliteStore, stored: set[bytes], asked: list[bytes]
+) -> None:
+    with store.transaction() as txn:
+        txn.delete_range(b"", None)
+        for key in stored:
+            txn.put(key, b"value of " + key)
+    with store.snapshot() as snapshot:
+        assert get_many(snapshot, asked) == [snapshot.get(key) for key in asked]
+
+
+def test_many_keys_between_which_others_lie_are_all_found(store: SqliteStore) -> None:
+    keys = [number.to_bytes(2) for number in range(3000)]
+    with store.transaction() as txn:
+        for key in keys:
+            txn.put(key, key)
+    with store.snapshot() as snapshot:
+        assert get_many(snapshot, keys[::7]) == keys[::7]
+        assert get_many(snapshot, keys[::-1]) == keys[::-1]
 
 
 def test_a_snapshot_is_opened_and_read_while_a_transaction_is_open(store: SqliteStore) -> None:

@@ -1,0 +1,72 @@
+"""``tideline serve`` as a component that tests kill and start again on the same port, also while statements run."""
+
+from __future__ import annotations
+
+import random
+import socket
+import sys
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from dev.stack.process.component import Component
+from dev.stack.process.ports import free_port
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+
+PROGRAM: Final = "from daemon.service.command_line import main; main()"
+RANDOM_SEED: Final = 14
+
+
+class EndpointProcess(Component):
+    """The endpoint in front of a metastore, on one port over all its starts."""
+
+    def __init__(self, directory: Path, metastore: str, options: Sequence[str] = ()) -> None:
+        super().__init__("endpoint", directory)
+        self.port = free_port()
+        self.kills = 0
+        self._options = ["--metastore", metastore, "--listen", f"127.0.0.1:{self.port}", *options]
+
+    @property
+    def uri(self) -> str:
+        """The address for clients."""
+        return f"thrift://127.0.0.1:{self.port}"
+
+    def prepare(self) -> None:
+        """Nothing has to exist."""
+
+    def command(self) -> list[str]:
+        """The command as a user runs it; the comment names the directory, by which a component is recognised."""
+        return [sys.executable, "-c", f"# {self.directory}\n{PROGRAM}", "serve", *self._options]
+
+    def check_ready(self) -> None:
+        """Ready when it accepts connections."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=1):
+            pass
+
+    def kill_and_start(self) -> None:
+        """Kill it, as a crash would, and start it again."""
+        self.kill()
+        self.kills += 1
+        self.start()
+
+    @contextmanager
+    def killed_again_and_again(self, first_s: float, last_s: float) -> Iterator[None]:
+        """Kill it and start it again during the block, after random pauses between these times."""
+        ended, chance = threading.Event(), random.Random(RANDOM_SEED)  # noqa: S311 - repeatable
+
+        def run() -> None:
+            while not ended.wait(chance.uniform(first_s, last_s)):
+                self.kill_and_start()
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()

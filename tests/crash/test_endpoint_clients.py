@@ -1,0 +1,219 @@
+"""A Spark session and a SQL engine of Hive 4 work through the endpoint while it is killed, between their statements and within them.
+
+Both clients connect again and repeat the call, so every statement must succeed, take effect once, and give the answer that the metastore
+itself gives. Statements that cannot be repeated have IF NOT EXISTS: a client cannot know whether a call was applied whose answer is lost,
+and Hive's clients repeat it. A metastore that is killed has the same effect, for Hive's locks as well, which need another attempt.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dev.stack import cli
+from dev.stack.errors import SqlFailed
+from dev.stack.hive.servers import Metastore, SqlEngine
+from dev.stack.hive.settings import ClusterSettings
+from dev.stack.hive.sql_session import Session
+from handlers.metastore.client import Metastore as Client
+from tests.builders.endpoint.endpoint_process import EndpointProcess
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+pytestmark = pytest.mark.crash
+REPETITIONS = 20
+PERSISTENT = {
+    "hive.metastore.connect.retries": "60",
+    "hive.metastore.failure.retries": "60",
+    "hive.metastore.client.connect.retry.delay": "1s",
+    "hive.exec.dynamic.partition.mode": "nonstrict",
+    "hive.txn.timeout": "60s",
+    "metastore.txn.timeout": "60s",
+    "metastore.acid.housekeeper.interval": "5s",
+    "hive.lock.sleep.between.retries": "2s",
+}
+"""How a client gets over a restart of its metastore. Hive's defaults are one repetition and three attempts to connect. A transaction whose
+abort was lost holds its locks until its time-out, by default for five minutes."""
+
+
+@pytest.fixture(scope="module")
+def metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Metastore]:
+    cli.fetch_all()
+    server = Metastore(tmp_path_factory.mktemp("hive"), settings=ClusterSettings(extra=PERSISTENT))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def endpoint(metastore: Metastore, tmp_path: Path) -> Iterator[EndpointProcess]:
+    process = EndpointProcess(tmp_path, metastore.uri)
+    process.start()
+    yield process
+    process.stop()
+    assert "a session failed" not in process.log.read_text()
+
+
+class SparkSession:
+    """The program ``spark_statements.py``."""
+
+    def __init__(self, uri: str, directory: Path) -> None:
+        program = Path(__file__).with_name("spark_statements.py")
+        self._log = (directory / "spark.log").open("w")
+        self._process = subprocess.Popen(
+            [sys.executable, str(program), uri, str(directory)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            cwd=directory,
+        )
+
+    def run(self, statement: str) -> list[list[str]]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(statement) + "\n")
+        self._process.stdin.flush()
+        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
+        assert "error" not in answer, f"{statement}: {answer['error']}"
+        rows: list[list[str]] = answer["rows"]
+        return rows
+
+    def close(self) -> None:
+        self._process.communicate()
+        self._log.close()
+
+
+@contextmanager
+def spark_at(uri: str, directory: Path) -> Iterator[SparkSession]:
+    session = SparkSession(uri, directory)
+    try:
+        yield session
+    finally:
+        session.close()
+
+
+def spark_work(run: Callable[[str], list[list[str]]], db: str, round_: int) -> None:
+    """Create, insert, prune, alter and drop; assert every answer."""
+    table = f"{db}.visits_{round_}"
+    run(f"CREATE TABLE IF NOT EXISTS {table} (id INT) PARTITIONED BY (dt STRING) STORED AS ORC")
+    run(f"INSERT INTO {table} PARTITION (dt) VALUES (1, '2024-01-01'), (2, '2024-01-02'), (3, '2024-01-03')")
+    assert run(f"SELECT id FROM {table} WHERE dt >= '2024-01-02' ORDER BY id") == [["2"], ["3"]]
+    run(f"INSERT INTO {table} PARTITION (dt = '2024-01-02') VALUES (4)")
+    assert run(f"SELECT id FROM {table} WHERE dt = '2024-01-02' ORDER BY id") == [["2"], ["4"]]
+    run(f"ALTER TABLE {table} DROP IF EXISTS PARTITION (dt = '2024-01-01')")
+    assert run(f"SHOW PARTITIONS {table}") == [["dt=2024-01-02"], ["dt=2024-01-03"]]
+    run(f"ALTER TABLE {table} SET TBLPROPERTIES ('round' = '{round_}')")
+
+
+class Persistent:
+    """Runs Hive statements as a user does who repeats what failed. Hive's lock manager does not repeat its calls."""
+
+    def __init__(self, session: Session, before: Callable[[], None] = lambda: None) -> None:
+        self._session = session
+        self._before = before
+
+    def __call__(self, sql: str, *, applied: str | None = None) -> list[tuple[str, ...]]:
+        """Run a statement until it succeeds; ``applied`` counts its rows if it must not be repeated after it took effect."""
+        self._before()
+        for _ in range(REPETITIONS):
+            try:
+                return self._session.rows(sql)
+            except SqlFailed as error:
+                if not re.search("metastore|lock|Connection", str(error)):
+                    raise
+            if applied is not None and self(applied) != [("0",)]:
+                return []
+        pytest.fail(f"{sql} never succeeded")
+
+
+def hive_work(run: Persistent, db: str, round_: int) -> None:
+    """DDL, inserts, ACID writes and partition pruning; assert every answer."""
+    table, plain = f"{db}.acid_{round_}", f"{db}.plain_{round_}"
+    count = f"select count(*) from {table} where id"
+    run(
+        f"create table if not exists {table} (id int, v string) partitioned by (ds string) stored as orc "
+        "tblproperties ('transactional' = 'true')"
+    )
+    values = "(1, 'a', '2024-01-01'), (2, 'b', '2024-01-02')"
+    run(f"insert into {table} partition (ds) values {values}", applied=f"{count} = 1")
+    run(f"insert into {table} partition (ds = '2024-01-02') values (3, 'c')", applied=f"{count} = 3")
+    run(f"update {table} set v = 'x' where id = 2")
+    run(f"delete from {table} where id = 1")
+    assert run(f"select id, v from {table} where ds = '2024-01-02' order by id") == [("2", "x"), ("3", "c")]
+    assert run(f"select count(*) from {table}") == [("2",)]
+    run(f"create external table if not exists {plain} (id int) partitioned by (ds string) stored as orc")
+    copied = f"select count(*) from {plain} where id = 3"
+    run(f"insert into {plain} partition (ds) select id, ds from {table}", applied=copied)
+    run(f"alter table {plain} add if not exists partition (ds = '2024-02-01')")
+    run(f"alter table {plain} drop if exists partition (ds < '2024-01-02')")
+    assert run(f"show partitions {plain}") == [("ds=2024-01-02",), ("ds=2024-02-01",)]
+    assert run(f"select id from {plain} where ds like '2024-01%' order by id") == [("2",), ("3",)]
+
+
+def test_a_spark_session_works_through_an_endpoint_that_is_killed_between_and_within_statements(
+    metastore: Metastore, endpoint: EndpointProcess, tmp_path: Path
+) -> None:
+    with spark_at(endpoint.uri, tmp_path) as spark:
+        spark.run(f"CREATE DATABASE spark_killed LOCATION '{(tmp_path / 'db').as_uri()}'")
+
+        def run_after_kill(statement: str) -> list[list[str]]:
+            endpoint.kill_and_start()
+            return spark.run(statement)
+
+        spark_work(run_after_kill, "spark_killed", 1)
+        with endpoint.killed_again_and_again(0.2, 2.0):
+            spark_work(spark.run, "spark_killed", 2)
+            spark_work(spark.run, "spark_killed", 3)
+    assert endpoint.kills > 12
+    with Client(metastore.uri) as direct:
+        for round_ in (1, 2, 3):
+            table = direct.get_table("spark_killed", f"visits_{round_}")
+            assert table.parameters is not None
+            assert table.parameters["round"] == str(round_)
+            names = direct.partition_names("spark_killed", f"visits_{round_}")
+            assert names == ["dt=2024-01-02", "dt=2024-01-03"]
+
+
+def test_a_sql_engine_of_hive_4_works_through_an_endpoint_that_is_killed_between_and_within_statements(
+    metastore: Metastore, endpoint: EndpointProcess
+) -> None:
+    through = SqlEngine(metastore, metastore_uri=endpoint.uri)
+    through.start()
+    try:
+        with Session.connect(through.address) as session:
+            session.run("create database hive_killed")
+            hive_work(Persistent(session, endpoint.kill_and_start), "hive_killed", 1)
+            with endpoint.killed_again_and_again(0.2, 2.0):
+                hive_work(Persistent(session), "hive_killed", 2)
+            answers = _read(session)
+    finally:
+        through.stop()
+    assert endpoint.kills > 15
+    direct = SqlEngine(metastore)
+    direct.start()
+    try:
+        with Session.connect(direct.address) as session:
+            assert _read(session) == answers
+    finally:
+        direct.stop()
+
+
+def _read(session: Session) -> list[list[tuple[str, ...]]]:
+    """Return what both rounds left behind, with the open transactions."""
+    tables = [f"hive_killed.{kind}_{round_}" for round_ in (1, 2) for kind in ("acid", "plain")]
+    questions = [
+        *(f"select * from {each} order by id" for each in tables),
+        *(f"show partitions {each}" for each in tables),
+    ]
+    return [session.rows(each) for each in questions]
