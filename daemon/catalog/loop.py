@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from daemon.consumer.settings import ReaderStatus
     from daemon.consumer.topic_reader import TopicReader
     from daemon.process.heartbeat import Heartbeat
+    from daemon.status.model import FailingLoad
     from handlers.events import Event
     from state.positions import Position
     from state.table_failure import TableFailure
@@ -65,6 +66,7 @@ def build_catalog(tools: CatalogTools, source: str) -> CatalogPart:
         counts=lambda: lazy.read(lambda built: built.counts(), None),
         repair=f"tideline timeline rebuild {{table}} --source {source}",
         loading=lambda: lazy.read(lambda built: built.loading(), []),
+        failing=lambda: lazy.read(lambda built: built.failing(), []),
     )
     job = Job(
         projection, lazy.run, revive=lambda: lazy.read(lambda built: built.serve_failed(), otherwise=False)
@@ -188,6 +190,10 @@ class _Catalog:
     def loading(self) -> list[str]:
         """Return the tables that are being loaded in pieces, with their progress; for any thread."""
         return self._opened.loading()
+
+    def failing(self) -> list[FailingLoad]:
+        """Return the tables whose load failed and is tried again; for any thread."""
+        return self._opened.failing()
 
     def counts(self) -> ReaderStatus | None:
         """Return the counts of the reader, None before it is opened."""

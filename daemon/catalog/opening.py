@@ -13,6 +13,7 @@ from daemon.catalog.branch import BranchContext
 from daemon.catalog.metrics import CatalogObserver
 from daemon.process.state_file import VERSION, open_state, state_path
 from daemon.sources.connections import measured_metastore
+from daemon.status.model import FailingLoad
 from handlers.catalog.following.old_table_states import migrate_table_states
 from handlers.catalog.projection import CatalogProjection
 from state.errors import BadInput
@@ -68,8 +69,13 @@ class OpenCatalog:
     def loading(self) -> list[str]:
         """Return the tables that are being loaded, with their progress, and those whose load failed; for any thread."""
         rows = [row for branch in self.branches.values() for row in branch.loading()]
+        failed = self.failing()
+        return [*rows, *(f"{one.table}, failed {one.tries} times: {one.reason}" for one in failed)]
+
+    def failing(self) -> list[FailingLoad]:
+        """Return the tables whose load failed and is tried again, ``FAILED_MAX`` at most; for any thread."""
         failed = sorted(self.projection.states.postponed().items())[:FAILED_MAX]
-        return [*rows, *(f"{name}, failed {one.tries} times: {one.reason}" for name, one in failed)]
+        return [FailingLoad(name, one.tries, one.reason, one.next_s) for name, one in failed]
 
     def measure(self) -> None:
         """Set the gauges of all branches."""

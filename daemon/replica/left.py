@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client.core import GaugeMetricFamily
 
+from daemon.status.actions import PAGE, OperatorAction
 from daemon.status.model import StatusSection
 from daemon.terminal.layout import duration_text, table_text
 
@@ -79,6 +80,19 @@ class LeftSection(StatusSection[tuple[LeftStatus, ...]]):
             for each in status.tables
         ]
         return table_text(header, rows) if rows else ""
+
+    def actions(self, value: tuple[LeftStatus, ...]) -> Iterable[OperatorAction]:
+        """Return one entry for each policy that tables have left."""
+        for status in value:
+            known = [each.left_s for each in status.tables if each.left_s is not None]
+            yield OperatorAction(
+                "left-table",
+                f"replication:{status.policy}",
+                f"{status.count} tables left the policy and are still on the target",
+                f"{PAGE}#the-patterns-of-a-policy-change",
+                status.command,
+                min(known, default=None),
+            )
 
     def families(self, value: tuple[LeftStatus, ...]) -> Iterable[Metric]:
         """Yield the number of tables by policy."""

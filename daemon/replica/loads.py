@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client.core import GaugeMetricFamily
 
+from daemon.status.actions import FAILING_TRIES, describe_failing_load
 from daemon.status.model import StatusSection
 from daemon.terminal.layout import bytes_text, duration_text, number_text, table_text
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from prometheus_client.metrics_core import Metric
 
+    from daemon.status.actions import OperatorAction
     from handlers.replication.context import Context
 
 
@@ -46,6 +48,8 @@ class LoadStatus:
     size_bytes: int = 0
     files_listed: int = 0
     size_bytes_listed: int = 0
+    next_try_s: float | None = None
+    """Unix time of the next try of a load that failed."""
 
 
 @dataclass(slots=True)
@@ -101,7 +105,11 @@ class LoadCounts:
 
 
 def list_loads(
-    policy: str, context: Context, progress: LoadCounts, running: str | None
+    policy: str,
+    context: Context,
+    progress: LoadCounts,
+    running: str | None,
+    next_try_s: Callable[[str], float | None] = lambda _: None,
 ) -> tuple[LoadStatus, ...]:
     """Return the tables of a policy that wait for a load or are being loaded, at most ``LISTED_MAX``."""
     found = []
@@ -124,6 +132,7 @@ def list_loads(
                 counts.size_bytes,
                 counts.files_listed,
                 counts.size_bytes_listed,
+                next_try_s(entry.table),
             )
         )
     return tuple(found)
@@ -142,6 +151,20 @@ class LoadSection(StatusSection[tuple[LoadStatus, ...]]):
         """Return a row for each table; nothing if there is none."""
         header = ("LOADS", "TABLE", "REASON", "STATE", "FOR", "FILES", "BYTES", "TRIES")
         return table_text(header, (_row(load, now_s) for load in value)) if value else ""
+
+    def actions(self, value: tuple[LoadStatus, ...]) -> Iterable[OperatorAction]:
+        """Return the loads that keep failing."""
+        return [
+            describe_failing_load(
+                f"replication:{load.policy} {load.table}",
+                (load.tries, load.problem),
+                load.next_try_s,
+                f"tideline release {load.policy} {load.table.rpartition('.')[2]}",
+                load.requested_s,
+            )
+            for load in value
+            if load.tries >= FAILING_TRIES and load.problem is not None
+        ]
 
     def families(self, value: tuple[LoadStatus, ...]) -> Iterable[Metric]:
         """Yield the number of tables by policy and state."""

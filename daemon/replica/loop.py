@@ -226,7 +226,13 @@ class _ReplicaLoop:
 
     def loads(self) -> tuple[LoadStatus, ...]:
         """Return the tables that wait for a load or are being loaded; for any thread."""
-        return list_loads(self._name, self._projection.loads.context, self._progress, self._load_thread.table)
+        return list_loads(
+            self._name,
+            self._projection.loads.context,
+            self._progress,
+            self._load_thread.table,
+            self._load_thread.find_next_try_s,
+        )
 
     def left(self) -> tuple[LeftStatus, ...]:
         """Return the tables that left the policy; for any thread."""

@@ -1,31 +1,51 @@
 """Everything in the daemon's status that needs an operator, as one list: what, since when, why, where to look and which command.
 
-The list is computed from the status alone, so that ``tideline status``, ``/api/v1/status`` and the metric agree. What passes by
+The list is computed from the status alone, so that ``tideline status``, ``/api/v1/status`` and the metric agree. Every loop that has
+failed is in it, whatever it does; the sections of the status add what only they know (``StatusSection.actions``). What passes by
 itself, such as a metastore that is down, is not in it.
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from daemon.status.model import DaemonStatus, ProjectionView, SourceStatus, StatusSection
+    from daemon.status.model import DaemonStatus, FailedLoop, ProjectionView, StatusSection
 
 
-_PAGE: Final = "docs/OPERATIONS.md"
-_REMOVE_CAUSE: Final = "remove the cause: it is tried again by itself"
+PAGE: Final = "docs/OPERATIONS.md"
+REMOVE_CAUSE: Final = "remove the cause: it is tried again by itself"
+FAILING_TRIES: Final = 3
+"""A load that failed so often in a row needs an operator."""
 KINDS: Final = (
     "quarantined-table",
     "failed-loop",
     "stuck-loop",
     "circuit-breaker",
     "paused-policy",
+    "failing-load",
+    "differing-table",
+    "left-table",
+    "dead-letters",
     "differing-answers",
 )
+"""All kinds of states that need an operator. docs/OPERATIONS.md describes each."""
+_SECTIONS: Final = {
+    "replication": "a-projection-has-failed",
+    "catalog": "a-projection-has-failed",
+    "verification": "a-projection-has-failed",
+    "relay": "the-relay-is-behind",
+    "watch": "the-relay-is-behind",
+    "flat": "the-driver-of-a-flat-table-keeps-failing",
+    "serve": "an-answer-from-the-index-differs",
+    "mining": "users-query-a-key-but-it-does-not-become-a-column",
+}
+"""The runbook of a failed loop, by the first part of its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +53,7 @@ class OperatorAction:
     """One state that needs an operator."""
 
     kind: str
-    """``quarantined-table``, ``failed-loop``, ``stuck-loop``, ``circuit-breaker``, ``paused-policy`` or ``differing-answers``."""
+    """One of ``KINDS``."""
     object: str
     """The table, loop or policy."""
     reason: str
@@ -48,61 +68,75 @@ class OperatorAction:
 def list_actions(
     status: DaemonStatus, sections: Sequence[StatusSection[Any]] = ()
 ) -> tuple[OperatorAction, ...]:
-    """Return the states of the daemon, and of the capabilities' sections, that need an operator."""
-    further = (action for section in sections for action in section.actions(section.of(status)))
-    return (*_actions(status), *further)
+    """Return the states of the daemon that need an operator."""
+    own = tuple(_actions(status))
+    return own + tuple(action for section in sections for action in section.actions(section.of(status)))
 
 
 def _actions(status: DaemonStatus) -> Iterator[OperatorAction]:
     for name in status.stuck:
-        yield OperatorAction("stuck-loop", name, "no heartbeat", f"{_PAGE}#monitoring", "restart the daemon")
-    for source in status.sources:
-        if source.relay_state == "failed":
-            yield _of_relay(source)
+        yield OperatorAction("stuck-loop", name, "no heartbeat", f"{PAGE}#monitoring", "restart the daemon")
+    for loop in status.failed_loops:
+        yield _of_failed_loop(loop)
     for view in status.projections:
-        yield from _of_loop(view)
+        yield from _of_projection(view)
         yield from _of_tables(view)
 
 
-def _of_relay(source: SourceStatus) -> OperatorAction:
-    is_gap = source.code == "gap"
-    return OperatorAction(
-        "failed-loop",
-        f"relay:{source.name}",
-        source.problem or "the relay failed",
-        f"{_PAGE}#the-relay-lost-events" if is_gap else f"{_PAGE}#the-relay-is-behind",
-        f"tideline relay --gap {source.name}" if is_gap else _REMOVE_CAUSE,
-        source.failed_since_s,
-    )
+def _of_failed_loop(loop: FailedLoop) -> OperatorAction:
+    kind, _, name = loop.name.partition(":")
+    look, command = _SECTIONS.get(kind, "monitoring"), REMOVE_CAUSE
+    match kind, loop.code:
+        case "relay", "gap":
+            look, command = "the-relay-lost-events", f"tideline relay --gap {name}"
+        case "replication", "gap":
+            command = f"tideline bootstrap {name} --gap"
+        case "replication", "fenced":
+            look, command = "two-instances-for-one-target", f"tideline resume {name}"
+        case "replication", _:
+            command = f"tideline resume {name}"
+    return OperatorAction("failed-loop", loop.name, loop.problem, f"{PAGE}#{look}", command, loop.since_s)
 
 
-def _of_loop(view: ProjectionView) -> Iterator[OperatorAction]:
-    kind, _, name = view.name.partition(":")
-    resume = f"tideline resume {name}" if kind == "replication" else _REMOVE_CAUSE
-    if view.state == "failed":
-        command = (
-            f"tideline bootstrap {name} --gap" if (kind, view.code) == ("replication", "gap") else resume
-        )
-        look = f"{_PAGE}#a-projection-has-failed"
-        yield OperatorAction(
-            "failed-loop", view.name, view.problem or "failed", look, command, view.failed_since_s
-        )
-    elif view.code == "too-many-failures":
-        look = f"{_PAGE}#several-tables-fail-in-a-short-time"
+def _of_projection(view: ProjectionView) -> Iterator[OperatorAction]:
+    _, _, name = view.name.partition(":")
+    if view.code == "too-many-failures" and view.state != "failed":
+        look = f"{PAGE}#several-tables-fail-in-a-short-time"
         yield OperatorAction("circuit-breaker", view.name, view.problem or "", look, "tideline status")
-    elif view.state == "paused":
-        look = f"{_PAGE}#a-policy-must-be-paused"
-        reason = "an operator paused the policy"
+    if view.state == "paused":
+        look = f"{PAGE}#a-policy-must-be-paused"
+        reason, resume = "an operator paused the policy", f"tideline resume {name}"
         yield OperatorAction("paused-policy", view.name, reason, look, resume, view.paused_since_s)
+    if view.undecodable:
+        reason = f"{view.undecodable} records could not be decoded since the start of the daemon"
+        yield OperatorAction("dead-letters", view.name, reason, f"{PAGE}#dead-letters", "tideline dlq list")
 
 
-def _of_tables(view: ProjectionView) -> Iterator[OperatorAction]:
+def _of_tables(view: ProjectionView) -> Iterable[OperatorAction]:
     for failure in view.failures:
         yield OperatorAction(
             "quarantined-table",
             f"{view.name} {failure.table}",
             f"{failure.code}: {failure.reason}",
-            f"{_PAGE}#a-table-is-quarantined",
+            f"{PAGE}#a-table-is-quarantined",
             view.repair.format(table=failure.table),
             failure.time_s,
         )
+    for load in view.failing:
+        if load.tries >= FAILING_TRIES:
+            yield describe_failing_load(
+                f"{view.name} {load.table}",
+                (load.tries, load.reason),
+                load.next_s,
+                view.repair.format(table=load.table),
+            )
+
+
+def describe_failing_load(
+    name: str, failed: tuple[int, str], next_s: float | None, command: str, since_s: float | None = None
+) -> OperatorAction:
+    """Return the state of a load that keeps failing: how often and why, and when it is tried next (Unix time)."""
+    tries, problem = failed
+    at = "" if next_s is None else time.strftime(", next try %Y-%m-%d %H:%M:%S UTC", time.gmtime(next_s))
+    reason = f"failed {tries} times{at}: {problem}"
+    return OperatorAction("failing-load", name, reason, f"{PAGE}#a-load-keeps-failing", command, since_s)

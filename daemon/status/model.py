@@ -27,6 +27,28 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
+class FailedLoop:
+    """A loop with an error that does not pass by itself. It is tried again nevertheless."""
+
+    name: str
+    code: str
+    problem: str
+    since_s: float
+    """Unix time."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailingLoad:
+    """A table of a catalog whose load has failed and is tried again."""
+
+    table: str
+    tries: int
+    reason: str
+    next_s: float | None = None
+    """Unix time of the next try."""
+
+
+@dataclass(frozen=True, slots=True)
 class SourceStatus:
     """One source: the positions of its metastore and of its topic."""
 
@@ -53,8 +75,6 @@ class SourceStatus:
     unlisted: int = 0
     problem: str | None = None
     code: str | None = None
-    failed_since_s: float | None = None
-    """Unix time since which the relay has been failed; None if it is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +112,8 @@ class ProjectionView:
     """How a quarantined table is followed again; ``{table}`` stands for its name."""
     paused_since_s: int | None = None
     """Unix time since which an operator has paused the projection."""
-    failed_since_s: float | None = None
-    """Unix time since which the loop has been failed; None if it is not."""
+    failing: tuple[FailingLoad, ...] = ()
+    """Tables whose load has failed and is tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +133,7 @@ class DaemonStatus:
     projections: tuple[ProjectionView, ...] = ()
     stuck: tuple[str, ...] = ()
     """Loops without a heartbeat."""
+    failed_loops: tuple[FailedLoop, ...] = ()
     needs_operator: tuple[OperatorAction, ...] = ()
     """Everything that needs an operator, with the command that helps."""
     sections: Mapping[str, object] = field(default_factory=dict)
@@ -195,6 +216,10 @@ class StatusSection(Generic[T]):
         """Return a line for each problem, starting with the name of the table or loop."""
         return []
 
+    def actions(self, value: T) -> Iterable[OperatorAction]:  # noqa: ARG002 - as above
+        """Return what needs an operator."""
+        return ()
+
     def unready_reasons(self, value: T) -> list[str]:  # noqa: ARG002 - as above
         """Return why the daemon is not ready."""
         return []
@@ -202,10 +227,6 @@ class StatusSection(Generic[T]):
     def lags(self, value: T) -> list[tuple[str, float | None]]:  # noqa: ARG002 - as above
         """Return names and lags that count for readiness."""
         return []
-
-    def actions(self, value: T) -> Iterable[OperatorAction]:  # noqa: ARG002 - as above
-        """Yield what needs an operator."""
-        return ()
 
     def families(self, value: T) -> Iterable[Metric]:  # noqa: ARG002 - as above
         """Yield metrics computed from the section at each scrape."""

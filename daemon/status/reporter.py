@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from daemon.process.supervisor import LoopState, LoopStatus
 from daemon.status.actions import list_actions
-from daemon.status.model import DaemonStatus, ProjectionView, SourceStatus
+from daemon.status.model import DaemonStatus, FailedLoop, ProjectionView, SourceStatus
 from daemon.terminal.application import version_text
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from daemon.consumer.projection import ProjectionStatus
     from daemon.process.supervisor import Supervisor
-    from daemon.status.model import StatusSection
+    from daemon.status.model import FailingLoad, StatusSection
     from state.positions import Position
 
 
@@ -117,6 +117,8 @@ class ProjectionPart:
     """How a quarantined table is followed again; ``{table}`` stands for its name."""
     loading: Callable[[], Sequence[str]] = tuple
     """Tables that are being loaded, with their progress."""
+    failing: Callable[[], Sequence[FailingLoad]] = tuple
+    """Tables whose load has failed and is tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,10 +182,10 @@ class StatusReporter:
             sources,
             projections,
             tuple(self._supervisor.stuck()),
+            tuple(_failed_loops(loops.values())),
             sections={part.section.key: part.collect(context) for part in self._sections},
         )
-        actions = list_actions(status, [part.section for part in self._sections])
-        return replace(status, needs_operator=actions)
+        return replace(status, needs_operator=list_actions(status, [part.section for part in self._sections]))
 
     def _source(self, part: SourcePart, loop: LoopStatus, now_s: float) -> SourceStatus:
         end = part.status()
@@ -205,7 +207,6 @@ class StatusReporter:
             unlisted=end.unlisted,
             problem=loop.problem,
             code=loop.code,
-            failed_since_s=loop.failed_s,
         )
 
     def _projection(
@@ -235,7 +236,7 @@ class StatusReporter:
             target=part.target,
             loading=tuple(part.loading()),
             paused_since_s=own.paused_since_s,
-            failed_since_s=loop.failed_s,
+            failing=tuple(part.failing()),
         )
 
     def _lag_s(
@@ -257,6 +258,12 @@ class StatusReporter:
 def _state(loop: LoopStatus, own: ProjectionStatus) -> str:
     """Return the supervisor's state of the loop, or the projection's own state while the loop runs."""
     return own.state if loop.state is LoopState.FOLLOWING else loop.state.value
+
+
+def _failed_loops(loops: Iterable[LoopStatus]) -> Iterator[FailedLoop]:
+    for loop in loops:
+        if loop.failed_s is not None:
+            yield FailedLoop(loop.name, loop.code or "", loop.problem or "failed", loop.failed_s)
 
 
 def _behind(reached: int | None, newest: int | None) -> int | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from textwrap import shorten
+from typing import TYPE_CHECKING, Any, Final
 
 from daemon.terminal.layout import duration_text, number_text, table_text
 
@@ -12,6 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from daemon.status.model import DaemonStatus, ProjectionView, SourceStatus, StatusSection
+
+
+REASON_CHARS_MAX: Final = 160
+"""A longer reason is cut in the text; the JSON has it completely."""
 
 
 def status_text(status: DaemonStatus, sections: Sequence[StatusSection[Any]]) -> str:
@@ -105,10 +110,18 @@ def _quarantined(view: ProjectionView) -> list[str]:
 def _needs_operator(status: DaemonStatus) -> str:
     """Return the list of everything that needs an operator."""
     rows = [
-        (action.kind, action.object, _since(action.since_s), action.command, action.look)
+        (
+            action.kind,
+            action.object,
+            _since(action.since_s),
+            action.command,
+            action.look,
+            shorten(action.reason, REASON_CHARS_MAX, placeholder=" ..."),
+        )
         for action in status.needs_operator
     ]
-    return table_text(("NEEDS AN OPERATOR", "OBJECT", "SINCE", "COMMAND", "SEE"), rows) if rows else ""
+    header = ("NEEDS AN OPERATOR", "OBJECT", "SINCE", "COMMAND", "SEE", "REASON")
+    return table_text(header, rows) if rows else ""
 
 
 def _since(time_s: float | None) -> str:

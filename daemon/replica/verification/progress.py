@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+from daemon.status.actions import PAGE, OperatorAction
 from daemon.status.metrics import families
 from daemon.status.model import StatusSection
 from daemon.terminal.layout import duration_text, number_text, table_text
@@ -87,6 +88,21 @@ class VerificationSection(StatusSection[tuple[SamplerStatus, ...]]):
         return [
             f"{table.table}: the replica of policy {row.policy} differs as of event {table.event_id}: {table.first}; "
             f"run 'tideline verify {row.policy} {table.table.rpartition('.')[2]} --repair'"
+            for row in value
+            for table in row.tables
+        ]
+
+    def actions(self, value: tuple[SamplerStatus, ...]) -> Iterable[OperatorAction]:
+        """Return the tables that differ from their sources."""
+        return [
+            OperatorAction(
+                "differing-table",
+                f"replication:{row.policy} {table.table}",
+                f"{table.differences} differences as of event {table.event_id}: {table.first}",
+                f"{PAGE}#a-table-differs-from-its-source",
+                f"tideline verify {row.policy} {table.table.rpartition('.')[2]} --repair",
+                table.time_s,
+            )
             for row in value
             for table in row.tables
         ]

@@ -52,14 +52,16 @@ class LoadFollower:
     def request(self, tables: Iterable[str], reason: Reason) -> tuple[str, ...]:
         """Make tables wait for a load, in place of what is followed or quarantined; return them.
 
-        Those that already wait stay as they are. Raises NotFound if the policy does not cover one of them, and then changes
+        Those that already wait stay as they are, but are tried again at once. Raises NotFound if the policy does not cover one of them, and then changes
         nothing.
         """
         chosen = tuple(dict.fromkeys(table.lower() for table in tables))
         for table in chosen:
             self._require_covered(table)
         for table in chosen:
-            if not self.context.loads.is_waiting(table):
+            if self.context.loads.is_waiting(table):
+                self.context.loads.hurry(table)
+            else:
                 self._forget(table)
                 self.context.loads.request(table, reason)
         self.record()

@@ -77,6 +77,7 @@ class LoadThread:
         self._run: _Run | None = None
         self._due_s: dict[str, float] = {}
         context.loads.cancel = self.cancel
+        context.loads.hurry = self.hurry
 
     @property
     def table(self) -> str | None:
@@ -139,6 +140,15 @@ class LoadThread:
             run.error = error
         except Exception as error:  # noqa: BLE001 - last handler of the thread: the load is reported and repeated
             run.error = Inconsistent("the load of a table failed unexpectedly", reason=repr(error))
+
+    def find_next_try_s(self, table: str) -> float | None:
+        """Return the Unix time of the next try of a load that failed, None for any other; for any thread."""
+        due_s = self._due_s.get(table)
+        return None if due_s is None else time.time() + max(0.0, due_s - self._clock())
+
+    def hurry(self, table: str) -> None:
+        """Let a load that failed be tried again at once."""
+        self._due_s.pop(table, None)
 
     def cancel(self, table: str) -> None:
         """Stop the load of ``table``, if it runs, and wait until it touches nothing any more; its result is discarded.

@@ -78,6 +78,8 @@ class TableLoads(TableEntries[TableLoad]):
         super().__init__()
         self.cancel: Callable[[str], None] = lambda _table: None
         """Called before a waiting table is removed or renamed. It returns once no load works on the table any more."""
+        self.hurry: Callable[[str], None] = lambda _table: None
+        """Called if a load is requested for a table that already waits, perhaps after failed tries."""
 
     def remove(self, table: str) -> None:
         """Remove the entry of ``table``, and cancel its load first."""

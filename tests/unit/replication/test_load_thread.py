@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -94,6 +95,24 @@ def test_a_load_that_fails_is_repeated_later_and_its_problem_is_recorded(
     loads.clock.now_s += 10.0
     loads.step()
     eventually(lambda: loads.loaded == ["a", "a"])
+    loads.end()
+    assert loads.replica.context.loads.waiting() == ()
+
+
+def test_a_request_for_a_table_whose_load_failed_lets_it_be_tried_at_once(loads: Loads) -> None:
+    loads.errors.append(MetastoreUnavailable("down"))
+    loads.replica.projection.loads.request(["a"], "repair")
+    loads.step()
+    loads.end()
+    next_try_s = loads.thread.find_next_try_s("a")
+    assert next_try_s is not None
+    assert next_try_s > time.time()
+    loads.step()
+    assert loads.loaded == ["a"], "it waits"
+    loads.replica.projection.loads.request(["a"], "release")
+    assert loads.thread.find_next_try_s("a") is None
+    loads.step()
+    assert loads.thread.table == "a"
     loads.end()
     assert loads.replica.context.loads.waiting() == ()
 
