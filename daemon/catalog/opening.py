@@ -14,6 +14,7 @@ from daemon.catalog.metrics import CatalogObserver
 from daemon.process.state_file import VERSION, open_state, state_path
 from daemon.sources.connections import measured_metastore
 from daemon.status.model import FailingLoad
+from handlers.catalog.following.background import CallThread
 from handlers.catalog.following.old_table_states import migrate_table_states
 from handlers.catalog.projection import CatalogProjection
 from state.errors import BadInput
@@ -97,7 +98,9 @@ def open_catalog(tools: CatalogTools, source: str, beat: Callable[[], None] = la
     """
     name = projection_name(source)
     observer = CatalogObserver(tools.metrics, name)
-    metastore = measured_metastore(tools.calls, source, beat)(tools.config.sources[source].metastore)
+    uris = tools.config.sources[source].metastore
+    metastore = measured_metastore(tools.calls, source, beat)(uris)
+    calls = CallThread(measured_metastore(tools.calls, source)(uris), f"{name}:calls")
     store = open_state(tools.config.state.dir, "catalog", source, snapshots=True, migrations=MIGRATIONS)
     context = BranchContext(source, metastore, store, observer, tools)
     branches = {branch: opener(context) for branch, opener in tools.openers.items()}
@@ -110,6 +113,7 @@ def open_catalog(tools: CatalogTools, source: str, beat: Callable[[], None] = la
         observer=observer,
         publisher=publishers[0] if publishers else None,
         beat=beat,
+        calls=calls,
     )
     for branch in branches.values():
         branch.attach(projection)

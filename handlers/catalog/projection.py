@@ -10,8 +10,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
+from handlers.catalog.following.background import STEP_WAIT_S, CallsAtOnce
 from handlers.catalog.following.event_batch import EventBatch
 from handlers.catalog.following.loader import Loader
+from handlers.catalog.following.missed_events import MissedEvents
 from handlers.catalog.following.ports import NullObserver, Observer, open_changes
 from handlers.catalog.following.table_states import TableStates
 from handlers.catalog.turns import Turns
@@ -23,6 +25,7 @@ from state.positions import POSITION_KEY, Position, Step
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from handlers.catalog.following.background import BackgroundCalls
     from handlers.catalog.following.loader import Clock
     from handlers.catalog.following.ports import Follower
     from handlers.catalog.timelines.publisher import Publisher
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
 
 LOADING_S: Final = 0.1
 """How long tables are loaded before the next batch of events; a load that is not in pieces is never interrupted."""
+ANSWER_WAIT_S: Final = 0.5
+"""How long an answer of the metastore is waited for between two signs of life, where nothing else can be done."""
 _RULES: Final = b"ct/rules"
 
 
@@ -51,10 +56,12 @@ class CatalogProjection:
         publisher: Publisher | None = None,
         clock: Clock = time.time,
         beat: Callable[[], None] = lambda: None,
+        calls: BackgroundCalls | None = None,
     ) -> None:
         """``clock`` returns the Unix time at which failed loads are tried again.
 
-        ``beat`` is called after each applied event and each loaded table or piece.
+        ``beat`` is called after each applied event and each loaded table or piece. ``calls`` makes the calls that a slow metastore
+        would delay; without it they are made in the caller's thread.
         """
         self._beat = beat
         self._publisher = publisher
@@ -68,7 +75,11 @@ class CatalogProjection:
         self.states = TableStates()
         self._reloads: set[str] = set()
         """Tables for which ``continue_reload`` is being called."""
-        self._loader = Loader(source, store, self.states, followers, self._observer, clock)
+        self.calls = calls or CallsAtOnce(source)
+        self._missed = MissedEvents()
+        self._loader = Loader(
+            source, self.calls, store, self.states, followers, self._observer, self._missed, clock
+        )
         self.position = Position(0)
 
     @property
@@ -101,6 +112,7 @@ class CatalogProjection:
         return stored is not None
 
     def _reread(self) -> None:
+        self._loader.abandon()
         self._store.recover()
         self.states.open(self._store)
         for follower in self._followers:
@@ -135,10 +147,17 @@ class CatalogProjection:
 
     def apply(self, events: Sequence[Event]) -> Position:
         """Apply ``events`` in one transaction, skipping those before the position; then load tables for a bounded time."""
+        while self._missed.is_full:
+            self._loader.load_next(ANSWER_WAIT_S)
+            self._beat()
         position = self.position
         with self.turns.work(), open_changes(self._store, self._followers) as (txn, changes):
             batch = EventBatch(
-                txn, self.states, list(zip(self._followers, changes, strict=True)), self._observer
+                txn,
+                self.states,
+                list(zip(self._followers, changes, strict=True)),
+                self._observer,
+                self._missed,
             )
             for event in events:
                 if position.step(event.event_id, event.part) is not Step.DUPLICATE:
@@ -150,7 +169,7 @@ class CatalogProjection:
             failpoint("catalog.before-commit")
         failpoint("catalog.after-commit")
         self.position = position
-        self.settle()
+        self._settle(wait_s=0)
         return position
 
     def settle(self) -> bool:
@@ -158,7 +177,11 @@ class CatalogProjection:
 
         Returns whether more can be done at once.
         """
-        more = self._load_for(LOADING_S)
+        return self._settle(STEP_WAIT_S)
+
+    def _settle(self, wait_s: float) -> bool:
+        """Settle; wait at most ``wait_s`` for an answer of the metastore."""
+        more = self._load_for(LOADING_S, wait_s)
         for follower in self._followers:
             more |= follower.tidy(self._store)
         if self._publisher is not None:
@@ -167,7 +190,8 @@ class CatalogProjection:
 
     def load_all(self) -> None:
         """Load all waiting tables that are due, and remove what was forgotten, without a time limit."""
-        self._load_for(float("inf"))
+        while self._loader.load_next(ANSWER_WAIT_S):
+            self._beat()
         for follower in self._followers:
             while follower.tidy(self._store):
                 self._beat()
@@ -231,16 +255,18 @@ class CatalogProjection:
         """Release the connections and the store."""
         if self._publisher is not None:
             self._publisher.close()
+        self._loader.abandon()
+        self.calls.close()
         self._source.close()
         for follower in self._followers:
             follower.close()
         self._store.close()
 
-    def _load_for(self, seconds: float) -> bool:
+    def _load_for(self, seconds: float, wait_s: float) -> bool:
         """Load for a bounded time; return whether more can be loaded at once."""
         end_s = time.monotonic() + seconds
-        while self._loader.load_next():
+        while self._loader.load_next(wait_s):
             self._beat()
-            if time.monotonic() >= end_s:
+            if self._loader.awaits_answer or time.monotonic() >= end_s:
                 return True
         return False

@@ -34,6 +34,7 @@ from state.timelines.table_properties import APPLIED_EVENT
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from handlers.catalog.following.missed_events import MissedEvents
     from handlers.catalog.following.ports import Follower, FollowerChange, Observer
     from handlers.catalog.following.table_state import LoadProgress
     from handlers.catalog.following.table_states import TableStates
@@ -74,8 +75,11 @@ class EventBatch:
         states: TableStates,
         pairs: Sequence[tuple[Follower, FollowerChange]],
         observer: Observer,
+        missed: MissedEvents | None = None,
     ) -> None:
+        """``missed`` keeps the events of tables that are being read."""
         self._txn = txn
+        self._missed = missed
         self._states = states
         self._followers = [follower for follower, _ in pairs]
         self._changes = [change for _, change in pairs]
@@ -99,6 +103,8 @@ class EventBatch:
             reason = self._dispatch(event, event.db)
         except BadInput as error:
             reason = self._handle_unusable(event, error)
+        if self._missed is not None:
+            self._missed.note(event)
         for change in self._changes:
             if change.doubtful:
                 self._request_doubtful(change.doubtful, event.event_id)

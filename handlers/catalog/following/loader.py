@@ -7,7 +7,8 @@ Snapshot protocol for one table:
 3. Store them together with ``as_of``; from then on, apply every later event on top.
 
 Every table has its own ``as_of``. So a table can be loaded at any time, loading continues after a crash, and events are applied
-meanwhile.
+meanwhile. Steps 1 and 2 call the metastore, in a thread of their own (``listings``). Events of the table that are applied or skipped
+meanwhile are applied again after step 3 (``missed_events``). If one of them changes what has to be loaded, the listing is not used.
 
 Where a follower loads in pieces, steps 2 and 3 repeat for each piece, with a transaction each: the names are listed once, and the
 partitions of one piece are fetched. Other followers receive their listing with the last piece. Everything is listed after
@@ -22,26 +23,22 @@ loads pause for a while. Events are applied meanwhile.
 from __future__ import annotations
 
 import time
-from bisect import bisect_right
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Generator
+from concurrent.futures import Future
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
-from handlers.catalog.following.ports import open_changes
-from handlers.catalog.following.table_info import (
-    PartitionInfo,
-    TableInfo,
-    describe_partition,
-    describe_table,
-    parse_partition_name,
-    qualify,
-)
+from handlers.catalog.following.background import is_answered
+from handlers.catalog.following.event_batch import EventBatch
+from handlers.catalog.following.listings import Listing, ListingRequest, Piece, read_listing
+from handlers.catalog.following.ports import NullObserver, open_changes
+from handlers.catalog.following.table_info import TableInfo, describe_table, qualify
 from handlers.catalog.following.table_state import (
     FROM_PARTITIONS,
     PAUSE_MAX_S,
     PAUSE_SHARE,
     KnownTable,
-    LoadProgress,
+    TableState,
 )
 from handlers.failpoints import failpoint
 from state.errors import (
@@ -56,8 +53,10 @@ from state.errors import (
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
+    from handlers.catalog.following.background import BackgroundCalls
+    from handlers.catalog.following.missed_events import MissedEvents
     from handlers.catalog.following.ports import Follower, FollowerChange, Observer
     from handlers.catalog.following.table_states import TableStates
     from handlers.metastore.client import Metastore
@@ -80,18 +79,22 @@ FAILURES_MAX: Final = 3
 PAUSE_S: Final = 5.0
 """How long all loads pause, at least, if the cause is not in a table."""
 Clock = Callable[[], float]
+Steps = Generator[Future[Any], None, bool]
+"""A load: it yields what it waits for, and returns whether the table is complete."""
 
 
 class Loader:
     """Reads tables of one source into the followers; used by one thread."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - the parts of a loader
         self,
         source: Metastore,
+        calls: BackgroundCalls,
         store: Store,
         states: TableStates,
         followers: Sequence[Follower],
         observer: Observer,
+        missed: MissedEvents,
         clock: Clock = time.time,
     ) -> None:
         """``clock`` returns the Unix time."""
@@ -100,11 +103,17 @@ class Loader:
         self._failures = 0
         """Failed loads since the last one that did not fail."""
         self._source = source
+        self._calls = calls
         self._store = store
         self._states = states
         self._followers = followers
         self._observer = observer
-        self._listings: dict[str, list[str]] = {}
+        self._missed = missed
+        self._steps: Steps | None = None
+        """The load under way."""
+        self._awaited: Future[Any] | None = None
+        """The answer that it waits for."""
+        self._listings: dict[str, Sequence[str]] = {}
         """The tables that are loaded in pieces, with the names of their partitions in order."""
         self._piece = min(PIECE, 200)
 
@@ -133,37 +142,86 @@ class Loader:
         for name in {name for change in changes for name in change.doubtful}:
             self._states.request_load(txn, name, "changed")
 
-    def load_next(self) -> bool:
-        """Load one waiting table, or a piece of it; return False where none is due.
+    @property
+    def awaits_answer(self) -> bool:
+        """Whether the load under way waits for the metastore."""
+        return self._awaited is not None and not self._awaited.done()
 
-        A load that the metastore fails to serve is postponed. Raises Transient if the store fails.
+    def abandon(self) -> None:
+        """Give up the load under way, for example because the state is read again; its table still waits."""
+        if self._steps is not None:
+            self._steps.close()
+        self._steps = self._awaited = None
+
+    def load_next(self, wait_s: float = 0.0) -> bool:
+        """Continue with a waiting table, or with a piece of it; return False where none is due.
+
+        Waits for the metastore's answer for at most ``wait_s``. A load that the metastore fails to serve is postponed. Raises
+        Transient if the store fails.
         """
-        began_s = self._clock()
-        if _is_paused(self._loads_from_s, began_s):
-            return False
-        waiting = self._states.next_load(began_s, failed=not _is_paused(self._retries_from_s, began_s))
-        if waiting is None:
-            return False
-        try:
-            if not self.load(*waiting):
-                self._states.rotate(waiting[0])
-        except FAILED as error:
-            self._handle_failure(waiting[0], error, began_s)
-        else:
-            self._failures = 0
+        if self._steps is None:
+            self._steps = self._begin_next()
+            if self._steps is None:
+                return False
+        self._advance(wait_s)
         return True
 
-    def _handle_failure(self, name: str, error: TidelineError, began_s: float) -> None:
+    def load(self, name: str, reason: str) -> bool:
+        """Load a table or a piece of it and wait for that; return True where it is complete, and raise what made the load fail."""
+        while self._steps is not None:
+            self._advance(PAUSE_S)
+        steps = self._load(name, reason)
+        try:
+            while True:
+                is_answered(next(steps), float("inf"))
+        except StopIteration as ended:
+            return bool(ended.value)
+
+    def _begin_next(self) -> Steps | None:
+        began_s = self._clock()
+        if _is_paused(self._loads_from_s, began_s):
+            return None
+        waiting = self._states.next_load(began_s, failed=not _is_paused(self._retries_from_s, began_s))
+        return None if waiting is None else self._try(*waiting, began_s)
+
+    def _advance(self, wait_s: float) -> None:
+        """Continue with the load under way until it waits for an answer that is not there within ``wait_s``."""
+        assert self._steps is not None
+        try:
+            while self._awaited is None or is_answered(self._awaited, wait_s):
+                self._awaited = next(self._steps)
+        except StopIteration:
+            self._steps = self._awaited = None
+        except BaseException:
+            self._steps = self._awaited = None
+            raise
+
+    def _try(self, name: str, reason: str, began_s: float) -> Steps:
+        """Load a table or a piece of it; postpone it where the metastore fails to serve it."""
+        try:
+            finished = yield from self._load(name, reason)
+        except FAILED as error:
+            took_s = max(0.0, self._clock() - began_s)
+            trivial = self._calls.submit(lambda source: source.current_event_id())
+            yield trivial
+            self._handle_failure(name, error, trivial, took_s)
+            return False
+        self._failures = 0
+        if not finished:
+            self._states.rotate(name)
+        return finished
+
+    def _handle_failure(self, name: str, error: TidelineError, trivial: Future[int], took_s: float) -> None:
         """Postpone the table, or pause all loads where the metastore does not answer a trivial call either."""
-        took_s = max(0.0, self._clock() - began_s)
         pause_s = min(max(PAUSE_S, took_s), PAUSE_MAX_S)
         try:
-            self._source.current_event_id()
+            trivial.result()
         except FAILED as outage:
             self._loads_from_s = self._clock() + pause_s
             self._observer.load_failed(name, outage, pause_s)
         else:
-            self._postpone(name, error, took_s)
+            if self._states.is_waiting(name):
+                self._postpone(name, error, took_s)
             self._failures += 1
             if self._failures >= FAILURES_MAX:
                 self._loads_from_s = self._clock() + pause_s
@@ -175,105 +233,107 @@ class Loader:
         self._observer.load_failed(name, error, postponed.next_s - now_s)
         self._retries_from_s = now_s + min(PAUSE_SHARE * took_s, PAUSE_MAX_S)
 
-    def load(self, name: str, reason: str) -> bool:
+    def _load(self, name: str, reason: str) -> Steps:
         """Load a table or a piece of it; return True where it is complete.
 
         A table that the source refuses to return, or whose content is inconsistent, is quarantined. Raises Transient; then
         nothing has changed.
         """
+        before = self._states.state(name)
+        self._missed.begin(name)
+        try:
+            answer = self._calls.submit(partial(_read, self._followers, self._request(name, reason)))
+            yield answer
+            if self._has_changed(name, before):
+                return False
+            finished = self._store_answer(name, reason, answer)
+        finally:
+            self._missed.end(name)
+        if finished:
+            self._listings.pop(name, None)
+        return finished
+
+    def _request(self, name: str, reason: str) -> ListingRequest:
+        progress = self._states.progress(name)
+        names = None if progress is None else self._listings.get(name)
+        return ListingRequest(name, reason not in FROM_PARTITIONS, progress, names, min(self._piece, PIECE))
+
+    def _has_changed(self, name: str, before: TableState | None) -> bool:
+        """Whether an event has changed what is to be loaded, for example by a rename: the listing does not belong to it."""
+        after = self._states.state(name)
+        wanted = None if before is None else (before.load, before.progress)
+        return (None if after is None else (after.load, after.progress)) != wanted
+
+    def _store_answer(self, name: str, reason: str, answer: Future[Listing]) -> bool:
         began_s = time.perf_counter()
         try:
-            finished = self._load_table(name, reason)
+            listing = answer.result()
+            if listing.piece is not None:
+                self._keep_names(name, listing.piece.names)
+            finished = self._store_listing(listing, reason)
         except NotFound:
-            self._listings.pop(name, None)
             self._forget_missing(name)
             return True
         except (Refused, BadInput, Inconsistent) as error:
-            self._listings.pop(name, None)
             with self._store.transaction() as txn:
                 self._states.finish_load(txn, name)
                 self._states.quarantine(txn, name, error)
             self._observer.table_quarantined(name, error)
             return True
         if finished:
-            self._listings.pop(name, None)
             self._observer.table_loaded(reason)
         elif self._states.progress(name) is not None:
             self._adapt_piece(time.perf_counter() - began_s)
         return finished
+
+    def _keep_names(self, name: str, names: Sequence[str]) -> None:
+        """Keep the names of a table that is loaded in pieces, and of a few others."""
+        self._listings.pop(name, None)
+        while len(self._listings) >= LISTINGS_MAX:
+            self._listings.pop(next(iter(self._listings)))
+        self._listings[name] = names
 
     def _adapt_piece(self, took_s: float) -> None:
         """Change the size of pieces towards ``PIECE_S``, by at most a factor of two."""
         factor = max(0.5, min(2.0, PIECE_S / max(took_s, 1e-6)))
         self._piece = max(min(PIECE, PIECE_MIN), min(PIECE, int(self._piece * factor)))
 
-    def _load_table(self, name: str, reason: str) -> bool:
-        progress = self._states.progress(name)
-        # Step 1: before anything of the table is read.
-        as_of = self._source.current_event_id() if progress is None else progress.as_of
-        table = self._fetch_table(name)
-        accepting = [follower for follower in self._followers if follower.accepts(table)]
-        failpoint("catalog.listed")
-        # Step 2: the next piece, and the listing of other followers where the load completes.
-        piece = (
-            self._fetch_piece(table, progress, as_of)
-            if any(one.loads_in_pieces for one in accepting)
-            else None
-        )
-        others = (
-            []
-            if piece is not None and not piece.is_last
-            else [one for one in accepting if not one.loads_in_pieces]
-        )
-        streams = piece is None and len(others) == 1
-        listing = self._list_for(table, others, streams=streams)
-        until = None if streams else self._source.current_event_id()
-        # Step 3: one transaction. The source is read in it only before anything is changed in memory.
-        with open_changes(self._store, accepting) as (txn, changes):
-            if piece is not None and not self._stage_piece(txn, table, piece, changes, reason):
-                return False
-            rest = [change for change in changes if change.staging is None]
-            _fill(table, rest, listing, trusted=reason not in FROM_PARTITIONS)
-            self._record_loaded(
-                txn, table, as_of, self._source.current_event_id() if until is None else until
-            )
-            failpoint("catalog.loaded")
-        return True
+    def _store_listing(self, listing: Listing, reason: str) -> bool:
+        """Step 3: store a listing, or stage a piece, in one transaction; then the events that were missed."""
+        table = listing.table
+        missed = self._missed.end(table.name)
+        with open_changes(self._store, self._followers) as (txn, changes):
+            pairs = list(zip(self._followers, changes, strict=True))
+            accepting = [change for follower, change in pairs if follower.accepts(table)]
+            piece = listing.piece
+            finished = piece is None or self._stage_piece(txn, table, piece, accepting, reason)
+            if finished:
+                self._fill(listing, pairs, trusted=reason not in FROM_PARTITIONS)
+                self._record_loaded(txn, listing)
+            batch = EventBatch(txn, self._states, pairs, _MissedObserver(self._observer))
+            for event in missed:
+                batch.apply(event)
+            if finished:
+                failpoint("catalog.loaded")
+        return finished
 
-    def _fetch_table(self, name: str) -> TableInfo:
-        db, _, table_part = name.partition(".")
-        table = describe_table(self._source.get_table(db, table_part))
-        if not any(follower.accepts(table) for follower in self._followers):
-            raise NotFound("the table is no longer followed", table=name)
-        return table
-
-    def _fetch_piece(self, table: TableInfo, progress: LoadProgress | None, as_of: int) -> _Piece:
-        """Fetch the next piece of a table."""
-        if progress is None or table.name not in self._listings:
-            self._listings.pop(table.name, None)
-            while len(self._listings) >= LISTINGS_MAX:
-                self._listings.pop(next(iter(self._listings)))
-            self._listings[table.name] = sorted(self._source.partition_names(table.db, table.table))
-        names = self._listings[table.name]
-        before = progress or LoadProgress(as_of, table.columns)
-        start = bisect_right(names, before.last) if before.last else 0
-        size = min(self._piece, PIECE)
-        chosen = names[start : start + size]
-        found = self._source.get_partitions(table.db, table.table, chosen) if chosen else []
-        after = replace(
-            before,
-            last=chosen[-1] if chosen else before.last,
-            done=before.done + len(found),
-            total=len(names),
-        )
-        partitions = [describe_partition(table.columns, partition) for partition in found]
-        return _Piece(partitions, after, is_first=progress is None, is_last=start + size >= len(names))
+    @staticmethod
+    def _fill(listing: Listing, pairs: Sequence[tuple[Follower, FollowerChange]], *, trusted: bool) -> None:
+        """Load a table's content into followers that load it at once."""
+        table = listing.table
+        for follower, change in pairs:
+            if change.staging is not None or not follower.accepts(table):
+                continue
+            if trusted and follower.properties_suffice(table):
+                change.load_from_properties(table)
+            else:
+                change.load_partitions(table, listing.partitions())
 
     def _stage_piece(
         self,
         txn: Transaction,
         table: TableInfo,
-        piece: _Piece,
+        piece: Piece,
         changes: Sequence[FollowerChange],
         reason: str,
     ) -> bool:
@@ -292,28 +352,13 @@ class Loader:
         failpoint("catalog.staged")
         return piece.is_last
 
-    def _record_loaded(self, txn: Transaction, table: TableInfo, as_of: int, until: int) -> None:
+    def _record_loaded(self, txn: Transaction, listing: Listing) -> None:
+        table = listing.table
         before = self._states.get(table.name)
         published = before.published if before is not None else None
-        self._states.put(txn, table.name, KnownTable(table.columns, as_of, until, published=published))
+        known = KnownTable(table.columns, listing.as_of, listing.until, published=published)
+        self._states.put(txn, table.name, known)
         self._states.finish_load(txn, table.name)
-
-    def _list_for(
-        self, table: TableInfo, followers: Sequence[Follower], *, streams: bool
-    ) -> Iterable[PartitionInfo]:
-        """Return all partitions, for followers that load a table at once.
-
-        A single follower without readers waiting for the transaction receives a stream. Otherwise the listing is read before
-        the transaction and kept in memory, without the partitions themselves.
-        """
-        if not followers:
-            return ()
-        found = list_partitions(
-            self._source, table, by_name=all(one.names_suffice(table) for one in followers)
-        )
-        if streams:
-            return found
-        return [PartitionInfo(one.spec, one.parameters, None) for one in found]
 
     def _forget_missing(self, name: str) -> None:
         """Forget a table that does not exist: the event that drops or renames it is still to come or was applied."""
@@ -336,35 +381,21 @@ class Loader:
                     yield from map(describe_table, found)
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """Some partitions of a table, and the load progress including them."""
+class _MissedObserver(NullObserver):
+    """Events that were missed have been counted before; only a new problem is reported."""
 
-    partitions: list[PartitionInfo]
-    progress: LoadProgress
-    is_first: bool
-    is_last: bool
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+
+    def table_quarantined(self, table: str, error: TidelineError) -> None:
+        """Report it."""
+        self._observer.table_quarantined(table, error)
+
+
+def _read(followers: Sequence[Follower], request: ListingRequest, source: Metastore) -> Listing:
+    return read_listing(source, followers, request)
 
 
 def _is_paused(until_s: float, now_s: float) -> bool:
     """Whether a pause lasts; not where the clock was set back by more than the longest one."""
     return now_s < until_s <= now_s + PAUSE_MAX_S
-
-
-def _fill(
-    table: TableInfo, changes: Sequence[FollowerChange], listing: Iterable[PartitionInfo], *, trusted: bool
-) -> None:
-    """Load a table's content into followers that load it at once."""
-    for change in changes:
-        if not (trusted and change.load_from_properties(table)):
-            change.load_partitions(table, listing)
-
-
-def list_partitions(source: Metastore, table: TableInfo, *, by_name: bool) -> Iterator[PartitionInfo]:
-    """Yield all partitions of a table: by name in one call, or whole in batches. Raises Transient, MalformedEvent."""
-    if by_name:
-        for name in source.partition_names(table.db, table.table):
-            yield parse_partition_name(table.columns, name)
-    else:
-        for partition in source.all_partitions(table.db, table.table):
-            yield describe_partition(table.columns, partition)

@@ -69,8 +69,8 @@ class FollowerChange(Protocol):
     def forget_table(self, name: str) -> None:
         """Forget a table that was dropped or is out of scope."""
 
-    def load_from_properties(self, table: TableInfo) -> bool:
-        """Load a table from its own properties; return False where its partitions must be listed."""
+    def load_from_properties(self, table: TableInfo) -> None:
+        """Load a table from its own properties, where ``Follower.properties_suffice``."""
 
     def load_partitions(self, table: TableInfo, partitions: Iterable[PartitionInfo]) -> None:
         """Replace a table's content by all of its partitions."""
@@ -105,10 +105,16 @@ class Follower(Protocol):
         """Read the state from the store and discard what a failed change left in memory; raise StateCorrupt."""
 
     def accepts(self, table: TableInfo) -> bool:
-        """Whether the rules select the table."""
+        """Whether the rules select the table; for any thread."""
 
     def names_suffice(self, table: TableInfo) -> bool:
-        """Whether partition names are enough to load the table; listing whole partitions takes a hundred times as long."""
+        """Whether partition names are enough to load the table; listing whole partitions takes a hundred times as long.
+
+        For any thread.
+        """
+
+    def properties_suffice(self, table: TableInfo) -> bool:
+        """Whether the table's own properties contain what its partitions would tell; for any thread."""
 
     def open_change(self, txn: Transaction) -> AbstractContextManager[FollowerChange]:
         """Open a change in the catalog's transaction; a follower's own store commits when the block ends."""

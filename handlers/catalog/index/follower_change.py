@@ -108,9 +108,8 @@ class PartitionFollowerChange:
             self._index.forget(each)
             self._records.remove(each)
 
-    def load_from_properties(self, table: TableInfo) -> bool:  # noqa: ARG002 - the same for all tables
-        """False: properties do not contain partitions."""
-        return False
+    def load_from_properties(self, table: TableInfo) -> None:
+        """Never called: properties do not contain partitions."""
 
     def load_partitions(self, table: TableInfo, partitions: Iterable[PartitionInfo]) -> None:
         """Replace the table's partitions at once."""

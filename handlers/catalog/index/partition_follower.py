@@ -163,6 +163,10 @@ class PartitionFollower:
         """False: answers contain whole partitions."""
         return False
 
+    def properties_suffice(self, table: TableInfo) -> bool:  # noqa: ARG002 - the same for all tables
+        """False: properties do not contain partitions."""
+        return False
+
     @contextmanager
     def open_change(self, txn: Transaction) -> Iterator[PartitionFollowerChange]:
         """Open a change; the index's own store commits at the end of the block, before the catalog's."""

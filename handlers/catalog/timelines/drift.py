@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from handlers.catalog.following.loader import list_partitions
+from handlers.catalog.following.listings import list_partitions
 from handlers.catalog.following.table_info import describe_table
 from handlers.catalog.timelines.timeline_follower import parse_period
 from state.store.memory import MemoryStore

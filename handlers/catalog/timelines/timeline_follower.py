@@ -20,6 +20,7 @@ from state.timelines.periods import UpdatePeriod
 from state.timelines.table_properties import APPLIED_EVENT, PARTITION_PERIOD, TIME_COLUMNS, is_present
 from state.timelines.tables.projection import Timelines
 from state.timelines.tables.records import sweep
+from state.timelines.tables.table_timelines import read_timelines
 
 
 if TYPE_CHECKING:
@@ -79,6 +80,21 @@ class TimelineFollower:
     def names_suffice(self, table: TableInfo) -> bool:
         """Whether values alone determine their period; Lens tables, which name their time columns, store it in parameters."""
         return TIME_COLUMNS not in table.parameters
+
+    def properties_suffice(self, table: TableInfo) -> bool:
+        """Whether the table's properties contain its timelines, without contradictions.
+
+        Properties with an event id were written by Tideline. They are older than the partitions by the publishing delay, so they
+        are not trusted. Lens writes its properties with every change.
+        """
+        settings = self.rules.settings(table)
+        if settings is None or not is_present(table.parameters) or APPLIED_EVENT in table.parameters:
+            return False
+        try:
+            read_timelines(settings, table.parameters)
+        except (TimelineInconsistent, ConfigError, BadInput):
+            return False
+        return True
 
     @property
     def loads_in_pieces(self) -> bool:
@@ -160,22 +176,13 @@ class TimelineFollowerChange:
         self._change.forget(name)
         self._txn.delete(_UNDECIDED + name.encode())
 
-    def load_from_properties(self, table: TableInfo) -> bool:
-        """Load the timelines from the table's properties, where they exist and are consistent.
-
-        Properties with an event id were written by Tideline. They are older than the partitions by the publishing delay, so they
-        are not trusted. Lens writes its properties with every change.
-        """
+    def load_from_properties(self, table: TableInfo) -> None:
+        """Load the timelines from the table's properties."""
         settings = self._rules.settings(table)
-        if settings is None or not is_present(table.parameters) or APPLIED_EVENT in table.parameters:
-            return False
+        assert settings is not None, table.name
         self._follow(table.name, settings)
-        try:
-            self._change.load_properties(table.name, table.parameters)
-        except (TimelineInconsistent, ConfigError, BadInput):
-            return False
+        self._change.load_properties(table.name, table.parameters)
         self._touch(table.name)
-        return True
 
     def load_partitions(self, table: TableInfo, partitions: Iterable[PartitionInfo]) -> None:
         """Load the timelines from a listing."""

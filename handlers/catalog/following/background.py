@@ -1,0 +1,105 @@
+"""Metastore calls of the catalog, in a thread of their own.
+
+A metastore may take a minute to answer. The catalog's thread applies events, so it must not wait for an answer: it submits a function,
+and continues when the result is there. There is one such thread for each source, so calls are made one after another.
+"""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future, wait
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from handlers.metastore.client import Metastore
+
+
+T = TypeVar("T")
+STEP_WAIT_S: Final = 0.02
+"""How long one step waits for an answer."""
+
+
+class BackgroundCalls(Protocol):
+    """Runs functions that call a metastore."""
+
+    def submit(self, function: Callable[[Metastore], T]) -> Future[T]:
+        """Run a function after those that were submitted before; it must not touch what the caller's thread changes."""
+
+    def close(self) -> None:
+        """Release the connection; calls that have not begun are not made."""
+
+
+class CallsAtOnce:
+    """Runs every function in the caller's thread, before ``submit`` returns. For commands and tests."""
+
+    def __init__(self, source: Metastore) -> None:
+        self._source = source
+
+    def submit(self, function: Callable[[Metastore], T]) -> Future[T]:
+        """Run the function now."""
+        future: Future[T] = Future()
+        _run(future, function, self._source)
+        return future
+
+    def close(self) -> None:
+        """Do nothing: the connection is the caller's."""
+
+
+class CallThread:
+    """Runs functions in one thread, which starts with the first one and owns the connection."""
+
+    def __init__(self, source: Metastore, name: str) -> None:
+        """``source`` must not be used by another thread."""
+        self._source = source
+        self._queue: SimpleQueue[tuple[Future[Any], Callable[[Metastore], Any]] | None] = SimpleQueue()
+        # A daemon thread: the end of the process does not wait for the answer of a metastore.
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._is_closed = False
+
+    def submit(self, function: Callable[[Metastore], T]) -> Future[T]:
+        """Queue the function."""
+        assert not self._is_closed, self._thread.name
+        future: Future[T] = Future()
+        self._queue.put((future, function))
+        if self._thread.ident is None:
+            self._thread.start()
+        return future
+
+    def close(self) -> None:
+        """Let the thread end after the call under way; it closes the connection."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._queue.put(None)
+            if self._thread.ident is None:
+                self._source.close()
+
+    def _work(self) -> None:
+        while (work := self._queue.get()) is not None:
+            if not self._is_closed:
+                _run(*work, self._source)
+        self._source.close()
+
+
+def is_answered(future: Future[Any], wait_s: float) -> bool:
+    """Wait for a result for a limited time; return whether there is one."""
+    return future.done() or bool(wait([future], min(wait_s, threading.TIMEOUT_MAX)).done)
+
+
+def await_in_steps(future: Future[T]) -> Generator[None, None, T]:
+    """Wait for a result in steps; return it, or raise the error of the call."""
+    while not is_answered(future, STEP_WAIT_S):
+        yield
+    return future.result()
+
+
+def _run(future: Future[T], function: Callable[[Metastore], T], source: Metastore) -> None:
+    try:
+        result = function(source)
+    except BaseException as error:  # noqa: BLE001 - raised where the result is read
+        future.set_exception(error)
+    else:
+        future.set_result(result)

@@ -1,0 +1,144 @@
+"""Reads one table, or a piece of it, from the metastore: everything that a load needs, in one function for the thread of calls.
+
+Nothing here changes the catalog. The result is stored by ``loader``, in the catalog's thread.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from handlers.catalog.following.table_info import (
+    PartitionInfo,
+    TableInfo,
+    describe_partition,
+    describe_table,
+    parse_partition_name,
+)
+from handlers.catalog.following.table_state import LoadProgress
+from handlers.failpoints import failpoint
+from state.errors import NotFound
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from handlers.catalog.following.ports import Follower
+    from handlers.metastore.client import Metastore
+
+
+@dataclass(frozen=True, slots=True)
+class ListingRequest:
+    """What is to be read."""
+
+    name: str
+    trusted: bool
+    """Whether a follower may load the table from its properties."""
+    progress: LoadProgress | None
+    """How far the table is loaded in pieces."""
+    names: Sequence[str] | None
+    """The names of its partitions in order, where they were listed before."""
+    size: int
+    """Partitions of the next piece."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some partitions of a table, and the load progress including them."""
+
+    partitions: Sequence[PartitionInfo]
+    progress: LoadProgress
+    names: Sequence[str]
+    """Those of all partitions."""
+    is_first: bool
+    is_last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What was read."""
+
+    as_of: int
+    """The newest event id before anything of the table was read."""
+    table: TableInfo
+    piece: Piece | None
+    """For followers that load in pieces."""
+    whole: Sequence[PartitionInfo] | Sequence[str] | None
+    """All partitions, or their names, for followers that load a table at once.
+
+    None before the last piece, and if no follower needs them.
+    """
+    until: int
+    """The newest event id afterwards."""
+
+    def partitions(self) -> Iterator[PartitionInfo]:
+        """Yield all partitions; raise MalformedEvent for a name that does not fit the table's columns."""
+        for one in self.whole or ():
+            yield parse_partition_name(self.table.columns, one) if isinstance(one, str) else one
+
+
+def read_listing(source: Metastore, followers: Sequence[Follower], request: ListingRequest) -> Listing:
+    """Read a table or the next piece of it; raise NotFound for one that no follower accepts, and the errors of the calls."""
+    progress = request.progress
+    # Step 1: before anything of the table is read.
+    as_of = source.current_event_id() if progress is None else progress.as_of
+    table = _read_table(source, followers, request.name)
+    accepting = [follower for follower in followers if follower.accepts(table)]
+    failpoint("catalog.listed")
+    # Step 2: the next piece, and the listing of other followers where the load completes.
+    piece = (
+        _read_piece(source, table, request, as_of) if any(one.loads_in_pieces for one in accepting) else None
+    )
+    others = [one for one in accepting if not one.loads_in_pieces and (piece is None or piece.is_last)]
+    need = [one for one in others if not (request.trusted and one.properties_suffice(table))]
+    whole = _read_whole(source, table, need) if need else None
+    return Listing(as_of, table, piece, whole, source.current_event_id())
+
+
+def list_partitions(source: Metastore, table: TableInfo, *, by_name: bool) -> Iterator[PartitionInfo]:
+    """Yield all partitions of a table: by name in one call, or whole in batches. Raises Transient, MalformedEvent."""
+    if by_name:
+        for name in source.partition_names(table.db, table.table):
+            yield parse_partition_name(table.columns, name)
+    else:
+        for partition in source.all_partitions(table.db, table.table):
+            yield describe_partition(table.columns, partition)
+
+
+def _read_table(source: Metastore, followers: Sequence[Follower], name: str) -> TableInfo:
+    db, _, table_part = name.partition(".")
+    table = describe_table(source.get_table(db, table_part))
+    if not any(follower.accepts(table) for follower in followers):
+        raise NotFound("the table is no longer followed", table=name)
+    return table
+
+
+def _read_piece(source: Metastore, table: TableInfo, request: ListingRequest, as_of: int) -> Piece:
+    """Read the next piece of a table; the names are listed once."""
+    names = request.names
+    if names is None:
+        names = sorted(source.partition_names(table.db, table.table))
+    before = request.progress or LoadProgress(as_of, table.columns)
+    start = bisect_right(names, before.last) if before.last else 0
+    chosen = names[start : start + request.size]
+    found = source.get_partitions(table.db, table.table, chosen) if chosen else []
+    after = replace(
+        before,
+        last=chosen[-1] if chosen else before.last,
+        done=before.done + len(found),
+        total=len(names),
+    )
+    partitions = [describe_partition(table.columns, partition) for partition in found]
+    is_last = start + request.size >= len(names)
+    return Piece(partitions, after, names, is_first=request.progress is None, is_last=is_last)
+
+
+def _read_whole(
+    source: Metastore, table: TableInfo, followers: Sequence[Follower]
+) -> Sequence[PartitionInfo] | Sequence[str]:
+    """Return all partitions, without the partitions themselves, or only their names: what remains in memory until it is stored."""
+    if all(one.names_suffice(table) for one in followers):
+        return source.partition_names(table.db, table.table)
+    found = list_partitions(source, table, by_name=False)
+    return [PartitionInfo(one.spec, one.parameters, None) for one in found]

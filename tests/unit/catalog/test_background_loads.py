@@ -1,0 +1,261 @@
+"""Loads whose metastore calls are slow or fail: events are applied meanwhile, and the result equals that of a rebuild."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dev.fixtures.memory_source import DB, MemorySource
+from handlers.catalog import projection as projection_module
+from handlers.catalog.following import loader, missed_events
+from handlers.catalog.following.background import CallThread, await_in_steps
+from handlers.catalog.following.table_state import PAUSE_MAX_S
+from handlers.catalog.index.partition_follower import PartitionFollower
+from handlers.catalog.projection import CatalogProjection
+from handlers.catalog.timelines.timeline_follower import TimelineFollower
+from state.errors import ServerFault
+from state.store.memory import MemoryStore
+from state.timelines.table_properties import TIME_COLUMNS
+from tests.builders.catalog.flaky_source import FAULTS, FlakySource
+from tests.builders.catalog.followed_catalog import content
+from tests.builders.catalog.indexed_source import KINDS, RULES, TIMELINES, Held, expected
+from tests.builders.catalog.indexed_source import rebuilt as rebuilt_catalog
+from tests.builders.catalog.late_calls import LateCalls
+from tests.builders.catalog.random_changes import Change, changes
+
+
+if TYPE_CHECKING:
+    from state.errors import TidelineError
+
+
+CHANGES = changes(KINDS)
+STEPS = st.lists(
+    st.sampled_from(
+        [*(4 * ["make"]), *(4 * ["apply"]), *(3 * ["answer"]), *(4 * ["settle"]), "reopen", "reload"]
+    ),
+    max_size=5,
+)
+
+
+class Slow:
+    """A catalog of timelines and an index, whose metastore answers when ``calls`` says so."""
+
+    def __init__(self, source: MemorySource) -> None:
+        self.source = source
+        self.flaky: Any = FlakySource(source)
+        self.store = MemoryStore()
+        self.now_s = 1e9
+        self.open()
+
+    def open(self) -> None:
+        self.calls = LateCalls(self.flaky)
+        self.timelines, self.index = TimelineFollower(TIMELINES), PartitionFollower(RULES)
+        source: Any = self.source
+        self.projection = CatalogProjection(
+            source_name="s",
+            source=source,
+            store=self.store,
+            followers=[self.timelines, self.index],
+            clock=lambda: self.now_s,
+            calls=self.calls,
+        )
+        self.projection.open()
+
+    def step(self, step: str) -> None:
+        match step:
+            case "make":
+                self.calls.make()
+            case "answer":
+                self.calls.answer()
+            case "apply":
+                self.apply()
+            case "settle":
+                self.projection.settle()
+            case "reopen":
+                self.open()
+            case "reload" if self.source.tables:
+                self.projection.request_load(f"{DB}.{min(self.source.tables)}")
+
+    def apply(self, most: int = 3) -> None:
+        position = self.projection.position.event_id
+        events = self.source.events[position : position + most]
+        if events:
+            self.projection.apply(events)
+
+    def finish(self) -> None:
+        """Apply all events, and make and answer all calls, until nothing is left to do."""
+        self.flaky.faults.clear()
+        while self.projection.position.event_id < len(self.source.events):
+            self.apply()
+        while self.projection.settle() or self.projection.states.waiting():
+            self.calls.make()
+            self.calls.answer()
+            self.now_s += PAUSE_MAX_S
+
+    def held(self) -> Held:
+        follower = self.index
+        found = {
+            name: {
+                entry.values: follower.whole(name, entry)
+                for entry in follower.index.partitions(follower.index.prepare(name, ""))
+            }
+            for name in follower.indexed
+        }
+        return {name: partitions for name, partitions in found.items() if partitions}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small_pieces() -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loader, "PIECE", 2)
+        patch.setattr(projection_module, "STEP_WAIT_S", 0.0)
+        patch.setattr(projection_module, "ANSWER_WAIT_S", 0.0)
+        yield
+
+
+@given(
+    before=st.lists(CHANGES, max_size=12),
+    after=st.lists(st.tuples(CHANGES, STEPS), min_size=10, max_size=40),
+    whole=st.booleans(),
+    faults=st.lists(st.sampled_from([*(15 * [None]), *FAULTS]), max_size=60),
+)
+@settings(max_examples=200, deadline=None)
+def test_any_history_with_slow_and_failing_calls_ends_like_a_rebuild(
+    before: list[Change],
+    after: list[tuple[Change, list[str]]],
+    whole: bool,
+    faults: list[TidelineError | None],
+) -> None:
+    source = MemorySource()
+    source.parameters = {TIME_COLUMNS: "dt"} if whole else {}
+    for one in before:
+        one.happen(source)
+    slow = Slow(source)
+    slow.flaky.faults = faults
+    for one, steps in after:
+        one.happen(source)
+        for step in steps:
+            slow.step(step)
+    slow.finish()
+    fresh = rebuilt_catalog(source)
+    assert slow.held() == expected(source)
+    assert content(slow.timelines.timelines) == content(fresh.timelines.timelines)
+    assert slow.projection.quarantined() == ()
+    slow.index.check()
+    slow.timelines.timelines.check(slow.store)
+
+
+@pytest.fixture
+def slow() -> Slow:
+    source = MemorySource()
+    for name in ("a", "b"):
+        source.create(name)
+        source.add(name, "2015-01-01", "x")
+    return Slow(source)
+
+
+def test_events_are_applied_while_the_metastore_does_not_answer(slow: Slow) -> None:
+    assert slow.projection.settle(), "more is to be done, but not now"
+    for day in range(2, 20):
+        slow.source.add("a", f"2015-01-{day:02}", "x")
+        slow.apply()
+        slow.projection.settle()
+        assert slow.projection.position.event_id == len(slow.source.events)
+    assert slow.projection.states.waiting().keys() == {f"{DB}.a", f"{DB}.b"}
+
+
+def test_events_between_the_listing_and_its_storing_are_applied_on_top_of_it(slow: Slow) -> None:
+    slow.projection.settle()
+    slow.calls.make()
+    slow.source.drop("a", "2015-01-01", "x")
+    slow.source.add("a", "2015-01-02", "x")
+    slow.source.describe("a", ("2015-01-02", "x"), {"numRows": "7"})
+    slow.apply()
+    slow.calls.answer()
+    slow.finish()
+    assert slow.held() == expected(slow.source)
+    assert slow.projection.states.get(f"{DB}.a") is not None
+
+
+def test_a_listing_of_a_table_that_was_dropped_and_created_meanwhile_is_not_used(slow: Slow) -> None:
+    slow.projection.settle()
+    slow.calls.make()
+    slow.source.drop_table("a")
+    slow.source.create("a")
+    slow.apply()
+    slow.calls.answer()
+    slow.finish()
+    assert slow.held().keys() == {f"{DB}.b"}
+
+
+def test_a_listing_of_a_table_that_was_renamed_meanwhile_is_not_used(slow: Slow) -> None:
+    slow.projection.settle()
+    slow.calls.make()
+    slow.source.rename("a", "c")
+    slow.apply()
+    slow.calls.answer()
+    slow.projection.settle()
+    assert slow.projection.states.state(f"{DB}.a") is None
+    slow.finish()
+    assert slow.held().keys() == {f"{DB}.b", f"{DB}.c"}
+
+
+def test_more_missed_events_than_are_kept_wait_for_the_listing(
+    slow: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(missed_events, "MISSED_MAX", 3)
+    slow.projection.settle()
+    for day in range(2, 5):
+        slow.source.add("a", f"2015-01-{day:02}", "x")
+    slow.apply()
+    slow.source.add("a", "2015-01-05", "x")
+    beats = []
+
+    def answer() -> None:
+        beats.append(1)
+        slow.calls.make()
+        slow.calls.answer()
+
+    slow.projection._beat = answer  # noqa: SLF001 - what happens in other threads meanwhile
+    slow.apply()
+    assert beats
+    slow.finish()
+    assert slow.held() == expected(slow.source)
+
+
+def test_the_thread_of_calls_makes_them_in_order_and_returns_results_and_errors() -> None:
+    closed = threading.Event()
+    source: Any = SimpleNamespace(close=closed.set)
+    calls, gate, made = CallThread(source, "calls"), threading.Event(), []
+    first = calls.submit(lambda given: gate.wait(10) and given is source)
+    second = calls.submit(lambda _: made.append(first.done()))
+
+    def fail(_: object) -> None:
+        raise ServerFault("no")
+
+    third = calls.submit(fail)
+    steps = await_in_steps(first)
+    next(steps)
+    gate.set()
+    for _ in steps:
+        pass
+    assert first.result() is True
+    with pytest.raises(ServerFault):
+        third.result(10)
+    assert second.result(10) is None
+    assert made == [True]
+    calls.close()
+    calls.close()
+    assert closed.wait(10)
+
+
+def test_a_thread_of_calls_that_was_never_used_closes_its_connection_at_once() -> None:
+    closed: list[int] = []
+    source: Any = SimpleNamespace(close=lambda: closed.append(1))
+    CallThread(source, "calls").close()
+    assert closed == [1]
