@@ -15,6 +15,7 @@ from handlers.catalog.following.event_batch import EventBatch
 from handlers.catalog.following.loader import Loader
 from handlers.catalog.following.missed_events import MissedEvents
 from handlers.catalog.following.ports import NullObserver, Observer, open_changes
+from handlers.catalog.following.survey import Survey
 from handlers.catalog.following.table_states import TableStates
 from handlers.catalog.turns import Turns
 from handlers.failpoints import failpoint
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from handlers.catalog.timelines.publisher import Publisher
     from handlers.events import Event
     from handlers.metastore.client import Metastore
-    from state.store import Store
+    from state.store import Store, Transaction
     from state.table_failure import TableFailure
 
 
@@ -77,9 +78,9 @@ class CatalogProjection:
         """Tables for which ``continue_reload`` is being called."""
         self.calls = calls or CallsAtOnce(source)
         self._missed = MissedEvents()
-        self._loader = Loader(
-            source, self.calls, store, self.states, followers, self._observer, self._missed, clock
-        )
+        self._clock = clock
+        self._loader = Loader(self.calls, store, self.states, followers, self._observer, self._missed, clock)
+        self._survey: Survey | None = None
         self.position = Position(0)
 
     @property
@@ -93,14 +94,15 @@ class CatalogProjection:
         return self._source_name
 
     def open(self) -> Position:
-        """Read the state, or start at the source's newest event; survey all tables where the rules changed."""
+        """Read the state, or start at the source's newest event; begin a survey of all tables where the rules changed."""
+        self._loader.abandon()
+        self._survey = None
         self._reread()
         stored = self._store.get(POSITION_KEY)
         rules = "\n".join(follower.rules_text for follower in self._followers).encode()
-        if stored is None or self._store.get(_RULES) != rules:
-            self._begin(stored, rules)
-        else:
-            self.position = Position.from_bytes(stored)
+        self.position = Position.from_bytes(stored) if stored is not None else self._begin()
+        if self._store.get(_RULES) != rules:
+            self._begin_survey(rules)
         return self.position
 
     def read_state(self) -> bool:
@@ -112,22 +114,38 @@ class CatalogProjection:
         return stored is not None
 
     def _reread(self) -> None:
-        self._loader.abandon()
         self._store.recover()
         self.states.open(self._store)
         for follower in self._followers:
             follower.open(self._store)
 
-    def _begin(self, stored: bytes | None, rules: bytes) -> None:
-        newest = Position(self._source.current_event_id())
-        position = newest if stored is None else Position.from_bytes(stored)
-        with open_changes(self._store, self._followers) as (txn, changes):
-            self._loader.survey(txn, changes)
-            txn.put(_RULES, rules)
+    def _begin(self) -> Position:
+        position = Position(self._source.current_event_id())
+        with self._store.transaction() as txn:
             txn.put(POSITION_KEY, position.to_bytes())
+        return position
+
+    def _begin_survey(self, rules: bytes) -> None:
+        """Survey all tables, between batches; the rules are stored at the end, so an interrupted survey begins again."""
+
+        def finish(txn: Transaction) -> None:
+            txn.put(_RULES, rules)
             failpoint("catalog.surveyed")
-        self._reread()
-        self.position = position
+
+        with self._store.transaction() as txn:
+            txn.delete(_RULES)
+        self._survey = Survey(
+            self.calls,
+            self._store,
+            self.states,
+            self._followers,
+            self._observer,
+            self._missed,
+            self._clock,
+            finish,
+        )
+        while self._survey.advance(0) and not self._survey.awaits_answer:
+            self._beat()
 
     def cross_gap(self) -> tuple[Position, Position]:
         """Continue after the source's newest event, and load all tables again, because events were lost.
@@ -148,7 +166,7 @@ class CatalogProjection:
     def apply(self, events: Sequence[Event]) -> Position:
         """Apply ``events`` in one transaction, skipping those before the position; then load tables for a bounded time."""
         while self._missed.is_full:
-            self._loader.load_next(ANSWER_WAIT_S)
+            self._load(ANSWER_WAIT_S)
             self._beat()
         position = self.position
         with self.turns.work(), open_changes(self._store, self._followers) as (txn, changes):
@@ -190,7 +208,7 @@ class CatalogProjection:
 
     def load_all(self) -> None:
         """Load all waiting tables that are due, and remove what was forgotten, without a time limit."""
-        while self._loader.load_next(ANSWER_WAIT_S):
+        while self._load(ANSWER_WAIT_S):
             self._beat()
         for follower in self._followers:
             while follower.tidy(self._store):
@@ -243,6 +261,11 @@ class CatalogProjection:
         with self._store.transaction() as txn:
             self.states.request_load(txn, name, "asked")
 
+    @property
+    def is_surveyed(self) -> bool:
+        """Whether the survey that the rules require has ended."""
+        return self._survey is None or self._survey.is_done
+
     def quarantined(self) -> Sequence[str]:
         """Return the quarantined tables; thread-safe."""
         return tuple(sorted(self.states.quarantined()))
@@ -265,8 +288,18 @@ class CatalogProjection:
     def _load_for(self, seconds: float, wait_s: float) -> bool:
         """Load for a bounded time; return whether more can be loaded at once."""
         end_s = time.monotonic() + seconds
-        while self._loader.load_next(wait_s):
+        while self._load(wait_s):
             self._beat()
-            if self._loader.awaits_answer or time.monotonic() >= end_s:
+            if self._awaits_answers() or time.monotonic() >= end_s:
                 return True
         return False
+
+    def _load(self, wait_s: float) -> bool:
+        """Continue with the survey, then with a load; return False where nothing can be done now."""
+        surveys = self._survey is not None and self._survey.advance(wait_s)
+        return self._loader.load_next(wait_s) or surveys
+
+    def _awaits_answers(self) -> bool:
+        """Whether nothing can be done until the metastore answers."""
+        survey = self._survey
+        return self._loader.awaits_answer or (survey is not None and survey.awaits_answer)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from handlers.catalog.following.table_info import (
     PartitionInfo,
@@ -18,7 +18,7 @@ from handlers.catalog.following.table_info import (
 )
 from handlers.catalog.following.table_state import LoadProgress
 from handlers.failpoints import failpoint
-from state.errors import NotFound
+from state.errors import AmbiguousCall, MetastoreUnavailable, NotFound, ServerFault
 
 
 if TYPE_CHECKING:
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
     from handlers.catalog.following.ports import Follower
     from handlers.metastore.client import Metastore
+
+
+FAILED: Final = (ServerFault, AmbiguousCall, MetastoreUnavailable)
+"""The metastore did not serve a call, or not in time: the cause may be the table that the call is about."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Loads tables from the source: first a survey of all tables, then one table after another, each in its own transaction.
+"""Loads tables from the source, one after another, each in its own transaction.
 
 Snapshot protocol for one table:
 
@@ -30,9 +30,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from handlers.catalog.following.background import is_answered
 from handlers.catalog.following.event_batch import EventBatch
-from handlers.catalog.following.listings import Listing, ListingRequest, Piece, read_listing
+from handlers.catalog.following.listings import FAILED, Listing, ListingRequest, Piece, read_listing
 from handlers.catalog.following.ports import NullObserver, open_changes
-from handlers.catalog.following.table_info import TableInfo, describe_table, qualify
 from handlers.catalog.following.table_state import (
     FROM_PARTITIONS,
     PAUSE_MAX_S,
@@ -41,30 +40,23 @@ from handlers.catalog.following.table_state import (
     TableState,
 )
 from handlers.failpoints import failpoint
-from state.errors import (
-    AmbiguousCall,
-    BadInput,
-    Inconsistent,
-    MetastoreUnavailable,
-    NotFound,
-    Refused,
-    ServerFault,
-)
+from state.errors import BadInput, Inconsistent, NotFound, Refused
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from handlers.catalog.following.background import BackgroundCalls
     from handlers.catalog.following.missed_events import MissedEvents
     from handlers.catalog.following.ports import Follower, FollowerChange, Observer
+    from handlers.catalog.following.table_info import TableInfo
     from handlers.catalog.following.table_states import TableStates
+    from handlers.events import Event
     from handlers.metastore.client import Metastore
     from state.errors import TidelineError
     from state.store import Store, Transaction
 
 
-TABLES_BATCH: Final = 200
 PIECE: Final = 500
 """Partitions fetched by one call and staged by one transaction, at most."""
 PIECE_MIN: Final = 20
@@ -72,8 +64,6 @@ PIECE_S: Final = 0.08
 """How long a piece should take at most; the next one is smaller or larger accordingly."""
 LISTINGS_MAX: Final = 4
 """Listings kept in memory: tables that are loaded in pieces take turns, and each has one."""
-FAILED: Final = (ServerFault, AmbiguousCall, MetastoreUnavailable)
-"""The metastore did not serve a call, or not in time: the cause may be the table that the call is about."""
 FAILURES_MAX: Final = 3
 """Failures in a row after which the cause is probably not in the tables."""
 PAUSE_S: Final = 5.0
@@ -86,9 +76,8 @@ Steps = Generator[Future[Any], None, bool]
 class Loader:
     """Reads tables of one source into the followers; used by one thread."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - the parts of a loader
+    def __init__(  # noqa: PLR0913 - the parts of a loader
         self,
-        source: Metastore,
         calls: BackgroundCalls,
         store: Store,
         states: TableStates,
@@ -102,7 +91,6 @@ class Loader:
         self._retries_from_s = self._loads_from_s = 0.0
         self._failures = 0
         """Failed loads since the last one that did not fail."""
-        self._source = source
         self._calls = calls
         self._store = store
         self._states = states
@@ -117,38 +105,13 @@ class Loader:
         """The tables that are loaded in pieces, with the names of their partitions in order."""
         self._piece = min(PIECE, 200)
 
-    def survey(self, txn: Transaction, changes: Sequence[FollowerChange]) -> None:
-        """Read every table of the source: request loads of newly accepted tables, forget those no longer accepted."""
-        accepted = set()
-        for table in self._fetch_tables():
-            if isinstance(table, str):
-                # It cannot be read now: the load decides whether it is followed.
-                accepted.add(table)
-                known = self._states.get(table)
-                self._states.request_load(txn, table, "snapshot" if known is None else "changed")
-                continue
-            if not any(follower.accepts(table) for follower in self._followers):
-                continue
-            accepted.add(table.name)
-            if self._states.get(table.name) is None:
-                self._states.request_load(txn, table.name, "snapshot")
-                continue
-            for change in changes:
-                change.alter_table(table)
-        for name in {*self._states.known(), *self._states.waiting()} - accepted:
-            self._states.forget(txn, name)
-            for change in changes:
-                change.forget_table(name)
-        for name in {name for change in changes for name in change.doubtful}:
-            self._states.request_load(txn, name, "changed")
-
     @property
     def awaits_answer(self) -> bool:
         """Whether the load under way waits for the metastore."""
         return self._awaited is not None and not self._awaited.done()
 
     def abandon(self) -> None:
-        """Give up the load under way, for example because the state is read again; its table still waits."""
+        """Give up the load under way, because of a failure; its table still waits."""
         if self._steps is not None:
             self._steps.close()
         self._steps = self._awaited = None
@@ -240,15 +203,15 @@ class Loader:
         nothing has changed.
         """
         before = self._states.state(name)
-        self._missed.begin(name)
+        reading = self._missed.begin(name)
         try:
             answer = self._calls.submit(partial(_read, self._followers, self._request(name, reason)))
             yield answer
             if self._has_changed(name, before):
                 return False
-            finished = self._store_answer(name, reason, answer)
+            finished = self._store_answer(name, reason, answer, reading.events)
         finally:
-            self._missed.end(name)
+            self._missed.end(reading)
         if finished:
             self._listings.pop(name, None)
         return finished
@@ -264,13 +227,13 @@ class Loader:
         wanted = None if before is None else (before.load, before.progress)
         return (None if after is None else (after.load, after.progress)) != wanted
 
-    def _store_answer(self, name: str, reason: str, answer: Future[Listing]) -> bool:
+    def _store_answer(self, name: str, reason: str, answer: Future[Listing], missed: Sequence[Event]) -> bool:
         began_s = time.perf_counter()
         try:
             listing = answer.result()
             if listing.piece is not None:
                 self._keep_names(name, listing.piece.names)
-            finished = self._store_listing(listing, reason)
+            finished = self._store_listing(listing, reason, missed)
         except NotFound:
             self._forget_missing(name)
             return True
@@ -298,10 +261,9 @@ class Loader:
         factor = max(0.5, min(2.0, PIECE_S / max(took_s, 1e-6)))
         self._piece = max(min(PIECE, PIECE_MIN), min(PIECE, int(self._piece * factor)))
 
-    def _store_listing(self, listing: Listing, reason: str) -> bool:
+    def _store_listing(self, listing: Listing, reason: str, missed: Sequence[Event]) -> bool:
         """Step 3: store a listing, or stage a piece, in one transaction; then the events that were missed."""
         table = listing.table
-        missed = self._missed.end(table.name)
         with open_changes(self._store, self._followers) as (txn, changes):
             pairs = list(zip(self._followers, changes, strict=True))
             accepting = [change for follower, change in pairs if follower.accepts(table)]
@@ -366,19 +328,6 @@ class Loader:
             self._states.forget(txn, name)
             for change in changes:
                 change.forget_table(name)
-
-    def _fetch_tables(self) -> Iterator[TableInfo | str]:
-        """Yield all tables; of a batch that the metastore fails to return, only the names."""
-        for db in self._source.database_names():
-            names = self._source.table_names(db)
-            for start in range(0, len(names), TABLES_BATCH):
-                batch = names[start : start + TABLES_BATCH]
-                try:
-                    found = self._source.get_tables(db, batch)
-                except FAILED:
-                    yield from (qualify(db, name) for name in batch)
-                else:
-                    yield from map(describe_table, found)
 
 
 class _MissedObserver(NullObserver):

@@ -9,6 +9,7 @@ They are kept in memory: after a crash nothing of what was being read is stored,
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from handlers.catalog.following.table_info import qualify
@@ -18,15 +19,24 @@ if TYPE_CHECKING:
     from handlers.events import Event
 
 
+@dataclass(eq=False, slots=True)
+class Reading:
+    """A table that is being read, and its events since the beginning."""
+
+    name: str
+    kind: type[Event] | None
+    events: list[Event] = field(default_factory=list)
+
+
 MISSED_MAX: Final = 20_000
 """Events that are kept, at most; then the catalog waits for what is being read."""
 
 
 class MissedEvents:
-    """For one thread."""
+    """For one thread; a table may be read for several reasons at once."""
 
     def __init__(self) -> None:
-        self._by_table: dict[str, list[Event]] = {}
+        self._readings: dict[str, list[Reading]] = {}
         self._count = 0
 
     @property
@@ -34,24 +44,29 @@ class MissedEvents:
         """Whether no more events should be applied before the reading of a table has ended."""
         return self._count >= MISSED_MAX
 
-    def begin(self, name: str) -> None:
-        """Keep the events of a table from now on."""
-        self._by_table[name] = []
+    def begin(self, name: str, kind: type[Event] | None = None) -> Reading:
+        """Keep the events of a table from now on, of one kind or all."""
+        reading = Reading(name, kind)
+        self._readings.setdefault(name, []).append(reading)
+        return reading
 
     def note(self, event: Event) -> None:
         """Keep an event that was applied or skipped, if its table is being read.
 
         Events that rename or drop a table need not be kept: they end what is being read.
         """
-        if not self._by_table or event.db is None or event.table is None:
+        if not self._readings or event.db is None or event.table is None:
             return
-        kept = self._by_table.get(qualify(event.db, event.table))
-        if kept is not None:
-            kept.append(event)
-            self._count += 1
+        for reading in self._readings.get(qualify(event.db, event.table), ()):
+            if reading.kind is None or isinstance(event, reading.kind):
+                reading.events.append(event)
+                self._count += 1
 
-    def end(self, name: str) -> list[Event]:
-        """Return the events since ``begin`` and keep no more."""
-        events = self._by_table.pop(name, [])
-        self._count -= len(events)
-        return events
+    def end(self, reading: Reading) -> None:
+        """Keep no more events of a reading; harmless for one that has ended."""
+        readings = self._readings.get(reading.name, [])
+        if reading in readings:
+            readings.remove(reading)
+            self._count -= len(reading.events)
+            if not readings:
+                del self._readings[reading.name]

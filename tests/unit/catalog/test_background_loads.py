@@ -92,7 +92,7 @@ class Slow:
         self.flaky.faults.clear()
         while self.projection.position.event_id < len(self.source.events):
             self.apply()
-        while self.projection.settle() or self.projection.states.waiting():
+        while self.projection.settle() or self.projection.states.waiting() or not self.projection.is_surveyed:
             self.calls.make()
             self.calls.answer()
             self.now_s += PAUSE_MAX_S
@@ -156,7 +156,12 @@ def slow() -> Slow:
     for name in ("a", "b"):
         source.create(name)
         source.add(name, "2015-01-01", "x")
-    return Slow(source)
+    made = Slow(source)
+    while not made.projection.is_surveyed:
+        made.calls.make()
+        made.calls.answer()
+        made.projection.settle()
+    return made
 
 
 def test_events_are_applied_while_the_metastore_does_not_answer(slow: Slow) -> None:
@@ -191,6 +196,15 @@ def test_a_listing_of_a_table_that_was_dropped_and_created_meanwhile_is_not_used
     slow.calls.answer()
     slow.finish()
     assert slow.held().keys() == {f"{DB}.b"}
+
+
+def test_reading_the_state_again_does_not_begin_the_load_under_way_again(slow: Slow) -> None:
+    slow.projection.settle()
+    slow.calls.make()
+    assert slow.projection.read_state()
+    slow.calls.answer()
+    slow.projection.settle()
+    assert slow.projection.states.progress(f"{DB}.a") or not slow.projection.states.is_waiting(f"{DB}.a")
 
 
 def test_a_listing_of_a_table_that_was_renamed_meanwhile_is_not_used(slow: Slow) -> None:

@@ -1,0 +1,173 @@
+"""The survey: finds the tables that are to be followed, at the first start and after a change of the rules.
+
+It reads all tables of the source, some hundred at a time, in the thread of calls. Each batch is stored in a transaction of its own, while
+events are applied and tables are loaded:
+
+- an accepted table that is not known is to be loaded;
+- a known table that is no longer accepted is forgotten, and of others the followers decide what the changed rules mean;
+- a table that was changed by an event since it was read, or cannot be read, is to be loaded: the load decides.
+
+At the end, known tables that were not found are to be loaded, which forgets those that do not exist. So the order of batches and events
+makes no difference. The rules are stored at the end; a survey that was interrupted begins again.
+
+While the metastore does not answer, the survey waits with growing pauses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from handlers.catalog.following.background import is_answered
+from handlers.catalog.following.listings import FAILED
+from handlers.catalog.following.ports import open_changes
+from handlers.catalog.following.table_info import TableInfo, describe_table, qualify
+from handlers.events import TableAltered
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from handlers.catalog.following.background import BackgroundCalls
+    from handlers.catalog.following.missed_events import MissedEvents
+    from handlers.catalog.following.ports import Follower, FollowerChange, Observer
+    from handlers.catalog.following.table_states import TableStates
+    from handlers.metastore.client import Metastore
+    from state.store import Store, Transaction
+
+
+T = TypeVar("T")
+TABLES_BATCH: Final = 200
+PAUSE_MIN_S: Final = 5.0
+PAUSE_MAX_S: Final = 600.0
+ALL_TABLES: Final = "*"
+"""Named by the observer where the survey itself cannot read."""
+Steps = Generator[Future[Any] | None, None, None]
+"""Yields an answer to wait for, or None while the survey pauses."""
+
+
+class Survey:
+    """One survey; used by the catalog's thread."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 - the parts of a survey
+        self,
+        calls: BackgroundCalls,
+        store: Store,
+        states: TableStates,
+        followers: Sequence[Follower],
+        observer: Observer,
+        missed: MissedEvents,
+        clock: Callable[[], float],
+        finish: Callable[[Transaction], None],
+    ) -> None:
+        """``finish`` is called in the last transaction."""
+        self._calls = calls
+        self._store = store
+        self._states = states
+        self._followers = followers
+        self._observer = observer
+        self._missed = missed
+        self._clock = clock
+        self._finish = finish
+        self._steps: Steps | None = self._survey()
+        self._awaited: Future[Any] | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all tables were surveyed."""
+        return self._steps is None
+
+    @property
+    def awaits_answer(self) -> bool:
+        """Whether it waits for the metastore, or pauses because that does not serve its calls."""
+        return self._steps is not None and (self._awaited is None or not self._awaited.done())
+
+    def advance(self, wait_s: float) -> bool:
+        """Continue until one batch is stored, or an answer is not there within ``wait_s``; return whether more can be done soon."""
+        if self._steps is None or (self._awaited is not None and not is_answered(self._awaited, wait_s)):
+            return self._steps is not None
+        try:
+            self._awaited = next(self._steps)
+        except StopIteration:
+            self._steps = None
+        return self._awaited is not None
+
+    def _survey(self) -> Steps:
+        left = {*self._states.known(), *self._states.waiting()}
+        for db in (yield from self._ask(lambda source: source.database_names())):
+            names: list[str] = yield from self._ask(lambda source, db=db: source.table_names(db))
+            for start in range(0, len(names), TABLES_BATCH):
+                batch = names[start : start + TABLES_BATCH]
+                yield from self._survey_batch(db, batch)
+                left.difference_update(qualify(db, name) for name in batch)
+        with open_changes(self._store, self._followers) as (txn, _):
+            for name in sorted(left):
+                if self._states.get(name) is not None and not self._states.is_waiting(name):
+                    self._states.request_load(txn, name, "changed")
+            self._finish(txn)
+
+    def _survey_batch(self, db: str, batch: Sequence[str]) -> Steps:
+        names = [qualify(db, name) for name in batch]
+        changes_of = {name: self._missed.begin(name, TableAltered) for name in names}
+        try:
+            answer = self._calls.submit(lambda source: source.get_tables(db, batch))
+            yield answer
+            found = _tables(answer)
+            with open_changes(self._store, self._followers) as (txn, changes):
+                for name in names:
+                    if found is None or changes_of[name].events:
+                        self._request_load(txn, name)
+                for table in found or ():
+                    if not self._states.is_waiting(table.name):
+                        self._decide(txn, table, changes)
+                self._request_doubtful(txn, changes)
+        finally:
+            for reading in changes_of.values():
+                self._missed.end(reading)
+
+    def _decide(self, txn: Transaction, table: TableInfo, changes: Sequence[FollowerChange]) -> None:
+        is_known = self._states.get(table.name) is not None
+        if any(follower.accepts(table) for follower in self._followers):
+            if is_known:
+                for change in changes:
+                    change.alter_table(table)
+            else:
+                self._states.request_load(txn, table.name, "snapshot")
+        elif is_known:
+            self._states.forget(txn, table.name)
+            for change in changes:
+                change.forget_table(table.name)
+
+    def _request_load(self, txn: Transaction, name: str) -> None:
+        if not self._states.is_waiting(name):
+            known = self._states.get(name)
+            self._states.request_load(txn, name, "snapshot" if known is None else "changed")
+
+    def _request_doubtful(self, txn: Transaction, changes: Sequence[FollowerChange]) -> None:
+        for change in changes:
+            for name in change.doubtful:
+                self._states.request_load(txn, name, "changed")
+            change.doubtful.clear()
+
+    def _ask(self, function: Callable[[Metastore], T]) -> Generator[Future[Any] | None, None, T]:
+        """Make a call until the metastore serves it; the survey cannot continue without it."""
+        pause_s = PAUSE_MIN_S
+        while True:
+            answer = self._calls.submit(function)
+            yield answer
+            error = answer.exception()
+            if not isinstance(error, FAILED):
+                return answer.result()
+            self._observer.load_failed(ALL_TABLES, error, pause_s)
+            until_s = self._clock() + pause_s
+            while self._clock() < until_s <= self._clock() + PAUSE_MAX_S:
+                yield None
+            pause_s = min(PAUSE_MAX_S, 2 * pause_s)
+
+
+def _tables(answer: Future[Any]) -> list[TableInfo] | None:
+    """Return the tables of an answer; None where the metastore did not serve the call."""
+    if isinstance(answer.exception(), FAILED):
+        return None
+    return [describe_table(table) for table in answer.result()]
