@@ -99,10 +99,9 @@ class CatalogProjection:
         self._survey = None
         self._reread()
         stored = self._store.get(POSITION_KEY)
-        rules = "\n".join(follower.rules_text for follower in self._followers).encode()
         self.position = Position.from_bytes(stored) if stored is not None else self._begin()
-        if self._store.get(_RULES) != rules:
-            self._begin_survey(rules)
+        if self._store.get(_RULES) != self._rules():
+            self._begin_survey()
         return self.position
 
     def read_state(self) -> bool:
@@ -125,11 +124,14 @@ class CatalogProjection:
             txn.put(POSITION_KEY, position.to_bytes())
         return position
 
-    def _begin_survey(self, rules: bytes) -> None:
+    def _rules(self) -> bytes:
+        return "\n".join(follower.rules_text for follower in self._followers).encode()
+
+    def _begin_survey(self) -> None:
         """Survey all tables, between batches; the rules are stored at the end, so an interrupted survey begins again."""
 
         def finish(txn: Transaction) -> None:
-            txn.put(_RULES, rules)
+            txn.put(_RULES, self._rules())
             failpoint("catalog.surveyed")
 
         with self._store.transaction() as txn:
@@ -152,15 +154,15 @@ class CatalogProjection:
 
         Returns the positions before and after. Until a table is loaded, its answers say so. Raises Transient; then nothing has changed.
         """
-        self._reread()
         before, newest = self.position, Position(self._source.current_event_id())
-        with open_changes(self._store, self._followers) as (txn, changes):
-            self._loader.survey(txn, changes)
+        self._loader.abandon()
+        self._reread()
+        with self._store.transaction() as txn:
             for name in sorted({*self.states.known(), *self.states.quarantined()}):
                 self.states.request_load(txn, name, "unsure")
             txn.put(POSITION_KEY, newest.to_bytes())
-        self._reread()
         self.position = newest
+        self._begin_survey()  # finds the tables that were created meanwhile
         return before, newest
 
     def apply(self, events: Sequence[Event]) -> Position:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from handlers.catalog.following.background import is_answered
@@ -96,7 +97,7 @@ class Survey:
     def _survey(self) -> Steps:
         left = {*self._states.known(), *self._states.waiting()}
         for db in (yield from self._ask(lambda source: source.database_names())):
-            names: list[str] = yield from self._ask(lambda source, db=db: source.table_names(db))
+            names: list[str] = yield from self._ask(methodcaller("table_names", db))
             for start in range(0, len(names), TABLES_BATCH):
                 batch = names[start : start + TABLES_BATCH]
                 yield from self._survey_batch(db, batch)

@@ -113,9 +113,9 @@ def test_a_survey_waits_with_growing_pauses_for_a_metastore_that_is_away(surveye
     names: Any = surveyed.source.table_names
     made = []
 
-    def fail(_: str) -> list[str]:
+    def fail(db: str) -> list[str]:
         made.append(surveyed.now_s)
-        raise MetastoreUnavailable("away")
+        raise MetastoreUnavailable("away", db=db)
 
     surveyed.source.table_names = fail  # type: ignore[method-assign]
     start_s = surveyed.now_s
