@@ -17,8 +17,9 @@ snapshot. A scan fetches pages (``state.store.pages``), so the caller may write 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+from collections.abc import Callable, Hashable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, Protocol, cast, runtime_checkable
 
 from state.errors import LimitExceeded
 
@@ -128,4 +129,16 @@ def refuse_oversize(key: bytes, value: bytes) -> None:
 
 def get_many(reader: Reader, keys: Sequence[bytes]) -> list[bytes | None]:
     """Return the value of each of ``keys``, or None: in one call if the store can do that, else one by one."""
-    return reader.get_many(keys) if isinstance(reader, BatchReader) else [reader.get(key) for key in keys]
+    batch = cast("BatchReader", reader) if _has_methods_of(type(reader), BatchReader) else None
+    return [reader.get(key) for key in keys] if batch is None else batch.get_many(keys)
+
+
+def as_remote(reader: Reader) -> RemoteReader | None:
+    """Return ``reader`` if it is remote, else None."""
+    return cast("RemoteReader", reader) if _has_methods_of(type(reader), RemoteReader) else None
+
+
+@lru_cache(maxsize=64)
+def _has_methods_of(kind: type, protocol: Hashable) -> bool:
+    """Whether a class has a protocol's methods. ``isinstance`` takes tens of microseconds, so its result is kept for each class."""
+    return issubclass(kind, cast("type", protocol))

@@ -102,15 +102,11 @@ def _make_body(call: PartitionCall, view: TableView, arguments: Arguments, rules
         raise NotAnswered(Reason.ARGUMENTS)
     found = call.find(view, arguments, rules)
     if call.content is Content.COUNT:
-        return call.frame(len(found), ())
+        return call.frame(len(found.names(view)), ())
     if call.content is Content.NAMES:
-        return call.frame(len(found), [len(name).to_bytes(4) + name for name, _ in found])
-    return _frame_partitions(call, view, [row for _, row in found])
-
-
-def _frame_partitions(call: PartitionCall, view: TableView, rows: Sequence[bytes]) -> bytes:
-    stored = view.index.payloads(view.index.table(view.name), rows)
-    payloads = [payload for payload in stored if payload is not None]
+        names = found.names(view)
+        return call.frame(len(names), [len(name).to_bytes(4) + name for name in names])
+    payloads = found.payloads(view)
     if call.content is Content.PARTITION and not payloads:
         raise NotAnswered(Reason.REFUSED)  # the metastore reports that it does not exist
     db, _, table = view.name.partition(".")

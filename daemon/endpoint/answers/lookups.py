@@ -1,18 +1,21 @@
-"""Finds the partitions of a call, as (name, row) in the order of names, in one view of a table.
+"""Finds the partitions of a call, in the order of names, in one view of a table.
 
-Each function raises NotAnswered where the metastore's answer may differ, and the errors of the index.
+Each function returns a ``Selection``, from which the names or the payloads are read. It raises NotAnswered where the metastore's answer
+may differ, and the errors of the index.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import unquote
 
 from daemon.endpoint.answers.filter_certainty import WILDCARDS, TypedColumns, find_doubt
 from daemon.endpoint.answers.table_access import NotAnswered, Reason
 from state.partitions.filters.parser import parse_filter
-from state.partitions.index.metastore_calls import PartitionCalls, matches
+from state.partitions.index.metastore_calls import PartitionCalls
+from state.partitions.index.partition_index import NO_LIMIT
 
 
 if TYPE_CHECKING:
@@ -21,21 +24,85 @@ if TYPE_CHECKING:
     from daemon.endpoint.answers.arguments import Arguments
     from daemon.endpoint.answers.server_rules import ServerRules
     from daemon.endpoint.answers.table_access import TableView
+    from state.partitions.index.partition_index import PreparedFilter
 
-    Rows = list[tuple[bytes, bytes]]
 
-
+T = TypeVar("T")
 _STRUCTS: Final = re.compile(r"\bstruct\b", re.IGNORECASE)
 _REGEX: Final = re.compile(r"[^\w=:/ -]", re.ASCII)
+_ANY: Final = b"[^/]*"
 
 
-def find_all(view: TableView, arguments: Arguments, rules: ServerRules) -> Rows:  # noqa: ARG001 - the same for all lookups
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The partitions that a plan finds, whose names match ``keep``, up to ``limit``."""
+
+    prepared: PreparedFilter
+    limit: int = NO_LIMIT
+    keep: re.Pattern[bytes] | None = None
+    typed: TypedColumns | None = None
+    """Columns whose values must be written in the only form that a metastore finds."""
+
+    def names(self, view: TableView) -> list[bytes]:
+        """Return the names, in order; raise NotAnswered."""
+        names = view.index.find_names(self.prepared, self._limit)
+        if self.keep is not None:
+            names = self._cut(list(filter(self.keep.fullmatch, names)))
+        self._check(names)
+        return names
+
+    def payloads(self, view: TableView) -> list[bytes]:
+        """Return the payloads, in the order of names; raise NotAnswered."""
+        if self._limit < 0:
+            found = view.index.find_payloads(self.prepared)
+            if self.keep is not None:
+                keep = self.keep.fullmatch
+                found = self._cut([pair for pair in found if keep(pair[0])])
+            self._check(name for name, _ in found)
+            return [payload for _, payload in found]
+        rows = view.index.find_rows(self.prepared, self._limit)
+        self._check(name for name, _ in rows)
+        return _read(view, [row for _, row in rows])
+
+    @property
+    def _limit(self) -> int:
+        return self.limit if self.keep is None else NO_LIMIT
+
+    def _cut(self, found: list[T]) -> list[T]:
+        return found if self.limit < 0 else found[: self.limit]
+
+    def _check(self, names: Iterable[bytes]) -> None:
+        if self.typed is not None and not self.typed.are_canonical(names):
+            raise NotAnswered(Reason.NOT_CERTAIN)
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Partitions that are listed by name or values: (name, row) in the order of names. Some may not exist."""
+
+    rows: list[tuple[bytes, bytes]]
+
+    def names(self, view: TableView) -> list[bytes]:
+        """Return the names of those that exist."""
+        stored = view.index.payloads(view.index.table(view.name), [row for _, row in self.rows])
+        return [name for (name, _), payload in zip(self.rows, stored, strict=True) if payload is not None]
+
+    def payloads(self, view: TableView) -> list[bytes]:
+        """Return the payloads of those that exist."""
+        return _read(view, [row for _, row in self.rows])
+
+
+def _read(view: TableView, rows: list[bytes]) -> list[bytes]:
+    stored = view.index.payloads(view.index.table(view.name), rows)
+    return [payload for payload in stored if payload is not None]
+
+
+def find_all(view: TableView, arguments: Arguments, rules: ServerRules) -> Selection:  # noqa: ARG001 - the same for all lookups
     """Find all partitions."""
-    prepared = view.index.prepare(view.name, "")
-    return view.index.find_rows(prepared, arguments.limit)
+    return Selection(view.index.prepare(view.name, ""), arguments.limit)
 
 
-def find_by_filter(view: TableView, arguments: Arguments, rules: ServerRules) -> Rows:
+def find_by_filter(view: TableView, arguments: Arguments, rules: ServerRules) -> Selection:
     """Find the partitions that a filter selects."""
     assert rules.dialect is not None
     text = arguments.filter or ""
@@ -46,13 +113,10 @@ def find_by_filter(view: TableView, arguments: Arguments, rules: ServerRules) ->
     typed = TypedColumns.of(prepared.table, node)
     if find_doubt(node, prepared.table.key_schema, rules.dialect) or typed.has_invalid(view.index):
         raise NotAnswered(Reason.NOT_CERTAIN)
-    found = view.index.find_rows(prepared, arguments.limit)
-    if not typed.are_canonical(name for name, _ in found):
-        raise NotAnswered(Reason.NOT_CERTAIN)
-    return found
+    return Selection(prepared, arguments.limit, typed=typed)
 
 
-def find_ps(view: TableView, arguments: Arguments, rules: ServerRules) -> Rows:
+def find_ps(view: TableView, arguments: Arguments, rules: ServerRules) -> Selection:
     """Find the partitions of a partial specification: one value for each column, "" for any."""
     default = view.index.table(view.name).key_schema.default_partition
     if any(value != default and WILDCARDS.search(value) for value in arguments.values or ()):
@@ -60,7 +124,7 @@ def find_ps(view: TableView, arguments: Arguments, rules: ServerRules) -> Rows:
     return find_names_ps(view, arguments, rules)
 
 
-def find_names_ps(view: TableView, arguments: Arguments, rules: ServerRules) -> Rows:
+def find_names_ps(view: TableView, arguments: Arguments, rules: ServerRules) -> Selection:
     """Find the names of a partial specification, which Hive 4 compares exactly."""
     values = arguments.values or []
     if len(values) != len(view.index.table(view.name).key_schema.columns):
@@ -68,45 +132,43 @@ def find_names_ps(view: TableView, arguments: Arguments, rules: ServerRules) -> 
     if not rules.is_hive_4 and any(_REGEX.search(value) for value in values):
         raise NotAnswered(Reason.NOT_CERTAIN)  # read as a regular expression
     prepared, expected = PartitionCalls(view.index).prepare_ps(view.name, values)
-    rows = view.index.find_rows(prepared)
-    if any(expected):
-        rows = [row for row in rows if matches(row[0].decode(errors="surrogatepass"), expected)]
-    return rows if arguments.limit < 0 else rows[: arguments.limit]
+    if not any(expected):
+        return Selection(prepared, arguments.limit)
+    parts = (_ANY if part is None else re.escape(part.encode(errors="surrogatepass")) for part in expected)
+    return Selection(prepared, arguments.limit, keep=re.compile(b"/".join(parts)))
 
 
-def find_ps_or_all(view: TableView, arguments: Arguments, rules: ServerRules) -> Rows:
+def find_ps_or_all(view: TableView, arguments: Arguments, rules: ServerRules) -> Selection:
     """Find the partitions of a partial specification; all of them without one."""
     find = find_all if arguments.values is None else find_ps
     return find(view, arguments, rules)
 
 
-def find_by_names(view: TableView, arguments: Arguments, rules: ServerRules) -> Rows:  # noqa: ARG001 - the same for all lookups
+def find_by_names(view: TableView, arguments: Arguments, rules: ServerRules) -> Listed:  # noqa: ARG001 - the same for all lookups
     """Find partitions by their names; absent ones are left out, and repeated ones are found once."""
     return _named(view, arguments.names or ())
 
 
-def find_by_name(view: TableView, arguments: Arguments, rules: ServerRules) -> Rows:  # noqa: ARG001 - the same for all lookups
+def find_by_name(view: TableView, arguments: Arguments, rules: ServerRules) -> Listed:  # noqa: ARG001 - the same for all lookups
     """Find the partition with this name."""
-    found = _named(view, [arguments.name or ""])
-    if not found:
-        raise NotAnswered(Reason.REFUSED)
-    return found
+    return _named(view, [arguments.name or ""])
 
 
-def find_by_values(view: TableView, arguments: Arguments, rules: ServerRules) -> Rows:  # noqa: ARG001 - the same for all lookups
+def find_by_values(view: TableView, arguments: Arguments, rules: ServerRules) -> Listed:  # noqa: ARG001 - the same for all lookups
     """Find the partition with these values."""
     values = arguments.values or ()
     schema = view.index.table(view.name).key_schema
     if len(values) != len(schema.columns):
         raise NotAnswered(Reason.REFUSED)
-    return [(b"", schema.row(values))]
+    return Listed([(b"", schema.row(values))])
 
 
-def _named(view: TableView, names: Iterable[str]) -> Rows:
+def _named(view: TableView, names: Iterable[str]) -> Listed:
     schema = view.index.table(view.name).key_schema
     rows = {}
     for name in names:
-        values = [unquote(part.partition("=")[2], "latin-1") for part in name.split("/")]
+        parts = [part.partition("=")[2] for part in name.split("/")]
+        values = [unquote(part, "latin-1") for part in parts] if "%" in name else parts
         if len(values) == len(schema.columns) and schema.name(values) == name:
-            rows[name.encode(errors="surrogatepass")] = schema.row(values)
-    return sorted(rows.items())
+            rows[name.encode(errors="surrogatepass")] = schema.row(values, name=name)
+    return Listed(sorted(rows.items()))

@@ -174,7 +174,12 @@ def get_each(
 def get_payloads(reader: Reader, table: IndexedTable, rows: Sequence[bytes]) -> list[bytes | None]:
     """Return the payload of each row, None where it does not exist."""
     values = get_many(reader, [table.rows + row for row in rows])
-    return [None if value is None else value[value.index(b"\n") + 1 :] for value in values]
+    return [None if value is None else payload_of(value) for value in values]
+
+
+def payload_of(value: bytes) -> bytes:
+    """Return the payload of a stored value."""
+    return value[value.find(b"\n") + 1 :]
 
 
 def parse_value(value: bytes) -> tuple[tuple[str, ...], bytes]:

@@ -36,6 +36,10 @@ class TypeKind(Enum):
     TIMESTAMP = "timestamp"
     OTHER = "other"
 
+    __hash__ = (
+        object.__hash__
+    )  # members are unique; the inherited hash runs in Python, and every encoded value needs it
+
 
 INTEGER_BYTES: Final = {TypeKind.TINYINT: 1, TypeKind.SMALLINT: 2, TypeKind.INT: 4, TypeKind.BIGINT: 8}
 DECIMAL_DIGITS_MAX: Final = 38

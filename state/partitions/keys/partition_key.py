@@ -28,7 +28,7 @@ from state.partitions.keys.values import DEFAULT_PARTITION, encode_text
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from state.partitions.keys.column_types import PartitionColumn
 
@@ -72,10 +72,15 @@ class KeySchema:
         """Return the name of the partition with these values."""
         return format_name(self._names, values, self.default_partition)
 
-    def row(self, values: Sequence[str], fields: Sequence[bytes] | None = None) -> bytes:
-        """Return the key of a partition without a prefix; raise LimitExceeded where it is too long."""
+    def row(
+        self, values: Sequence[str], fields: Sequence[bytes] | None = None, name: str | None = None
+    ) -> bytes:
+        """Return the key of a partition without a prefix; raise LimitExceeded where it is too long.
+
+        ``fields`` and ``name`` are those of the values, where the caller has them.
+        """
         parts = [*(self.fields(values) if fields is None else fields)]
-        parts.append(self.name(values).encode(errors="surrogatepass") + b"\x00")
+        parts.append((name or self.name(values)).encode(errors="surrogatepass") + b"\x00")
         starts, back = [], 0
         for part in reversed(parts):
             back += len(part)
@@ -99,6 +104,17 @@ def name(key: bytes) -> bytes:
     """Return the partition's name from a key, in UTF-8."""
     end = len(key) - 2 * key[-1] - 3
     return key[end - (key[-3] << 8 | key[-2]) : end - 1]
+
+
+@lru_cache(maxsize=COLUMNS_MAX + 1)
+def name_reader(columns: int) -> Callable[[bytes], bytes]:
+    """Return ``name`` for keys with this number of columns, which takes half the time."""
+    tail = 2 * columns + 3
+
+    def read(key: bytes) -> bytes:
+        return key[-tail - (key[-3] << 8 | key[-2]) : -tail - 1]
+
+    return read
 
 
 def strip_prefix(key: bytes) -> bytes:
@@ -128,9 +144,10 @@ def format_name(
 ) -> str:
     """Return the name of a partition; an empty value is written as the default partition, as by Hive."""
     pairs = zip(columns, values, strict=True)
-    return "/".join(f"{column}={escape(value) if value else default_partition}" for column, value in pairs)
+    return "/".join([f"{column}={escape(value) if value else default_partition}" for column, value in pairs])
 
 
+@lru_cache(maxsize=1 << 14)
 def escape(text: str) -> str:
     """Escape a column name or value for a partition name."""
     return _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", text)

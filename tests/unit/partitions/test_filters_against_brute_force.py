@@ -110,7 +110,23 @@ def expect_same(
     names = [column.name for column in columns]
     expected = sorted(format_name(names, values).encode() for values in rows if condition.holds(values))
     assert [name.encode() for name in index.names(prepared)] == expected
+    expect_same_in_every_form(index, prepared, expected)
     expect_sound_paths(index, prepared, len(expected))
+
+
+def expect_same_in_every_form(
+    index: PartitionIndex, prepared: PreparedFilter, expected: Sequence[bytes]
+) -> None:
+    """Names, rows and payloads are of the same partitions, in the same order."""
+    whole = [(found.name.encode(), found.payload) for found in index.partitions(prepared)]
+    assert index.find_payloads(prepared) == whole
+    for limit in (-1, 0, 2):
+        cut = expected if limit < 0 else expected[:limit]
+        assert index.find_names(prepared, limit) == cut
+        rows = index.find_rows(prepared, limit)
+        assert [name for name, _ in rows] == cut
+        payloads = index.payloads(prepared.table, [row for _, row in rows])
+        assert payloads == [payload for _, payload in whole[: len(cut)]]
 
 
 def expect_sound_paths(index: PartitionIndex, prepared: PreparedFilter, matching: int) -> None:
@@ -126,6 +142,20 @@ def expect_sound_paths(index: PartitionIndex, prepared: PreparedFilter, matching
         found = list(index.keys(replace(prepared, access=access, check=None)))
         assert sum(check(key) for key in found) == matching
         assert len(found) == matching or not access.exact
+
+
+@given(rows_of((INT, STRING, DATE)), st.sampled_from([b"\x00", b"\x01", b"\x02"]))
+@settings(max_examples=50, deadline=None)
+def test_a_column_has_a_field_with_a_marker_if_a_partition_has_it(
+    rows: list[tuple[str, ...]], marker: bytes
+) -> None:
+    columns = (INT, STRING, DATE)
+    index = an_index([(column.name, column.declared) for column in columns], rows)
+    table = index.table(TABLE)
+    fields = [table.key_schema.fields(values) for values in rows]
+    for column in range(3):
+        expected = any(each[column].startswith(marker) for each in fields)
+        assert index.has_field(table, column, marker) is expected
 
 
 EVEN = [

@@ -45,6 +45,8 @@ def test_keys_sort_by_fields_then_names_and_every_field_is_found_from_the_end(
     for key, values in made.items():
         assert [partition_key.field(key, at) for at in range(4)] == WIDE.fields(values)
         assert partition_key.name(key).decode() == WIDE.name(values)
+        assert partition_key.name_reader(4)(key) == partition_key.name(key)
+        assert WIDE.row(values, name=WIDE.name(values)) == WIDE.row(values)
         assert prefix + partition_key.strip_prefix(key) == key
         for count in range(1, 5):
             start = prefix + b"".join(WIDE.fields(values)[:count])
