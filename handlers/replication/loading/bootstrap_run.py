@@ -1,8 +1,8 @@
 """The loads of a bootstrap: several tables at a time, each recorded as soon as it is finished.
 
 Worker threads load tables with metastore clients of their own. Only the calling thread writes the state, so a kill at any moment
-costs no finished table. A table whose load fails for a reason that may pass is tried again later; one that fails for its own reason is
-handled as the policy requires (by default it is quarantined), and the others continue. Views follow after the tables.
+costs no finished table. A table that fails for its own reason (``OWN_FAULTS``) is handled as the policy requires, by default it is
+quarantined; any other failure is tried again later. The others continue meanwhile. Views follow after the tables.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from handlers.replication.loading.bootstrap import finish_bootstrap, is_pending
 from handlers.replication.loading.load_table import load_table
 from handlers.replication.loading.load_tools import LoadProgress, LoadSettings, LoadTools, SilentProgress
 from handlers.replication.target_objects import is_view
-from state.errors import Interrupted, TidelineError, Transient
+from state.errors import BadInput, Fenced, Interrupted, Refused, TidelineError
 from state.positions import POSITION_KEY, Position
 
 
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 TRIES_MAX: Final = 5
 """Tries of one table in one run; then the run fails once all others are loaded, and the next run tries again."""
+OWN_FAULTS: Final = (BadInput, Refused)
+"""Failures of a load that are the table's own. All others are retried, because the table is not to blame for them."""
 _BACKOFF: Final = Backoff(1.0, 30.0)
 _POLL_S: Final = 0.5
 _TABLES_PAGE: Final = 200
@@ -163,7 +165,9 @@ class _BootstrapRun:
             if outcome.error is None:
                 self._record_loaded(outcome)
                 del open_loads[table]
-            elif not isinstance(outcome.error, Transient):
+            elif not isinstance(outcome.error, TidelineError):
+                raise outcome.error
+            elif isinstance(outcome.error, OWN_FAULTS):
                 self._give_up(table, outcome.error)
                 del open_loads[table]
             else:
@@ -197,9 +201,9 @@ class _BootstrapRun:
         failpoint("bootstrap.after-record")
         self._options.progress.finished(result)
 
-    def _fail(self, table: str, error: Transient) -> None:
-        """Record a failed try, and schedule the next one."""
-        if isinstance(error, Interrupted):
+    def _fail(self, table: str, error: TidelineError) -> None:
+        """Record a failed try, and schedule the next one; raise an error that ends the run."""
+        if isinstance(error, Interrupted | Fenced):
             raise error
         self._tries[table] = self._tries.get(table, 0) + 1
         self._context.loads.fail(table, str(error))
@@ -209,10 +213,8 @@ class _BootstrapRun:
         if self._tries[table] < self._options.tries_max:
             heapq.heappush(self._later, (due_s, table))
 
-    def _give_up(self, table: str, error: BaseException) -> None:
-        """Handle a failure that is the table's own as the policy requires; raise any other."""
-        if not isinstance(error, TidelineError):
-            raise error
+    def _give_up(self, table: str, error: TidelineError) -> None:
+        """Handle a failure that is the table's own as the policy requires."""
         stored = self._store.get(POSITION_KEY)
         assert stored is not None
         self._context.handle_failure(table, Position.from_bytes(stored).event_id, error)

@@ -35,7 +35,7 @@ from handlers.replication.loading.table_statistics import (
 )
 from handlers.replication.loading.target_table import TargetTable
 from handlers.replication.target_objects import is_view
-from state.errors import SourceBusy
+from state.errors import GapDetected, SourceBusy
 
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class _TableLoader:
         for _ in range(SNAPSHOTS_MAX):
             try:
                 return self._load()
-            except SnapshotLost as lost:
+            except (SnapshotLost, GapDetected) as lost:  # a later snapshot needs no purged event
                 reasons.append(str(lost))
                 self._progress.restarted(self._table, str(lost))
         raise SourceBusy(

@@ -18,7 +18,7 @@ from handlers.replication.loading.bootstrap_run import BootstrapOptions, run_boo
 from handlers.replication.loading.load_tools import LoadedTable
 from handlers.replication.policy import Policy
 from handlers.structs.objects import Database
-from state.errors import FilesUnavailable, Interrupted, TidelineError, UnsafePath
+from state.errors import Fenced, FilesUnavailable, Interrupted, TargetDiverged, TidelineError, UnsafePath
 from state.store.memory import MemoryStore
 from tests.builders.replication.recording_metastore import RecordingMetastore
 from tests.builders.replication.replay_events import a_table
@@ -133,6 +133,23 @@ def test_a_table_that_cannot_be_loaded_is_quarantined_and_the_others_are_loaded(
     assert [(e.table, e.code) for e in rig.context.quarantine.entries()] == [("orders", "unsafe-path")]
     assert "orders" not in rig.context.loads
     assert not is_pending(rig.store)
+
+
+def test_a_load_that_finds_the_target_changed_is_repeated_and_its_table_never_quarantined(rig: Rig) -> None:
+    rig.errors["orders"] = [TargetDiverged("other write ids")] * 3
+    with pytest.raises(TargetDiverged):
+        rig.run()
+    assert rig.context.quarantine.entries() == ()
+    rig.run()
+    assert sorted(rig.loaded) == TABLES
+
+
+def test_a_bootstrap_ends_at_once_if_another_instance_took_over_the_target(rig: Rig) -> None:
+    rig.errors["orders"] = [Fenced("another instance")]
+    with pytest.raises(Fenced):
+        rig.run()
+    assert rig.errors["orders"] == []
+    assert is_pending(rig.store)
 
 
 def test_a_bootstrap_that_is_stopped_stays_unfinished(rig: Rig) -> None:
