@@ -21,6 +21,8 @@ from daemon.endpoint.wire import Value, read_fields
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from state.partitions.filters.hive_expressions import Expression
+
 
 CATALOG: Final = "hive"
 """The catalog that an index follows."""
@@ -72,6 +74,8 @@ class Arguments:
     name: str | None = None
     names: list[str] | None = None
     expression: bytes | None = None
+    tree: Expression | None = None
+    """``expression``, after it was read."""
     default_partition: str | None = None
     limit: int = -1
     user: str | None = None

@@ -16,6 +16,7 @@ from state.partitions.filters.dialect import HiveVersion
 from state.partitions.filters.syntax_tree import And, Comparison, Membership, Operator, Or
 from state.partitions.keys.binary_sortable import UNCONVERTIBLE
 from state.partitions.keys.column_types import TypeKind
+from state.partitions.keys.values import encode_text
 
 
 if TYPE_CHECKING:
@@ -83,6 +84,17 @@ def _is_doubtful(condition: _Condition, columns: dict[str, PartitionColumn], def
         return True
     excludes = condition.operator is Operator.NOT_EQUAL
     return excludes and any(text != default_partition and WILDCARDS.search(text) for text in texts)
+
+
+def has_default_text(index: PartitionIndex, table: IndexedTable, node: Node) -> bool:
+    """Whether a text column of a filter contains the default partition, which expressions compare as NULL or as text."""
+    names = {one.column for one in _conditions(node)}
+    schema = table.key_schema
+    return any(
+        index.has_field(table, number, encode_text(column.type, schema.default_partition))
+        for number, column in enumerate(schema.columns)
+        if column.name in names and column.type.is_text
+    )
 
 
 class TypedColumns:

@@ -7,6 +7,7 @@ the index, or a defect, costs the client the time of the attempt and nothing mor
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from daemon.endpoint.answers.table_access import TableAccess, TableView
     from daemon.endpoint.responders import Metastore
     from daemon.endpoint.wire import Message
+    from state.partitions.filters.hive_expressions import Expression
+    from state.partitions.index.metastore_calls import ReadExpression
 
 
 log = structlog.get_logger(__name__)
@@ -47,8 +50,12 @@ class AnswerObserver(Protocol):
 class IndexAnswers:
     """Answers the partition calls of one connection."""
 
-    def __init__(self, tables: TableAccess, observer: AnswerObserver) -> None:
+    def __init__(
+        self, tables: TableAccess, observer: AnswerObserver, read: ReadExpression | None = None
+    ) -> None:
+        """``read`` reads the expressions of get_partitions_by_expr; without it, such calls are forwarded."""
         self._tables = tables
+        self._read = read
         self._observer = observer
         self._rules: ServerRules | None = None
 
@@ -76,10 +83,18 @@ class IndexAnswers:
         if rules.dialect is None:
             raise NotAnswered(Reason.SERVER)
         arguments = read_arguments(call.shape, request.body)
+        if arguments.expression is not None:
+            arguments = replace(arguments, tree=self._read_expression(arguments.expression))
         with self._tables.open_table(arguments.db, arguments.table) as view:
             if isinstance(view, Forward):
                 raise NotAnswered(view.reason)
             return request.answer(_make_body(call, view, arguments, rules)), view
+
+    def _read_expression(self, expression: bytes) -> Expression:
+        tree = None if self._read is None else self._read(expression)
+        if tree is None:
+            raise NotAnswered(Reason.EXPRESSION)
+        return tree
 
 
 def _reason_of(error: Exception, call: str) -> Reason:

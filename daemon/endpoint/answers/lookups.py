@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import unquote
 
-from daemon.endpoint.answers.filter_certainty import WILDCARDS, TypedColumns, find_doubt
+from daemon.endpoint.answers.filter_certainty import WILDCARDS, TypedColumns, find_doubt, has_default_text
 from daemon.endpoint.answers.table_access import NotAnswered, Reason
+from state.partitions.filters.dialect import HIVE_4
+from state.partitions.filters.hive_expressions import translate
 from state.partitions.filters.parser import parse_filter
 from state.partitions.index.metastore_calls import PartitionCalls
 from state.partitions.index.partition_index import NO_LIMIT
@@ -114,6 +116,31 @@ def find_by_filter(view: TableView, arguments: Arguments, rules: ServerRules) ->
     if find_doubt(node, prepared.table.key_schema, rules.dialect) or typed.has_invalid(view.index):
         raise NotAnswered(Reason.NOT_CERTAIN)
     return Selection(prepared, arguments.limit, typed=typed)
+
+
+def find_by_expr(view: TableView, arguments: Arguments, rules: ServerRules) -> Selection:
+    """Find the partitions that Hive's expression selects."""
+    table = view.index.table(view.name)
+    default = table.key_schema.default_partition
+    if arguments.default_partition not in {None, default}:
+        raise NotAnswered(Reason.ARGUMENTS)
+    if arguments.limit >= 0:
+        raise NotAnswered(
+            Reason.NOT_CERTAIN
+        )  # Hive 4 ignores the limit where it evaluates the expression for each name
+    if arguments.tree is None or not rules.is_hive_4:
+        raise NotAnswered(Reason.EXPRESSION)
+    translation = translate(arguments.tree, default)
+    node = translation.filter
+    if node is None or not translation.is_exact:
+        raise NotAnswered(Reason.EXPRESSION)
+    prepared = view.index.prepare_node(table, node)
+    typed = TypedColumns.of(table, node)
+    if find_doubt(node, table.key_schema, HIVE_4) or typed.has_invalid(view.index):
+        raise NotAnswered(Reason.NOT_CERTAIN)
+    if has_default_text(view.index, table, node):
+        raise NotAnswered(Reason.NOT_CERTAIN)
+    return Selection(prepared, typed=typed)
 
 
 def find_ps(view: TableView, arguments: Arguments, rules: ServerRules) -> Selection:

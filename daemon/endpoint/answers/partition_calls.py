@@ -5,7 +5,8 @@ form of an answer               calls
 =============================== ==============================================
 a list of partitions            the calls of Hive 2 and 3
 a struct with that list         their successors in Hive 4, which end in _req
-a list of names                 ..names, ..names_ps
+the same, and "all match"       get_partitions_by_expr
+a list of names                 ..names, ..names_ps, get_partition_names_req
 one partition                   get_partition..
 a number                        get_num_partitions_by_filter
 =============================== ==============================================
@@ -51,6 +52,8 @@ class PartitionCall:
     content: Content
     is_wrapped: bool = False
     """Whether the answer is field 1 of a struct."""
+    is_certain: bool = False
+    """Whether field 2 of that struct says that all partitions match."""
 
     def frame(self, count: int, pieces: Sequence[bytes]) -> bytes:
         """Return the body of an answer with ``count`` elements, whose bytes are ``pieces``."""
@@ -64,7 +67,8 @@ class PartitionCall:
             case Content.NAMES:
                 kind, start = TType.LIST, struct.pack(">bi", TType.STRING, count)
         if self.is_wrapped:
-            return b"".join((_field(TType.STRUCT, 0), _field(kind, 1), start, *pieces, STOP, STOP))
+            certain = _field(TType.BOOL, 2) + b"\x00" if self.is_certain else b""
+            return b"".join((_field(TType.STRUCT, 0), _field(kind, 1), start, *pieces, certain, STOP, STOP))
         return b"".join((_field(kind, 0), start, *pieces, STOP))
 
 
@@ -104,6 +108,14 @@ _NAMES_PS_REQ: Final = request(
 _PS_AUTH_REQ: Final = request(
     {**_IN_CATALOG, **_numbered(4, Role.VALUES, Role.LIMIT, *_AUTH, *_WRITE_IDS, *_SKIPPED)}
 )
+_BY_EXPR_REQ: Final = request(
+    _numbered(
+        1,
+        *(*_TABLE, Role.EXPRESSION, Role.DEFAULT_PARTITION, Role.LIMIT, Role.CATALOG, Role.EMPTY),
+        *(*_WRITE_IDS, *_SKIPPED),
+    ),
+    Role.EXPRESSION,
+)
 _LIST: Final = Content.PARTITIONS
 _ONE: Final = Content.PARTITION
 _NAMES: Final = Content.NAMES
@@ -116,6 +128,10 @@ CALLS: Final = {
     "get_num_partitions_by_filter": PartitionCall(
         positional(*_TABLE, Role.FILTER), lookups.find_by_filter, Content.COUNT
     ),
+    "get_partitions_by_expr": PartitionCall(
+        _BY_EXPR_REQ, lookups.find_by_expr, _LIST, is_wrapped=True, is_certain=True
+    ),
+    "get_partition_names_req": PartitionCall(_BY_EXPR_REQ, lookups.find_by_expr, _NAMES),
     "get_partition_names": PartitionCall(positional(*_TABLE, Role.LIMIT), lookups.find_all, _NAMES),
     "get_partition_names_ps": PartitionCall(
         positional(*_TABLE, Role.VALUES, Role.LIMIT), lookups.find_names_ps, _NAMES

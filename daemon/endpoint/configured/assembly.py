@@ -21,6 +21,7 @@ from daemon.endpoint.configured.section import SERVE
 from daemon.endpoint.streams import Transport
 from daemon.endpoint.upstream import Upstream
 from handlers.catalog.index.index_file import IndexFile
+from handlers.expressions.expression_reader import ExpressionReader
 
 
 if TYPE_CHECKING:
@@ -49,8 +50,12 @@ class SourceAnswers:
         settings: EndpointSettings,
         metrics: EndpointMetrics,
         behind: Callable[[int], None],
+        *,
+        reads_expressions: bool = False,
     ) -> None:
         """``behind`` is called with the event that a request begins to wait for; it must return at once."""
+        self._reader = ExpressionReader() if reads_expressions else None
+        self._read = None if self._reader is None else self._reader.read
         serve = SERVE.of(config)[source]
         self._file = IndexFile(catalog_path(config, source), schema_version=CATALOG_VERSION)
         self._query = EventIdQuery(settings)
@@ -72,7 +77,7 @@ class SourceAnswers:
 
         self._verifier = Verifier(
             lambda: Upstream(compared, Transport.BUFFERED),
-            IndexAnswers(self._access, NoObserver()).respond,
+            IndexAnswers(self._access, NoObserver(), self._read).respond,
             self.differing,
             count,
         )
@@ -81,12 +86,14 @@ class SourceAnswers:
 
     def responders(self) -> Sequence[Responder]:
         """Return the responders of one connection."""
-        return (IndexAnswers(self._access, self._observer),)
+        return (IndexAnswers(self._access, self._observer, self._read),)
 
     def close(self) -> None:
         """Stop verifying and close the index."""
         self._verifier.close()
         self._file.close()
+        if self._reader is not None:
+            self._reader.close()
 
 
 def open_answers(
@@ -103,4 +110,5 @@ def open_answers(
         reason = "the source has no partition index" if partitions is None else "the index is in HBase"
         log.warning("every call is forwarded", source=source, reason=reason)
         return None
-    return SourceAnswers(config, source, settings, metrics, behind)
+    reads = partitions.read_expressions
+    return SourceAnswers(config, source, settings, metrics, behind, reads_expressions=reads)

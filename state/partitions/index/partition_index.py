@@ -45,6 +45,7 @@ from state.store import RemoteReader, as_remote, prefix_end
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from state.partitions.filters.syntax_tree import Node
     from state.partitions.index.check_budget import Clock
     from state.partitions.index.records import IndexedTable
     from state.partitions.index.scan_plans import FilterPlan, ScanPlan
@@ -156,11 +157,24 @@ class PartitionIndex:
         if found is not None:
             return found
         planned = self._plan_text(known, text, dialect)
-        if len(text) <= _PREPARED_CHARS_MAX:
+        self._keep_plan(key, planned)
+        return planned
+
+    def prepare_node(self, table: IndexedTable, node: Node) -> PreparedFilter:
+        """Plan a syntax tree in Hive 4's dialect; raise BadFilter or LimitExceeded."""
+        key = (table.number, f"\0{node!r}", HIVE_4)  # no text of a filter begins like this
+        found = self.plans.get(key)
+        if found is None:
+            schema = table.key_schema
+            found = self.plan(table, bind(node, schema.columns, HIVE_4, schema.default_partition))
+            self._keep_plan(key, found)
+        return found
+
+    def _keep_plan(self, key: tuple[int, str, Dialect], planned: PreparedFilter) -> None:
+        if len(key[1]) <= _PREPARED_CHARS_MAX:
             self.plans[key] = planned
             if len(self.plans) > _PREPARED_MAX:
                 self.plans.popitem(last=False)
-        return planned
 
     def keys(self, prepared: PreparedFilter) -> Iterator[bytes]:
         """Yield the key of every partition that matches, in the order of the access path; raise FilterTooExpensive."""

@@ -35,6 +35,11 @@ def flag(value: bool) -> Value:
     return Value(TType.BOOL, bytes([value]))
 
 
+def binary_value(data: bytes) -> Value:
+    """Return a binary value."""
+    return Value(TType.STRING, struct.pack(">i", len(data)) + data)
+
+
 def positional(call: str, *values: str | int | Sequence[str] | None) -> Message:
     """Return a request with these arguments; None leaves one out."""
     fields = [(number, _value(value)) for number, value in enumerate(values, 1) if value is not None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from daemon.endpoint.answers.comparison import is_same_answer
 from daemon.endpoint.answers.index_answers import IndexAnswers
 from daemon.endpoint.answers.partition_calls import CALLS
 from daemon.endpoint.answers.table_access import Reason
@@ -24,9 +26,10 @@ from handlers.metastore.connection import Address
 from handlers.structs.objects import Database
 from tests.builders.catalog.followed_catalog import FollowedCatalog, catalogs_of
 from tests.builders.endpoint.memory_tables import MemoryTables
-from tests.builders.endpoint.partition_requests import positional, read_answer, request
+from tests.builders.endpoint.partition_requests import binary_value, positional, read_answer, request
 from tests.builders.endpoint.scripted_metastore import Outcomes
 from tests.builders.partitions.filter_contract import DAYS, NUMBERS, WORDS
+from tests.builders.partitions.hive_expressions import HiveWriter, call, column, constant
 from tests.builders.partitions.indexed_tables import DEFAULT, conditions
 from tests.builders.partitions.metastore_and_index import COLUMNS, TEXTS, sixty_rows
 
@@ -37,10 +40,12 @@ if TYPE_CHECKING:
     from daemon.endpoint.wire import Message
     from dev.stack.endpoints import ClusterEndpoints
     from dev.stack.hive.sql_session import Session
+    from state.partitions.filters.hive_expressions import Expression
     from tests.builders.partitions.indexed_tables import Condition
 
 
 DB = "endpoint_calls"
+BY_EXPRESSION = {"get_partitions_by_expr", "get_partition_names_req"}
 ODD_ROWS = [("007", "a b%/c", "2020-06-18"), ("5", "x_y", "2020-1-1"), ("5", "xzy", "2020-06-19"), ("5", "b:c", DEFAULT)]  # fmt: skip
 TABLES = ("plain", "odd", "acid", "bucketed")
 live = settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
@@ -55,6 +60,8 @@ class Both:
     upstream: Upstream
     responder: IndexAnswers
     outcomes: Outcomes
+    expressions: dict[bytes, Expression]
+    """What the responder's reader of expressions knows."""
 
     def compare(self, message: Message) -> Reason | None:
         """Require equal answers; return the reason if the index forwards the call."""
@@ -63,6 +70,7 @@ class Both:
             return self.outcomes.reasons.pop()
         theirs = self.upstream.exchange(message)
         assert theirs.header == answer.header
+        assert is_same_answer(answer.body, theirs.body)
         assert read_answer(answer) == read_answer(theirs)
         return None
 
@@ -81,8 +89,9 @@ def responder_of(catalog: FollowedCatalog, uri: str, db: str) -> Iterator[Both]:
     upstream = Upstream(EndpointSettings(metastores=(Address.parse(uri),)), Transport.BUFFERED)
     outcomes = Outcomes()
     try:
-        responder = IndexAnswers(MemoryTables(catalog.partitions), outcomes)
-        yield Both(db, catalog, upstream, responder, outcomes)
+        expressions: dict[bytes, Expression] = {}
+        responder = IndexAnswers(MemoryTables(catalog.partitions), outcomes, expressions.get)
+        yield Both(db, catalog, upstream, responder, outcomes, expressions)
     finally:
         upstream.peer.close()
 
@@ -153,9 +162,9 @@ def every_call(db: str, table: str, names: list[str], values: list[list[str]]) -
 @pytest.mark.parametrize("table", TABLES)
 def test_every_call_has_the_answer_of_the_metastore(both: Both, table: str) -> None:
     calls = every_call(both.db, table, both.names(table), both.values(table))
-    forwarded = {call.name for call in calls if both.compare(call) is not None}
+    forwarded = {one.name for one in calls if both.compare(one) is not None}
     assert forwarded == ({"get_partitions_by_names_req"} if table == "bucketed" else set())
-    assert {call.name for call in calls} == CALLS.keys()
+    assert {one.name for one in calls} == CALLS.keys() - BY_EXPRESSION
 
 
 @given(conditions((NUMBERS, WORDS, DAYS)), st.sampled_from([-1, 1, 5, 1000]))
@@ -173,8 +182,8 @@ def test_any_partial_specification_has_the_answer_of_the_metastore(
     both: Both, values: tuple[str, ...], most: int
 ) -> None:
     for table in ("plain", "odd"):
-        for call in ("get_partition_names_ps", "get_partitions_ps", "get_partitions_ps_with_auth"):
-            both.compare(positional(call, both.db, table, values, most))
+        for name in ("get_partition_names_ps", "get_partitions_ps", "get_partitions_ps_with_auth"):
+            both.compare(positional(name, both.db, table, values, most))
 
 
 @pytest.mark.parametrize(
@@ -188,7 +197,7 @@ def test_values_that_metastores_compare_in_their_own_way_are_never_answered_diff
 
 
 def test_errors_are_the_metastores_own(both: Both) -> None:
-    for call, *arguments in (
+    for name, *arguments in (
         ("get_partitions_by_filter", "odd", "i = ", -1),
         ("get_partitions_by_filter", "odd", "nosuch = 1", -1),
         ("get_partition", "odd", ["1", "none", "2020-01-01"]),
@@ -196,7 +205,34 @@ def test_errors_are_the_metastores_own(both: Both) -> None:
         ("get_partition_names_ps", "odd", ["7"], -1),
         ("get_partitions", "absent", -1),
     ):
-        assert both.compare(positional(call, both.db, *arguments)) is not None
+        assert both.compare(positional(name, both.db, *arguments)) is not None
+
+
+NR, S, D = column("i", "int"), column("s"), column("d", "date")
+EXPRESSIONS = {
+    "numbers": call("OPAnd", call("OPGreaterThan", NR, constant(6, "int")), call("OPNotEqual", NR, constant(255, "int"))),
+    "list": call("In", NR, constant(7, "int"), constant(256, "int"), constant(-1, "int")),
+    "not in a list": call("OPNot", call("In", NR, constant(7, "int"), constant(0, "int"))),
+    "null": call("OPNull", NR),
+    "not null": call("OPNotNull", D),
+    "dates": call("OPEqualOrGreaterThan", D, constant("2020-06-18", "date")),
+    "or": call("OPOr", call("OPEqual", NR, constant(7, "int")), call("OPEqual", D, constant("1970-01-01", "date"))),
+    "text": call("OPEqual", S, constant("a")),
+}  # fmt: skip
+
+
+@pytest.mark.long
+def test_expressions_of_hive_4_have_the_answer_of_the_metastore(both: Both) -> None:
+    with HiveWriter(is_hive4=True) as writer:
+        written = {name: writer.bytes_of(expression) for name, expression in EXPRESSIONS.items()}
+    for name, data in written.items():
+        both.expressions[data] = EXPRESSIONS[name]
+        for table, call_name in itertools.product(("plain", "odd"), BY_EXPRESSION):
+            for more in ({5: -1}, {4: DEFAULT, 5: -1, 6: "hive", 8: "ids", 10: False, 11: "", 12: ""}):
+                fields = {1: both.db, 2: table, 3: binary_value(data), **more}
+                reason = both.compare(request(call_name, fields))
+                assert reason in {None, Reason.NOT_CERTAIN}, (name, reason)
+                assert (reason is None) == (table == "plain" and name != "text") or table == "odd", name
 
 
 KINDS = {
@@ -230,4 +266,4 @@ def test_tables_that_a_sql_engine_writes_have_the_answers_of_the_metastore(
         with responder_of(catalog, source.metastore, database) as both:
             names, values = both.names("t"), both.values("t")
             calls = every_call(database, "t", names * 10, values * 10)
-            assert [call.name for call in calls if both.compare(call) is not None] == []
+            assert [one.name for one in calls if both.compare(one) is not None] == []

@@ -16,10 +16,12 @@ from tests.builders.catalog.indexed_source import Indexed
 from tests.builders.endpoint.memory_tables import MemoryTables
 from tests.builders.endpoint.partition_requests import positional, read_answer, request
 from tests.builders.endpoint.scripted_metastore import Outcomes, SettingsOnly
+from tests.builders.partitions.hive_expressions import call, column, constant
 
 
 if TYPE_CHECKING:
     from daemon.endpoint.wire import Message
+    from state.partitions.filters.hive_expressions import Expression
 
 ROWS = [
     ("2020-01-01", "5"),
@@ -50,7 +52,8 @@ class Endpoint:
         self.tables = MemoryTables(self.indexed.follower)
         self.outcomes = Outcomes()
         self.metastore = metastore or SettingsOnly()
-        self.responder = IndexAnswers(self.tables, self.outcomes)
+        self.expressions: dict[bytes, Expression] = {}
+        self.responder = IndexAnswers(self.tables, self.outcomes, self.expressions.get)
 
     def ask(self, message: Message) -> Any:
         """Return the answer; None for a call that is forwarded."""
@@ -132,8 +135,56 @@ def test_partitions_are_counted(endpoint: Endpoint) -> None:
     assert endpoint.ask(positional("get_num_partitions_by_filter", DB, "t", "hr > 5")) == 2
 
 
+SIX = call("OPGreaterThan", column("hr", "int"), constant(6, "int"))
+FROM_2020 = call("OPGreaterThan", column("dt"), constant("2020"))
+
+
+@pytest.mark.parametrize(
+    ("expression", "names"), [(SIX, [ALL[0], ALL[3]]), (call("OPNull", SIX.arguments[0]), ALL[4:])]
+)
+def test_expressions_find_partitions_and_names(
+    endpoint: Endpoint, expression: Expression, names: list[str]
+) -> None:
+    endpoint.expressions[b"x"] = expression
+    fields = {1: DB, 2: "t", 3: "x", 4: "__HIVE_DEFAULT_PARTITION__", 5: -1, 6: "hive", 7: "", 8: "ids"}
+    assert endpoint.ask(request("get_partitions_by_expr", fields)) == endpoint.partitions(names)
+    assert endpoint.ask(request("get_partition_names_req", {1: DB, 2: "t", 3: "x"})) == names
+
+
+@pytest.mark.parametrize(
+    ("fields", "expression", "reason"),
+    [
+        ({}, None, Reason.EXPRESSION),
+        ({}, call("OPEqual", call("Length", column("dt")), constant(3, "int")), Reason.EXPRESSION),
+        ({4: "other"}, SIX, Reason.ARGUMENTS),
+        ({7: "order"}, SIX, Reason.ARGUMENTS),
+        ({10: True}, SIX, Reason.ARGUMENTS),
+        ({5: 3}, SIX, Reason.NOT_CERTAIN),
+    ],
+)
+def test_expressions_that_cannot_be_answered_exactly_are_forwarded(
+    endpoint: Endpoint, fields: dict[int, Any], expression: Expression | None, reason: Reason
+) -> None:
+    if expression is not None:
+        endpoint.expressions[b"x"] = expression
+    for name in ("get_partitions_by_expr", "get_partition_names_req"):
+        assert endpoint.ask(request(name, {1: DB, 2: "t", 3: "x", **fields})) is None
+    assert endpoint.outcomes.reasons == [reason] * 2
+
+
+def test_an_expression_on_a_text_that_may_be_null_is_not_certain(endpoint: Endpoint) -> None:
+    endpoint.expressions[b"x"] = FROM_2020
+    asked = request("get_partitions_by_expr", {1: DB, 2: "t", 3: "x"})
+    assert len(endpoint.ask(asked)) == len(ALL)
+    endpoint.source.add("t", "__HIVE_DEFAULT_PARTITION__", "3")
+    endpoint.indexed.follow()
+    assert endpoint.ask(asked) is None
+    assert endpoint.outcomes.reasons == [Reason.NOT_CERTAIN]
+
+
 def test_every_call_is_covered_by_these_tests() -> None:
     tested = {message.name for message, _ in LISTS} | {
+        "get_partitions_by_expr", "get_partition_names_req",
         "get_num_partitions_by_filter", "get_partition", "get_partition_by_name", "get_partition_names",
         "get_partition_names_ps", "get_partition_names_ps_req", "get_partition_req", "get_partition_with_auth",
     }  # fmt: skip
