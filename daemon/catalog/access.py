@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from daemon.catalog.branch import CatalogView
@@ -84,18 +84,19 @@ def catalog_access(tools: CatalogTools, branch: CatalogBranch, url: str | None =
         opened = {
             source: stack.enter_context(closing(open_catalog(tools, source))) for source in CATALOG.of(config)
         }
-        known = {source: _read_known(catalog, branch) for source, catalog in opened.items()}
         views = [
-            CatalogView(source, partial(known.get, source))
-            for source in opened
+            CatalogView(source, _read_known(catalog, branch))
+            for source, catalog in opened.items()
             if branch.serves(config, source)
         ]
         answers = branch.answers(views, cache(lambda source: _read_newest(opened[source])))
         yield Access(config, answers, lambda s, r: _serve_here(opened, s, r), live=False)
 
 
-def _read_known(catalog: OpenCatalog, branch: CatalogBranch) -> Any:
-    return catalog.branches[branch.name].known() if catalog.projection.read_state() else None
+def _read_known(catalog: OpenCatalog, branch: CatalogBranch) -> Callable[[], Any]:
+    """Return what each answer is made from; it changes while requests are served."""
+    is_readable = catalog.projection.read_state()
+    return catalog.branches[branch.name].known if is_readable else lambda: None
 
 
 def _read_newest(catalog: OpenCatalog) -> int | None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from state.table_failure import TableFailure
 
 
-LOADING_S: Final = 0.1
+LOADING_S: Final = 0.05
 """How long tables are loaded before the next batch of events; a load that is not in pieces is never interrupted."""
 ANSWER_WAIT_S: Final = 0.5
 """How long an answer of the metastore is waited for between two signs of life, where nothing else can be done."""
@@ -193,7 +193,7 @@ class CatalogProjection:
         return position
 
     def settle(self) -> bool:
-        """Continue with waiting tables, with removing what was forgotten, and with publishing, for a tenth of a second each.
+        """Continue with waiting tables, with removing what was forgotten, and with publishing, for less than a tenth of a second each.
 
         Returns whether more can be done at once.
         """

@@ -143,6 +143,8 @@ def _read_whole(
 ) -> Sequence[PartitionInfo] | Sequence[str]:
     """Return all partitions, without the partitions themselves, or only their names: what remains in memory until it is stored."""
     if all(one.names_suffice(table) for one in followers):
-        return source.partition_names(table.db, table.table)
+        return list(dict.fromkeys(source.partition_names(table.db, table.table)))
     found = list_partitions(source, table, by_name=False)
-    return [PartitionInfo(one.spec, one.parameters, None) for one in found]
+    return list(
+        {tuple(one.spec.values()): PartitionInfo(one.spec, one.parameters, None) for one in found}.values()
+    )

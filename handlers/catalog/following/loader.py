@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from handlers.catalog.following.background import BackgroundCalls
-    from handlers.catalog.following.missed_events import MissedEvents
-    from handlers.catalog.following.ports import Follower, FollowerChange, Observer
+    from handlers.catalog.following.missed_events import MissedEvents, Reading
+    from handlers.catalog.following.ports import Follower, FollowerChange, Observer, WholeLoad
     from handlers.catalog.following.table_info import TableInfo
     from handlers.catalog.following.table_states import TableStates
     from handlers.events import Event
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 PIECE: Final = 500
 """Partitions fetched by one call and staged by one transaction, at most."""
 PIECE_MIN: Final = 20
-PIECE_S: Final = 0.08
+PIECE_S: Final = 0.04
 """How long a piece should take at most; the next one is smaller or larger accordingly."""
 LISTINGS_MAX: Final = 4
 """Listings kept in memory: tables that are loaded in pieces take turns, and each has one."""
@@ -69,8 +69,8 @@ FAILURES_MAX: Final = 3
 PAUSE_S: Final = 5.0
 """How long all loads pause, at least, if the cause is not in a table."""
 Clock = Callable[[], float]
-Steps = Generator[Future[Any], None, bool]
-"""A load: it yields what it waits for, and returns whether the table is complete."""
+Steps = Generator[Future[Any] | None, None, bool]
+"""A load: it yields what it waits for, or None between two transactions, and returns whether the table is complete."""
 
 
 class Loader:
@@ -136,7 +136,9 @@ class Loader:
         steps = self._load(name, reason)
         try:
             while True:
-                is_answered(next(steps), float("inf"))
+                awaited = next(steps)
+                if awaited is not None:
+                    is_answered(awaited, float("inf"))
         except StopIteration as ended:
             return bool(ended.value)
 
@@ -153,6 +155,8 @@ class Loader:
         try:
             while self._awaited is None or is_answered(self._awaited, wait_s):
                 self._awaited = next(self._steps)
+                if self._awaited is None:
+                    return
         except StopIteration:
             self._steps = self._awaited = None
         except BaseException:
@@ -203,15 +207,16 @@ class Loader:
         nothing has changed.
         """
         before = self._states.state(name)
-        reading = self._missed.begin(name)
+        reading, loads = self._missed.begin(name), _WholeLoads()
         try:
             answer = self._calls.submit(partial(_read, self._followers, self._request(name, reason)))
             yield answer
             if self._has_changed(name, before):
                 return False
-            finished = self._store_answer(name, reason, answer, reading.events)
+            finished = yield from self._store_answer(name, reason, answer, loads, reading, before)
         finally:
             self._missed.end(reading)
+            loads.abandon()
         if finished:
             self._listings.pop(name, None)
         return finished
@@ -227,17 +232,29 @@ class Loader:
         wanted = None if before is None else (before.load, before.progress)
         return (None if after is None else (after.load, after.progress)) != wanted
 
-    def _store_answer(self, name: str, reason: str, answer: Future[Listing], missed: Sequence[Event]) -> bool:
-        began_s = time.perf_counter()
+    def _store_answer(
+        self,
+        name: str,
+        reason: str,
+        answer: Future[Listing],
+        loads: _WholeLoads,
+        reading: Reading,
+        before: TableState | None,
+    ) -> Steps:
         try:
             listing = answer.result()
             if listing.piece is not None:
                 self._keep_names(name, listing.piece.names)
-            finished = self._store_listing(listing, reason, missed)
+            yield from self._write_whole(listing, reason, loads)
+            if self._has_changed(name, before):
+                return False
+            finished = self._store_listing(listing, reason, loads, reading.events)
         except NotFound:
             self._forget_missing(name)
             return True
         except (Refused, BadInput, Inconsistent) as error:
+            if self._has_changed(name, before):
+                return False
             with self._store.transaction() as txn:
                 self._states.finish_load(txn, name)
                 self._states.quarantine(txn, name, error)
@@ -245,9 +262,27 @@ class Loader:
             return True
         if finished:
             self._observer.table_loaded(reason)
-        elif self._states.progress(name) is not None:
-            self._adapt_piece(time.perf_counter() - began_s)
         return finished
+
+    def _write_whole(self, listing: Listing, reason: str, loads: _WholeLoads) -> Steps:
+        """Compute and write the content of followers that load a table from one listing."""
+        if listing.whole is None:
+            return False
+        for follower in self._followers:
+            if self._loads_whole(follower, listing.table, reason):
+                loads.begin(follower, listing)
+        computed = self._calls.submit(lambda _: loads.read())
+        yield computed
+        computed.result()
+        while loads.write(self._store):
+            yield None
+        return True
+
+    @staticmethod
+    def _loads_whole(follower: Follower, table: TableInfo, reason: str) -> bool:
+        if follower.loads_in_pieces or not follower.accepts(table):
+            return False
+        return reason in FROM_PARTITIONS or not follower.properties_suffice(table)
 
     def _keep_names(self, name: str, names: Sequence[str]) -> None:
         """Keep the names of a table that is loaded in pieces, and of a few others."""
@@ -261,35 +296,37 @@ class Loader:
         factor = max(0.5, min(2.0, PIECE_S / max(took_s, 1e-6)))
         self._piece = max(min(PIECE, PIECE_MIN), min(PIECE, int(self._piece * factor)))
 
-    def _store_listing(self, listing: Listing, reason: str, missed: Sequence[Event]) -> bool:
+    def _store_listing(
+        self, listing: Listing, reason: str, loads: _WholeLoads, missed: Sequence[Event]
+    ) -> bool:
         """Step 3: store a listing, or stage a piece, in one transaction; then the events that were missed."""
-        table = listing.table
+        table, began_s = listing.table, time.perf_counter()
         with open_changes(self._store, self._followers) as (txn, changes):
             pairs = list(zip(self._followers, changes, strict=True))
             accepting = [change for follower, change in pairs if follower.accepts(table)]
             piece = listing.piece
             finished = piece is None or self._stage_piece(txn, table, piece, accepting, reason)
             if finished:
-                self._fill(listing, pairs, trusted=reason not in FROM_PARTITIONS)
+                for follower, change in pairs:
+                    self._fill(table, follower, change, loads)
                 self._record_loaded(txn, listing)
             batch = EventBatch(txn, self._states, pairs, _MissedObserver(self._observer))
             for event in missed:
                 batch.apply(event)
             if finished:
                 failpoint("catalog.loaded")
+        if not finished and self._states.progress(table.name) is not None:
+            self._adapt_piece(time.perf_counter() - began_s)
         return finished
 
     @staticmethod
-    def _fill(listing: Listing, pairs: Sequence[tuple[Follower, FollowerChange]], *, trusted: bool) -> None:
-        """Load a table's content into followers that load it at once."""
-        table = listing.table
-        for follower, change in pairs:
-            if change.staging is not None or not follower.accepts(table):
-                continue
-            if trusted and follower.properties_suffice(table):
-                change.load_from_properties(table)
-            else:
-                change.load_partitions(table, listing.partitions())
+    def _fill(table: TableInfo, follower: Follower, change: FollowerChange, loads: _WholeLoads) -> None:
+        """Load a table's content into a follower that loads it at once."""
+        load = loads.of(follower)
+        if load is not None:
+            change.finish_load(load)
+        elif not follower.loads_in_pieces and follower.accepts(table):
+            change.load_from_properties(table)
 
     def _stage_piece(
         self,
@@ -328,6 +365,31 @@ class Loader:
             self._states.forget(txn, name)
             for change in changes:
                 change.forget_table(name)
+
+
+class _WholeLoads:
+    """The loads of one listing, by follower."""
+
+    def __init__(self) -> None:
+        self._loads: list[tuple[Follower, WholeLoad]] = []
+
+    def begin(self, follower: Follower, listing: Listing) -> None:
+        self._loads.append((follower, follower.load_whole(listing.table, listing.partitions)))
+
+    def read(self) -> None:
+        for _, load in self._loads:
+            load.read()
+
+    def write(self, store: Store) -> bool:
+        """Write a part of one; return whether there is more."""
+        return any(load.write(store) for _, load in self._loads)
+
+    def of(self, follower: Follower) -> WholeLoad | None:
+        return next((load for one, load in self._loads if one is follower), None)
+
+    def abandon(self) -> None:
+        for _, load in self._loads:
+            load.abandon()
 
 
 class _MissedObserver(NullObserver):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from handlers.catalog.following.table_info import PartitionInfo, Spec, TableInfo
@@ -38,6 +38,19 @@ class Staging(Protocol):
 
     def finish(self, table: TableInfo) -> None:
         """Replace the table's content by the staged content."""
+
+
+class WholeLoad(Protocol):
+    """How a follower loads a table from one listing: computed and written beside the current content, while events continue."""
+
+    def read(self) -> None:
+        """Compute from the listing, without the store; in the thread of calls. Raises MalformedEvent."""
+
+    def write(self, store: Store) -> bool:
+        """Write a part, in a transaction of a few hundredths of a second; return whether there is more."""
+
+    def abandon(self) -> None:
+        """End the load; harmless after ``FollowerChange.finish_load``."""
 
 
 class FollowerChange(Protocol):
@@ -72,8 +85,8 @@ class FollowerChange(Protocol):
     def load_from_properties(self, table: TableInfo) -> None:
         """Load a table from its own properties, where ``Follower.properties_suffice``."""
 
-    def load_partitions(self, table: TableInfo, partitions: Iterable[PartitionInfo]) -> None:
-        """Replace a table's content by all of its partitions."""
+    def finish_load(self, load: WholeLoad) -> None:
+        """Replace a table's content by that of a load of this follower that is completely written."""
 
     def put_partition(self, name: str, partition: PartitionInfo) -> None:
         """Add or replace a partition."""
@@ -115,6 +128,9 @@ class Follower(Protocol):
 
     def properties_suffice(self, table: TableInfo) -> bool:
         """Whether the table's own properties contain what its partitions would tell; for any thread."""
+
+    def load_whole(self, table: TableInfo, partitions: Callable[[], Iterator[PartitionInfo]]) -> WholeLoad:
+        """Begin a load from a listing, where not ``loads_in_pieces``; ``partitions`` may be called several times, in any thread."""
 
     def open_change(self, txn: Transaction) -> AbstractContextManager[FollowerChange]:
         """Open a change in the catalog's transaction; a follower's own store commits when the block ends."""

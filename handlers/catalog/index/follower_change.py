@@ -27,8 +27,9 @@ from state.errors import MalformedEvent
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from handlers.catalog.following.ports import WholeLoad
     from handlers.catalog.following.table_info import PartitionInfo, Spec, TableInfo
     from handlers.structs.objects import Partition
     from state.partitions.index.index_change import IndexChange
@@ -111,11 +112,8 @@ class PartitionFollowerChange:
     def load_from_properties(self, table: TableInfo) -> None:
         """Never called: properties do not contain partitions."""
 
-    def load_partitions(self, table: TableInfo, partitions: Iterable[PartitionInfo]) -> None:
-        """Replace the table's partitions at once."""
-        self.begin(table)
-        self._put_partitions(table.name + STAGED, list(partitions))
-        self.finish(table)
+    def finish_load(self, load: WholeLoad) -> None:
+        """Never called: tables are always loaded in pieces."""
 
     def put_partition(self, name: str, partition: PartitionInfo) -> None:
         """Add or replace the partition; in the staged content while the table is loaded."""

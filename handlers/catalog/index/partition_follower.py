@@ -26,9 +26,10 @@ from state.positions import POSITION_KEY, Position
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from handlers.catalog.following.table_info import TableInfo
+    from handlers.catalog.following.ports import WholeLoad
+    from handlers.catalog.following.table_info import PartitionInfo, TableInfo
     from handlers.structs.objects import Partition
     from state.partitions.index.partition_index import IndexedPartition
     from state.store import Reader, Store, Transaction
@@ -166,6 +167,10 @@ class PartitionFollower:
     def properties_suffice(self, table: TableInfo) -> bool:  # noqa: ARG002 - the same for all tables
         """False: properties do not contain partitions."""
         return False
+
+    def load_whole(self, table: TableInfo, partitions: Callable[[], Iterator[PartitionInfo]]) -> WholeLoad:
+        """Never called: tables are always loaded in pieces."""
+        raise NotImplementedError
 
     @contextmanager
     def open_change(self, txn: Transaction) -> Iterator[PartitionFollowerChange]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from handlers.catalog.following.listings import list_partitions
 from handlers.catalog.following.table_info import describe_table
-from handlers.catalog.timelines.timeline_follower import parse_period
+from handlers.catalog.timelines.timeline_load import parse_period
 from state.store.memory import MemoryStore
 from state.timelines.tables.projection import Timelines
 

@@ -9,25 +9,24 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
-from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
 from handlers.catalog.following.ports import NullObserver
 from handlers.catalog.following.table_info import TableInfo
+from handlers.catalog.timelines.timeline_load import TimelineLoad, parse_period
 from state.errors import BadInput, ConfigError, TimelineInconsistent
 from state.store import prefix_end
-from state.timelines.periods import UpdatePeriod
-from state.timelines.table_properties import APPLIED_EVENT, PARTITION_PERIOD, TIME_COLUMNS, is_present
+from state.timelines.table_properties import APPLIED_EVENT, TIME_COLUMNS, is_present
+from state.timelines.tables import records
 from state.timelines.tables.projection import Timelines
-from state.timelines.tables.records import sweep
 from state.timelines.tables.table_timelines import read_timelines
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
-    from handlers.catalog.following.ports import Observer
+    from handlers.catalog.following.ports import Observer, WholeLoad
     from handlers.catalog.following.table_info import PartitionInfo, Spec
     from handlers.catalog.timelines.rules import Rules
     from state.store import Store, Transaction
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
 
 SWEPT: Final = 5_000
 """Keys of forgotten tables that are removed at once: a few hundredths of a second."""
-SAMPLE: Final = 1_000
-"""How many partitions are read to find the columns that contain time."""
 _UNDECIDED: Final = b"ct/u/"
 _UNPUBLISHED: Final = b"ct/d/"
 
@@ -54,6 +51,8 @@ class TimelineFollower:
         self._observer = observer or NullObserver()
         self.timelines = Timelines()
         self.has_discarded = True
+        self._unfinished: set[int] = set()
+        """The table numbers of loads under way."""
 
     @property
     def rules_text(self) -> str:
@@ -96,6 +95,12 @@ class TimelineFollower:
             return False
         return True
 
+    def load_whole(self, table: TableInfo, partitions: Callable[[], Iterator[PartitionInfo]]) -> TimelineLoad:
+        """Begin a load of the table's timelines."""
+        followed = table.name in self.timelines.tables()
+        known = self.timelines.settings(table.name).time_columns if followed else ()
+        return TimelineLoad(table, partitions, self.rules, tuple(known), self._unfinished)
+
     @property
     def loads_in_pieces(self) -> bool:
         """False: runs are small, whatever the number of partitions."""
@@ -107,9 +112,15 @@ class TimelineFollower:
 
     def tidy(self, store: Store) -> bool:
         """Remove some content of tables that were forgotten or replaced; return whether there may be more."""
+        abandoned = records.read_loads(store) - self._unfinished
+        if abandoned:
+            with store.transaction() as txn:
+                for number in abandoned:
+                    records.abandon_load(txn, number)
+            self.has_discarded = True
         if self.has_discarded:
             with store.transaction() as txn:
-                self.has_discarded = sweep(txn, SWEPT)
+                self.has_discarded = records.sweep(txn, SWEPT)
         return self.has_discarded
 
     def close(self) -> None:
@@ -184,26 +195,17 @@ class TimelineFollowerChange:
         self._change.load_properties(table.name, table.parameters)
         self._touch(table.name)
 
-    def load_partitions(self, table: TableInfo, partitions: Iterable[PartitionInfo]) -> None:
-        """Load the timelines from a listing."""
-        listing = iter(partitions)
-        settings = self._rules.settings(table)
-        if settings is None:
-            sample = list(islice(listing, SAMPLE))
-            before = self._settings(table.name)
-            known = () if before is None else before.time_columns
-            settings = self._rules.detect(table, [partition.spec for partition in sample], known)
-            listing = chain(sample, listing)
-            if settings is None:
-                self._mark_undecided(table.name, empty=not sample)
-                return
-        self._txn.delete(_UNDECIDED + table.name.encode())
-        self._follow(table.name, settings)
-        self._change.load(
-            table.name,
-            ((partition.spec, parse_period(partition.parameters, settings)) for partition in listing),
-        )
-        self._touch(table.name)
+    def finish_load(self, load: WholeLoad) -> None:
+        """Replace the timelines of a table by those of a load that is completely written."""
+        assert isinstance(load, TimelineLoad), load
+        name = load.table.name
+        if load.listing is None:
+            self._mark_undecided(name, empty=load.is_empty)
+            return
+        self._txn.delete(_UNDECIDED + name.encode())
+        self._follow(name, load.listing.settings)
+        self._change.finish_listing(name, load.listing, load.number)
+        self._touch(name)
 
     def put_partition(self, name: str, partition: PartitionInfo) -> None:
         """Add the partition where the table has timelines."""
@@ -264,14 +266,3 @@ class TimelineFollowerChange:
             self._txn.put(key, b"")
         else:
             self._txn.delete(key)
-
-
-def parse_period(parameters: Mapping[str, str], settings: TableSettings) -> UpdatePeriod | None:
-    """Return the period named by a partition's own parameter; None for no name or an unknown one."""
-    name = parameters.get(PARTITION_PERIOD)
-    if not name:
-        return None
-    try:
-        return UpdatePeriod.from_lens_name(name, iso_weeks=settings.iso_weeks)
-    except BadInput:
-        return None

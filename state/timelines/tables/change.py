@@ -9,14 +9,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from state.errors import NotFound
 from state.timelines.storage_forms import find_form
 from state.timelines.tables import records
+from state.timelines.tables.listing import ListingLoad, list_values
 from state.timelines.tables.records import Entry
-from state.timelines.tables.table_timelines import Listing, TableTimelines, TimelineKey, read_timelines
+from state.timelines.tables.table_timelines import TableTimelines, TimelineKey, read_timelines
 
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from state.timelines.tables.settings import TableSettings
 
 
-_DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 Spec = Mapping[str, str]
 """Partition columns (lower case) to values."""
 Publish = Callable[[Mapping[str, TableTimelines | None], "Counter[str]"], None]
@@ -111,13 +111,25 @@ class TimelineChange:
         self._replace(table, spec, None)
 
     def load(self, name: str, partitions: Iterable[tuple[Spec, UpdatePeriod | None]]) -> None:
-        """Replace a table's timelines by a listing of all its partitions, in one pass."""
-        table = self._renumber(name)
-        table.timelines = {}
-        listing = Listing(table.settings)
-        for spec, period in partitions:
-            listing.add(_list_values(table, spec), self._read(table, spec, period))
-        self.skipped["stray"] += listing.store(self._txn, table)
+        """Replace a table's timelines by a listing of all its partitions, at once; a repeated partition counts once."""
+        settings = self._require(name).settings
+        unique = {tuple(list_values(settings, spec)): (spec, period) for spec, period in partitions}
+        listing = ListingLoad(settings, unique.values)
+        listing.compute()
+        number = records.begin_load(self._txn)
+        for write in listing.writes(number):
+            write(self._txn)
+        self.finish_listing(name, listing, number)
+
+    def finish_listing(self, name: str, listing: ListingLoad, number: int) -> None:
+        """Replace a table's timelines by a listing, for the same settings, that is completely written under ``number``."""
+        table = self._copy_on_write(name)
+        assert table.settings == listing.settings, name
+        self._discard(table.number)
+        records.end_load(self._txn, number)
+        table.number = number
+        table.timelines = {key: table.new_timeline(key, runs) for key, runs in listing.runs.items()}
+        self.skipped.update(listing.skipped)
         self._finish_load(name, table, counted=True)
 
     def load_properties(self, name: str, properties: Mapping[str, str]) -> None:
@@ -147,7 +159,7 @@ class TimelineChange:
 
     def _replace(self, table: TableTimelines, spec: Spec, after: tuple[Entry, ...] | None) -> None:
         """Replace the entries of a partition by ``after``, or forget the partition if that is None."""
-        values = _list_values(table, spec)
+        values = list_values(table.settings, spec)
         sole = table.settings.is_sole
         before = (
             _find_entries(table, values[0]) if sole else records.read_entries(self._txn, table.number, values)
@@ -220,12 +232,6 @@ class TimelineChange:
     def _save(self, name: str, table: TableTimelines) -> None:
         self._touched[name] = table
         records.put_table(self._txn, name, table.to_record())
-
-
-def _list_values(table: TableTimelines, spec: Spec) -> Sequence[str]:
-    """Return a partition's values; a name has the default partition's where a listing of whole partitions or an event has ""."""
-    values = [spec.get(column.lower(), "") for column in table.settings.partition_columns]
-    return ["" if value == _DEFAULT_PARTITION else value for value in values]
 
 
 def _find_entries(table: TableTimelines, text: str) -> tuple[Entry, ...]:

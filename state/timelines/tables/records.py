@@ -13,6 +13,7 @@ Keys are grouped by a table number, so a renamed table keeps everything::
     tl/p/<table><values of the partition>   -> the partition's entries (JSON)
     tl/c/<table><timeline><ordinal>         -> how many partitions have the value, if more than one
     tl/g/<table>                            -> empty: the keys under this number are to be removed
+    tl/l/<table>                            -> empty: the keys under this number belong to a load that is not finished
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ _RUNS: Final = b"tl/r/"
 _PARTITIONS: Final = b"tl/p/"
 _COUNTS: Final = b"tl/c/"
 _DISCARDED: Final = b"tl/g/"
+_LOADING: Final = b"tl/l/"
 _GROUPS: Final = (_RUNS, _PARTITIONS, _COUNTS)
 _PERIODS: Final = tuple(UpdatePeriod)
 _CODES: Final = {period: code for code, period in enumerate(_PERIODS)}
@@ -101,6 +103,29 @@ def sweep(txn: Transaction, limit: int) -> bool:
             return True
     txn.delete(discarded)
     return True
+
+
+def begin_load(txn: Transaction) -> int:
+    """Return a new table number for content that counts only after ``end_load``."""
+    number = draw_number(txn)
+    txn.put(_LOADING + number.to_bytes(8), b"")
+    return number
+
+
+def end_load(txn: Transaction, table: int) -> None:
+    """Record that the content under a number counts."""
+    txn.delete(_LOADING + table.to_bytes(8))
+
+
+def abandon_load(txn: Transaction, table: int) -> None:
+    """Have the content of a load removed that was not finished."""
+    end_load(txn, table)
+    discard_table(txn, table)
+
+
+def read_loads(reader: Reader) -> set[int]:
+    """Return the numbers of all loads that were begun and not finished."""
+    return {int.from_bytes(key[len(_LOADING) :]) for key in reader.scan_keys(_LOADING, prefix_end(_LOADING))}
 
 
 def read_runs(reader: Reader, table: int) -> dict[tuple[UpdatePeriod, int], Runs]:

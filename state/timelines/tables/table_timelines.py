@@ -5,7 +5,6 @@ Published instances are never changed. A change works on ``copy()`` and on copie
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -20,11 +19,10 @@ from state.timelines.timeline import Timeline
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from state.store import Reader, Transaction
+    from state.store import Reader
     from state.timelines.runs import Runs
-    from state.timelines.tables.records import Entry
 
 
 TimelineKey = tuple[UpdatePeriod, int]
@@ -107,49 +105,6 @@ class TableTimelines:
             assert counts == {entry: count for entry, count in expected.items() if count > 1}, self.number
             members = {(key, ordinal) for key, runs in held.items() for ordinal in runs}
             assert members == {(entry.timeline, entry.ordinal) for entry in expected}, self.number
-
-
-class Listing:
-    """A listing of one table's partitions, collected before it is stored.
-
-    Values are sorted once per timeline: adding millions one by one would move the runs each time.
-    """
-
-    def __init__(self, settings: TableSettings) -> None:
-        self._ordinals: dict[TimelineKey, array[int]] = {}
-        self._partitions: dict[tuple[str, ...], tuple[Entry, ...]] = {}
-        self._records_partitions = not settings.is_sole
-
-    def add(self, values: Sequence[str], entries: tuple[Entry, ...]) -> None:
-        """Add one partition; a repeated one counts once."""
-        if self._records_partitions:
-            self._partitions[tuple(values)] = entries
-            return
-        for entry in entries:
-            self._ordinals.setdefault(entry.timeline, array("q")).append(entry.ordinal)
-
-    def store(self, txn: Transaction, table: TableTimelines) -> int:
-        """Set the table's timelines, write them, and return how many values were refused as strays."""
-        for entries in self._partitions.values():
-            for entry in entries:
-                self._ordinals.setdefault(entry.timeline, array("q")).append(entry.ordinal)
-        strays = 0
-        for key, ordinals in self._ordinals.items():
-            timeline = table.timelines[key] = table.new_timeline(key)
-            strays += timeline.load(ordinals)
-            records.put_runs(txn, table.number, key, timeline.runs.pairs())
-        self._store_partitions(txn, table)
-        return strays
-
-    def _store_partitions(self, txn: Transaction, table: TableTimelines) -> None:
-        counts: Counter[Entry] = Counter()
-        for values, entries in self._partitions.items():
-            kept = tuple(entry for entry in entries if entry.ordinal in table.timelines[entry.timeline].runs)
-            counts.update(kept)
-            records.put_entries(txn, table.number, values, kept)
-        for entry, count in counts.items():
-            if count > 1:
-                records.put_count(txn, table.number, entry, count)
 
 
 def read_timelines(settings: TableSettings, properties: Mapping[str, str]) -> dict[TimelineKey, Timeline]:

@@ -1,0 +1,104 @@
+"""Loads the timelines of one table from a listing, beside its current ones and in small steps (``ports.WholeLoad``)."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from state.errors import BadInput
+from state.timelines.periods import UpdatePeriod
+from state.timelines.table_properties import PARTITION_PERIOD
+from state.timelines.tables import records
+from state.timelines.tables.listing import ListingLoad
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from handlers.catalog.following.table_info import PartitionInfo, TableInfo
+    from handlers.catalog.timelines.rules import Rules
+    from state.store import Store, Transaction
+    from state.timelines.tables.settings import TableSettings
+
+
+WRITTEN: Final = 1_000
+"""Small writes of one transaction: a few hundredths of a second."""
+SAMPLE: Final = 1_000
+"""How many partitions are read to find the columns that contain time."""
+
+
+class TimelineLoad:
+    """One load. What was written counts only after ``finish``; an abandoned load leaves keys that are removed later."""
+
+    def __init__(
+        self,
+        table: TableInfo,
+        partitions: Callable[[], Iterator[PartitionInfo]],
+        rules: Rules,
+        known: tuple[str, ...],
+        unfinished: set[int],
+    ) -> None:
+        """``known`` are the table's present time columns; ``unfinished`` has the numbers of all loads under way."""
+        self.table = table
+        self._partitions = partitions
+        self._rules = rules
+        self._known = known
+        self._unfinished = unfinished
+        self._writes: Iterator[Callable[[Transaction], None]] = iter(())
+        self.number = 0
+        """The table number of what is written; 0 for none."""
+        self.listing: ListingLoad | None = None
+        """None for a table without a column that contains time."""
+        self.is_empty = True
+
+    def read(self) -> None:
+        """Compute the timelines; raise MalformedEvent where a partition does not fit the table."""
+        sample = list(islice(self._partitions(), SAMPLE))
+        self.is_empty = not sample
+        settings = self._rules.settings(self.table)
+        if settings is None:
+            settings = self._rules.detect(self.table, [partition.spec for partition in sample], self._known)
+        if settings is not None:
+            self.listing = ListingLoad(settings, lambda: map(_Periods(settings).read, self._partitions()))
+            self.listing.compute()
+
+    def write(self, store: Store) -> bool:
+        """Write a part, in a transaction; return whether there is more."""
+        if self.listing is None:
+            return False
+        with store.transaction() as txn:
+            if not self.number:
+                self.number = records.begin_load(txn)
+                self._unfinished.add(self.number)
+                self._writes = self.listing.writes(self.number)
+            written = 0
+            for write in islice(self._writes, WRITTEN):
+                write(txn)
+                written += 1
+        return written == WRITTEN
+
+    def abandon(self) -> None:
+        """End the load; what it has written is removed later, unless it is finished."""
+        self._unfinished.discard(self.number)
+
+
+class _Periods:
+    """Reads partitions with the period in their parameter."""
+
+    def __init__(self, settings: TableSettings) -> None:
+        self._settings = settings
+
+    def read(self, partition: PartitionInfo) -> tuple[Mapping[str, str], UpdatePeriod | None]:
+        """Return the values and the period of a partition."""
+        return partition.spec, parse_period(partition.parameters, self._settings)
+
+
+def parse_period(parameters: Mapping[str, str], settings: TableSettings) -> UpdatePeriod | None:
+    """Return the period named by a partition's own parameter; None for no name or an unknown one."""
+    name = parameters.get(PARTITION_PERIOD)
+    if not name:
+        return None
+    try:
+        return UpdatePeriod.from_lens_name(name, iso_weeks=settings.iso_weeks)
+    except BadInput:
+        return None

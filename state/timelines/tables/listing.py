@@ -1,0 +1,100 @@
+"""A listing of all partitions of one table, as timelines: computed without the store, then written in steps.
+
+A table may have millions of partitions, so neither may take place in one transaction, or keep every partition as objects in memory. The
+listing is read twice: first the values of each timeline are collected and sorted, which decides which of them are strays; then
+the entries of each partition are written, under a number of its own. ``TimelineChange.finish_listing`` replaces the table's
+content at the end, at the cost of one record.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+from state.timelines.tables import records
+from state.timelines.tables.records import Entry
+from state.timelines.timeline import Timeline
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from state.store import Transaction
+    from state.timelines.periods import UpdatePeriod
+    from state.timelines.runs import Runs
+    from state.timelines.tables.settings import TableSettings
+    from state.timelines.tables.table_timelines import TimelineKey
+
+
+DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
+
+
+class ListingLoad:
+    """The timelines of one listing."""
+
+    def __init__(
+        self,
+        settings: TableSettings,
+        partitions: Callable[[], Iterable[tuple[Mapping[str, str], UpdatePeriod | None]]],
+    ) -> None:
+        """``partitions`` begins a pass over all partitions, each of them once: the values, and the period in its parameter."""
+        self.settings = settings
+        self._partitions = partitions
+        self.runs: dict[TimelineKey, Runs] = {}
+        self.skipped: Counter[str] = Counter()
+        """Values that were refused, by reason."""
+        self._shared: list[tuple[Entry, int]] = []
+        """Values of more than one partition, with their numbers."""
+
+    def compute(self) -> None:
+        """Make the first pass; it changes nothing in the store."""
+        ordinals: dict[TimelineKey, array[int]] = {}
+        columns = len(self.settings.time_columns)
+        for spec, period in self._partitions():
+            entries = self._read(spec, period)
+            self.skipped["no-time"] += columns - len(entries)
+            for entry in entries:
+                ordinals.setdefault(entry.timeline, array("q")).append(entry.ordinal)
+        for key, listed in ordinals.items():
+            self._compute_timeline(key, listed)
+
+    def writes(self, number: int) -> Iterator[Callable[[Transaction], None]]:
+        """Yield what is to be written under a table number: one small write each. This is the second pass."""
+        for key, runs in self.runs.items():
+            for pair in runs.pairs():
+                yield partial(records.put_runs, table=number, timeline=key, pairs=(pair,))
+        if self.settings.is_sole:
+            return
+        for spec, period in self._partitions():
+            kept = [entry for entry in self._read(spec, period) if entry.ordinal in self.runs[entry.timeline]]
+            values = list_values(self.settings, spec)
+            yield partial(records.put_entries, table=number, values=values, added=kept)
+        for entry, count in self._shared:
+            yield partial(records.put_count, table=number, entry=entry, count=count)
+
+    def _compute_timeline(self, key: TimelineKey, listed: array[int]) -> None:
+        timeline = Timeline(key[0], "", jump_max=self.settings.jump_max)
+        self.skipped["stray"] += timeline.load(listed)
+        self.runs[key] = timeline.runs
+        if not self.settings.is_sole:
+            for ordinal, same in groupby(sorted(listed)):
+                count = sum(1 for _ in same)
+                if count > 1 and ordinal in timeline.runs:
+                    self._shared.append((Entry(*key, ordinal), count))
+
+    def _read(self, spec: Mapping[str, str], period: UpdatePeriod | None) -> list[Entry]:
+        found = []
+        for number, column in enumerate(self.settings.time_columns):
+            read = self.settings.read(spec.get(column.lower(), ""), period)
+            if read is not None:
+                found.append(Entry(read[0], number, read[1]))
+        return found
+
+
+def list_values(settings: TableSettings, spec: Mapping[str, str]) -> Sequence[str]:
+    """Return a partition's values; a name has the default partition's where a listing of whole partitions or an event has ""."""
+    values = [spec.get(column.lower(), "") for column in settings.partition_columns]
+    return ["" if value == DEFAULT_PARTITION else value for value in values]
