@@ -72,17 +72,18 @@ class FollowedReplica:
         self._work_between_batches()
         return position
 
-    def settle(self) -> None:
-        """Do the projection's deferred work, then serve requests and loads."""
+    def settle(self) -> bool:
+        """Do the projection's deferred work, then serve requests and loads; return whether a table has more to catch up."""
         self._projection.settle()
-        self._work_between_batches()
+        return self._work_between_batches()
 
-    def _work_between_batches(self) -> None:
+    def _work_between_batches(self) -> bool:
         self._inbox.serve(self._requests.do)
         self._hold_while_paused()
         if not self._is_stopping():
             self._loads.step(self._projection.loads)
-            self._projection.loads.catch_up(self.read_events)
+            return self._projection.loads.catch_up(self.read_events)
+        return False
 
     def _is_stopping(self) -> bool:
         return self._heartbeat is not None and self._heartbeat.stopping.is_set()

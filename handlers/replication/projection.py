@@ -167,6 +167,7 @@ class ReplicationProjection:
         self._dispatcher.transactions.files.cancel_all()
         context.quarantine.load(self._store)
         context.loads.load(self._store)
+        self.loads.restart()
         context.views.load(self._store)
         context.left.load(self._store)
         context.write_ids.load(self._store)
@@ -272,6 +273,7 @@ class ReplicationProjection:
 
     def _advance(self, event: Event, *, merged: bool) -> None:
         """Apply the next event; record the position before and after an event that cannot be repeated later."""
+        self.loads.prepare(event)
         concerns = event.event_id > self._target_event_id and may_concern(event, self._context.policy)
         checkpoint = concerns and needs_checkpoint(event)
         altered = find_alterations(event) if concerns else frozenset()

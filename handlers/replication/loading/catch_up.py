@@ -1,19 +1,22 @@
 """Catches up one loaded table: applies its events between the load and the position of replay.
 
-It runs between two batches of replay, so replay does not move meanwhile. The table was waiting all the time, so no event in
-between renamed or dropped it: that would have cancelled the load.
+It runs in pieces between batches of replay, so that a table that is far behind does not hold up the others (``follower``). The table was
+waiting all the time, so no event in between renamed or dropped it: that would have cancelled the load.
 
 Transactions need care, because a transaction may have written other tables too. If replay has already ended it on the target,
 it is opened, allocated and ended there once more, for this table alone. If it is still open, the target answers with the open
 transaction, and replay ends it later for all tables. That is why the open write ids are handed over to replay's write-id mapping
-at the end.
+at the end. And that is why replay completes the catch-up before it ends a transaction that holds a write id of this table: otherwise the
+target would show the write id without its files. It also completes it before it renames the table.
 
 A table that resumes after a quarantine (``resume``) begins with the open write ids that replay knew when it stopped; replay's mapping
 still has them, and no transaction of theirs has ended since. If such a table fails again, or was renamed by the event that failed,
 it stops before anything incomplete is committed, and is loaded.
 
 Repeating an allocation after its commit would damage the table (``target_position``). Here as well, progress is therefore
-recorded before every end of a transaction, in the entry of the load. After a crash, events up to it are only remembered.
+recorded before every end of a transaction, in the entry of the load, and after each piece. After a crash, events up to it are only
+remembered. What was allocated later is known again once the first ``PIECE_EVENTS`` events after it are applied: replay waits for that
+(``is_restored``), because it could not know which transactions hold write ids of this table.
 """
 
 from __future__ import annotations
@@ -22,12 +25,20 @@ import glob
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from handlers.events import DatabaseAltered, DatabaseCreated, DatabaseDropped, TableAltered
+from handlers.events import (
+    DatabaseAltered,
+    DatabaseCreated,
+    DatabaseDropped,
+    FilesWritten,
+    TableAltered,
+    TxnAborted,
+    TxnCommitted,
+)
 from handlers.failpoints import failpoint
 from handlers.replication.dispatch import Dispatcher
 from handlers.replication.loading.table_loads import TableLoads
 from handlers.replication.quarantine import Quarantine
-from handlers.replication.renames import find_rename
+from handlers.replication.renames import find_rename, may_concern
 from handlers.replication.target_position import TargetPosition
 from state.transactions.write_id_mapping import WriteIdMapping
 
@@ -43,6 +54,10 @@ if TYPE_CHECKING:
 
 
 _OF_DATABASE: Final = (DatabaseCreated, DatabaseAltered, DatabaseDropped)
+
+
+PIECE_EVENTS: Final = 1_000
+"""The progress is recorded after so many event ids."""
 
 
 class ResumeFailed(Exception):
@@ -81,19 +96,46 @@ class CatchUp:
             self._own = replace(self._own, policy=policy, quarantine=_NoQuarantine())
             self._own.write_ids.adopt(self._name, context.write_ids)
         self._dispatcher = Dispatcher(self._own)
+        self._dispatcher.transactions.checkpoint = record
+        self.reached = load.snapshot_event_id
+        """Events up to this one are applied or remembered."""
+        self._recorded = load.caught_up_id
 
-    def apply(self, events: Iterable[Event], beat: Callable[[], None]) -> bool:
-        """Apply the table's events; return whether the table is up to date, False if it must be loaded again.
+    @property
+    def is_restored(self) -> bool:
+        """Whether everything that an earlier process may have allocated for the table is known again."""
+        return self.reached >= self._load.caught_up_id + PIECE_EVENTS
 
-        Raises what replay raises. A failure that is the table's own quarantines it; raises ResumeFailed if the table resumes.
+    def concerns(self, event: Event) -> bool:
+        """Whether the table must be up to date before replay applies the event: it ends a transaction of the table, or renames it."""
+        if isinstance(event, FilesWritten | TxnCommitted | TxnAborted):
+            return event.txn_id in self._own.write_ids
+        return self._is_rename(event)
+
+    def apply(
+        self, events: Iterable[Event], upto: int, beat: Callable[[], None], may_stop: Callable[[], bool]
+    ) -> bool:
+        """Apply the table's events among ``events``, which end with the event ``upto``; return False if the table failed.
+
+        May stop earlier, after a whole event (``reached``). Raises what replay raises; then a new catch-up must continue. A
+        failure that is the table's own quarantines it; raises ResumeFailed if the table resumes.
         """
+        began = at = self.reached
         try:
             for event in events:
+                if event.event_id != at:
+                    self._complete_event(at)
+                    if at > began and self.is_restored and may_stop():
+                        break
+                    at = event.event_id
                 self._apply(event)
                 beat()
                 self._require_readable(event)
                 if self._load.table in self._own.quarantine or self._must_be_loaded():
                     return False
+            else:
+                self.reached = upto
+            self._record_progress(self.reached)
         except ResumeFailed:
             self._dispatcher.transactions.files.discard_table(self._load.table)
             raise
@@ -107,6 +149,12 @@ class CatchUp:
     def _require_readable(self, event: Event) -> None:
         if self._load.resumes and self._dispatcher.transactions.unverified:
             raise ResumeFailed(f"event {event.event_id} cannot be read")
+
+    def _complete_event(self, event_id: int) -> None:
+        """Note that all parts of the event are applied."""
+        self.reached = event_id
+        if event_id - self._recorded >= PIECE_EVENTS:
+            self._record_progress(event_id)
 
     def hand_over(self) -> None:
         """Give the table's open transactions to replay, which ends them."""
@@ -138,11 +186,20 @@ class CatchUp:
 
     def _require_same_name(self, event: Event) -> None:
         """Raise ResumeFailed if the event, which failed before, renames the table."""
-        move = find_rename(event) if self._load.resumes else None
-        if move is not None and (self._own.policy.source_db, self._load.table) in {move.before, move.after}:
+        if self._load.resumes and self._is_rename(event):
             raise ResumeFailed(f"event {event.event_id} renames the table")
 
+    def _is_rename(self, event: Event) -> bool:
+        move = find_rename(event) if may_concern(event, self._own.policy) else None
+        return move is not None and (self._own.policy.source_db, self._load.table) in {
+            move.before,
+            move.after,
+        }
+
     def _record_progress(self, event_id: int) -> None:
+        if event_id <= self._recorded:
+            return
+        self._recorded = event_id
         failpoint("catch-up.before-progress")
         self._main.loads.catch_up_to(self._load.table, event_id)
         self._record()

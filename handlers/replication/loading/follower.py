@@ -6,7 +6,8 @@ store transaction, so that after a crash a table is either followed, quarantined
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from state.errors import TidelineError
 
 
+TURN_S: Final = 2.0
+"""How long a table catches up before the next batch of the others."""
+
 log = structlog.get_logger(__name__)
 
 FAULTS_MAX: Final = 5
@@ -47,7 +51,13 @@ class LoadFollower:
     position: Callable[[], int]
     """Returns the last event that replay has applied."""
     beat: Callable[[], None] = lambda: None
+    clock: Callable[[], float] = time.monotonic
     _faults: int = 0
+    _works: dict[str, CatchUp] = field(default_factory=dict)
+    """The tables whose turn is over, by load."""
+    _turns: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """Their distance from replay at the beginning of their last turn, and its length in seconds."""
+    _read: ReadEvents = lambda _after, _upto: ()
 
     def request(self, tables: Iterable[str], reason: Reason) -> tuple[str, ...]:
         """Make tables wait for a load, in place of what is followed or quarantined; return them.
@@ -152,20 +162,49 @@ class LoadFollower:
             self.context.loads.fail(table, str(error))
             self.record()
 
-    def catch_up(self, read: Callable[[int, int], Iterable[Event]]) -> None:
-        """Let loaded tables catch up; must be called before the next batch.
+    def catch_up(self, read: ReadEvents) -> bool:
+        """Give each table that catches up a turn; return whether one of them needs more. Must be called before the next batch.
 
-        ``read`` returns the events after the first id up to the second one. Raises what replay raises.
+        All turns together take ``TURN_S``, so that other tables wait no longer than that; a single event is never divided. The turn of
+        a table is twice as long as the one before if the table did not come closer to replay. ``read`` returns the events after the first id up to the second one. Raises what replay raises.
         """
-        for load in self.context.loads.waiting():
-            if load.is_catching_up:
-                self._catch_up_one(load, read)
+        self._read = read
+        entries = {each.load_id: each for each in self.context.loads.waiting() if each.is_catching_up}
+        for load_id in self._works.keys() - entries.keys():
+            del self._works[load_id]
+        for load in entries.values():
+            work = self._works.get(load.load_id) or CatchUp(load, self.context, self.record)
+            self._run(load, work, self._take_turn(load.load_id, len(entries)))
+        return bool(self._works)
 
-    def _catch_up_one(self, load: TableLoad, read: Callable[[int, int], Iterable[Event]]) -> None:
+    def _take_turn(self, load_id: str, tables: int) -> Callable[[], bool]:
+        """Return a function that says when the turn of a table is over."""
+        distance = self.position() - (self._works[load_id].reached if load_id in self._works else -1)
+        before, turn_s = self._turns.get(load_id, (distance + 1, TURN_S / tables))
+        turn_s = turn_s if distance < before else 2 * turn_s
+        self._turns = {each: self._turns[each] for each in self._works if each in self._turns}
+        self._turns[load_id] = (distance, turn_s)
+        end_s = self.clock() + turn_s
+        return lambda: self.clock() >= end_s
+
+    def prepare(self, event: Event) -> None:
+        """Complete the catch-ups that must be up to date before replay applies ``event``, which is its next one."""
+        for load in self.context.loads.waiting() if self._works else ():
+            work = self._works.get(load.load_id)
+            if work is not None and work.concerns(event):
+                self._run(load, work, lambda: False)
+
+    def restart(self) -> None:
+        """Forget what is in memory, because the state was read again."""
+        self._works.clear()
+
+    def _run(self, load: TableLoad, work: CatchUp, may_stop: Callable[[], bool]) -> None:
+        """Let a table catch up until replay's position, or until it may stop."""
         self.context.target_position.check()
-        work = CatchUp(load, self.context, self.record)
+        upto = self.position()
+        self._works.pop(load.load_id, None)  # a catch-up that failed is not continued, but begun again
         try:
-            complete = work.apply(read(load.snapshot_event_id, self.position()), self.beat)
+            complete = work.apply(self._read(work.reached, upto), upto, self.beat, may_stop)
         except ResumeFailed as failure:
             self._load_instead(load.table, str(failure))
             return
@@ -180,7 +219,10 @@ class LoadFollower:
             self._load_again(load, fault)
             return
         self._faults = 0
-        self._end(load, work, complete=complete)
+        if complete and work.reached < upto:
+            self._works[load.load_id] = work
+        else:
+            self._end(load, work, complete=complete)
 
     def _load_again(self, load: TableLoad, error: TidelineError) -> None:
         """Load a table that cannot catch up."""

@@ -94,7 +94,8 @@ def load_waiting_tables(replica: Replica) -> list[str]:
     for load in replica.projection.loads.to_load():
         replica.projection.loads.finish(load_table(load, tools))
         names.append(load.table)
-    replica.projection.loads.catch_up(lambda after, upto: replica.events(after, upto=upto))
+    while replica.projection.loads.catch_up(lambda after, upto: replica.events(after, upto=upto)):
+        pass
     return names
 
 

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from handlers.replication.loading import catch_up as catch_up_module
+from handlers.replication.loading import follower
 from handlers.replication.loading.load_tools import LoadedTable
 from state.errors import InvalidRequest
 from tests.builders.replication.fake_target import FakedReplica, FakeTarget, faked_replica
@@ -69,11 +71,21 @@ def load(history: RandomHistory, replica: FakedReplica, name: str, event_id: int
     return LoadedTable(name, event_id, state.write_id)
 
 
-def catch_up(history: RandomHistory, replica: FakedReplica) -> None:
-    """Let loaded tables catch up with the events of the history."""
-    replica.projection.loads.catch_up(
+def catch_up(history: RandomHistory, replica: FakedReplica, *, completely: bool = False) -> None:
+    """Let loaded tables catch up with the events of the history: for one turn, or completely."""
+    while replica.projection.loads.catch_up(
         lambda after, upto: [event for event in history.events if after < event.event_id <= upto]
-    )
+    ):
+        if not completely:
+            return
+
+
+@pytest.fixture(params=["in one turn", "in short turns"])
+def turns(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables catch up at once, or with a few events in each turn, while replay continues in between."""
+    if request.param == "in short turns":
+        monkeypatch.setattr(catch_up_module, "PIECE_EVENTS", 1)
+        monkeypatch.setattr(follower, "TURN_S", 0.0)
 
 
 def finish_waiting(
@@ -84,6 +96,8 @@ def finish_waiting(
     ``since`` has the position of replay when each load was requested. Replay may be before or after the event.
     """
     for entry in replica.context.loads.waiting():
+        if entry.is_catching_up:
+            continue
         event_id = choices.randint(since[entry.load_id + entry.table], history.last)
         if history.find_end(entry.table, event_id) is not None and choices.random() < 0.6:
             replica.projection.loads.finish(load(history, replica, entry.table, event_id))
@@ -106,6 +120,7 @@ def assert_equal(target: FakeTarget, history: RandomHistory) -> None:
     assert {name: target.write_ids.get(name) for name in ids} == ids
 
 
+@pytest.mark.usefixtures("turns")
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.integers(0, 1000), min_size=4, max_size=16), st.integers(0, 2**32))
 def test_histories_with_loads_at_random_moments_end_equal(runs: Runs, changes: list[int], seed: int) -> None:
@@ -129,12 +144,14 @@ def test_histories_with_loads_at_random_moments_end_equal(runs: Runs, changes: l
         if choices.random() < 0.3:
             replica.projection.open()
     for entry in replica.context.loads.waiting():
-        replica.projection.loads.finish(load(history, replica, entry.table, position))
-    catch_up(history, replica)
+        if not entry.is_catching_up:
+            replica.projection.loads.finish(load(history, replica, entry.table, position))
+    catch_up(history, replica, completely=True)
     assert_equal(replica.target, history)
     replica.context.write_ids.check()
 
 
+@pytest.mark.usefixtures("turns")
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.integers(0, 1000), min_size=4, max_size=16), st.integers(0, 2**32))
 def test_histories_with_quarantines_and_releases_at_random_moments_end_equal(
@@ -174,8 +191,9 @@ def test_histories_with_quarantines_and_releases_at_random_moments_end_equal(
         catch_up(history, replica)
     release()
     for entry in replica.context.loads.waiting():
-        replica.projection.loads.finish(load(history, replica, entry.table, position))
-    catch_up(history, replica)
+        if not entry.is_catching_up:
+            replica.projection.loads.finish(load(history, replica, entry.table, position))
+    catch_up(history, replica, completely=True)
     assert replica.projection.quarantined() == ()
     assert_equal(replica.target, history)
     replica.context.write_ids.check()
