@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 POLL_S = 0.05
 LOG_TAIL_LINES = 30
+KILLED_S = 60.0
+"""How long a killed process may take to end. It always does, but a busy machine may need seconds to free the memory of a JVM."""
 
 
 class Component(ABC):
@@ -165,19 +167,36 @@ def end_group(
 ) -> None:
     """Signal the process group and wait until its leader has ended; send SIGKILL after ``timeout_s``.
 
-    A leader that has ended is not signalled, because its process id may have been reused.
+    A leader that has ended is not signalled, because its process id may have been reused. A child is always reaped: a process object
+    that is forgotten before would raise a warning in whatever runs when it is collected.
     """
-    for each in (sign, signal.SIGKILL):
+    waits_s = {sign: timeout_s} | {signal.SIGKILL: KILLED_S}
+    for each, wait_s in waits_s.items():
         if _has_ended(pid, child):
             return
         with suppress(ProcessLookupError):  # it has just ended
             os.killpg(pid, each)
-        if _wait_for_end(pid, timeout_s, child):
+        if _wait_for_end(pid, wait_s, child):
             return
 
 
 def _has_ended(pid: int, child: subprocess.Popen[bytes] | None) -> bool:
-    return child.poll() is not None if child is not None else not _read_command_line(pid)
+    return child.poll() is not None if child is not None else not _is_running(pid)
+
+
+def _is_running(pid: int) -> bool:
+    """Whether the process exists and is not a zombie.
+
+    The command line is not enough: it is gone as soon as a process that ends has freed its memory, while its files and ports are
+    still open and its parent cannot wait for it yet.
+    """
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    state, *fields = stat.rpartition(")")[2].split()
+    threads = int(fields[16])  # field 20 of proc(5); the leader may have ended before the other threads
+    return state not in {"Z", "X"} or threads > 1
 
 
 def _wait_for_end(pid: int, timeout_s: float, child: subprocess.Popen[bytes] | None) -> bool:

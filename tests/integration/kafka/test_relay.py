@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING
 
 import orjson
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 
+from daemon.process.supervisor import Job, LoopState
 from daemon.relay.publisher import Publisher
 from daemon.relay.settings import RelaySettings
 from state.errors import GapDetected, Inconsistent, InvalidRequest, KafkaUnavailable, MetastoreUnavailable
 from state.positions import Position
+from tests.builders.daemon.loops import eventually, supervise
 from tests.builders.kafka.fake_log import Line, ListedLog, commit, ddl, write
 from tests.builders.kafka.fake_topics import outbox, records_of
 from tests.builders.kafka.relay_and_readers import Stream, drain, wait_until
@@ -134,6 +137,25 @@ def test_a_gap_in_the_log_stops_the_relay_with_both_ids_and_nothing_after_it_is_
     assert relay.status.state == "failed"
     assert relay.status.gaps == 1
     assert "6" in str(relay.status.problem)
+    assert ids(stream) == [1, 2, 3, 4, 5]
+
+
+def test_a_relay_that_failed_follows_once_the_operator_has_repaired_its_topic(stream_of: StreamOf) -> None:
+    """The daemon is not restarted: the loop is tried again by itself."""
+    stream = stream_of()
+    stream.log.add(*events(1, 5))
+    admin = AdminClient({"bootstrap.servers": stream.broker.bootstrap, "log_level": 0})
+    for made in admin.create_topics([NewTopic(stream.name, num_partitions=2)]).values():
+        made.result(30)
+    relay = stream.relay()
+    supervisor, _ = supervise(Job("relay:src", relay.run), failed_s=0.2)
+    supervisor.start()
+    eventually(lambda: supervisor.statuses()["relay:src"].code == "config")
+    assert supervisor.statuses()["relay:src"].state is LoopState.FAILED
+    stream.delete()
+    eventually(lambda: relayed_to(relay, 5))
+    assert supervisor.statuses()["relay:src"].state is LoopState.FOLLOWING
+    assert supervisor.stop(30) == []
     assert ids(stream) == [1, 2, 3, 4, 5]
 
 

@@ -10,8 +10,9 @@ import pytest
 
 from dev.stack.endpoints import ClusterEndpoints, Endpoints, read_endpoints
 from dev.stack.errors import ComponentFailed, StackError
-from dev.stack.process.component import Component, running_pid, stop_by_pid_file
+from dev.stack.process.component import Component, _is_running, running_pid, stop_by_pid_file
 from dev.stack.process.owner_watch import stop_all
+from tests.builders.daemon.loops import eventually
 
 
 class Script(Component):
@@ -103,6 +104,37 @@ def test_another_process_stops_it_by_its_pid_file(tmp_path: Path) -> None:
     assert stop_all(tmp_path) == 1
     assert script.pid is None
     assert stop_all(tmp_path) == 0
+
+
+def test_a_process_that_is_slow_to_end_is_waited_for_after_it_was_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise its process object is forgotten while it runs, which fails the test that runs when it is collected."""
+    script, signals, polls = Script(tmp_path, STUBBORN), list[int](), iter(range(1_000_000))
+    script.start()
+    script.stop_timeout_s = 0.0
+    process = script._process
+    assert process is not None
+    kill, poll = os.killpg, process.poll
+
+    def kill_group(pid: int, sign: int) -> None:
+        signals.append(sign)
+        kill(pid, sign)
+
+    monkeypatch.setattr(os, "killpg", kill_group)
+    monkeypatch.setattr(process, "poll", lambda: poll() if next(polls) > 20 else None)
+    script.stop()
+    assert signals == [signal.SIGTERM, signal.SIGKILL]
+    assert process.returncode is not None
+
+
+def test_a_process_counts_as_ended_once_its_parent_can_wait_for_it() -> None:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as child:
+        assert _is_running(child.pid)
+        child.kill()
+        eventually(lambda: not _is_running(child.pid))
+        assert child.poll() is not None, "at once"
+    assert not _is_running(child.pid)
 
 
 def test_another_process_that_reuses_the_pid_is_not_stopped(tmp_path: Path) -> None:
