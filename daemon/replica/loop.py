@@ -13,6 +13,7 @@ from daemon.process.supervisor import Job
 from daemon.replica.bootstrap_progress import LoggedProgress
 from daemon.replica.followed import FollowedReplica
 from daemon.replica.left import LeftStatus, list_left
+from daemon.replica.load_copies import LoadCopies
 from daemon.replica.loads import LoadCounts, LoadStatus, list_loads
 from daemon.replica.metrics import PolicyObserver, release_command
 from daemon.replica.progress import CopyStatus
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from daemon.sources.connections import CallMetrics
     from handlers.replication.context import Observer
     from handlers.replication.loading.bootstrap_run import BootstrapProgress
-    from handlers.replication.loading.load_tools import LoadProgress
 
 
 STATE_KIND: Final = "replication"
@@ -157,13 +157,11 @@ def build_projection(
     return projection, copies
 
 
-def _build_load_thread(config: Config, context: Context, progress: LoadProgress) -> LoadThread:
-    def open_pool() -> CopyPool:
-        pool = CopyPool(Copier(context.files, context.copies.allowed), workers=config.files.copy_workers)
-        pool.protect(context.target_position.require_held)
-        return pool
-
-    return LoadThread(context, open_pool, load_settings(config), progress=progress)
+def _open_load_pool(config: Config, context: Context) -> CopyPool:
+    """Return the copy threads of one load."""
+    pool = CopyPool(Copier(context.files, context.copies.allowed), workers=config.files.copy_workers)
+    pool.protect(context.target_position.require_held)
+    return pool
 
 
 def catch_up_reader(config: Config, name: str) -> TopicReader:
@@ -190,7 +188,11 @@ class _ReplicaLoop:
         )
         self._projection, self._copies = build_projection(config, name, observer, calls, self._pulse)
         self._progress = LoadCounts()
-        self._load_thread = _build_load_thread(config, self._projection.loads.context, self._progress)
+        context = self._projection.loads.context
+        self._load_copies = LoadCopies(lambda: _open_load_pool(config, context))
+        self._load_thread = LoadThread(
+            context, self._load_copies.open, load_settings(config), progress=self._progress
+        )
         self._followed = FollowedReplica(
             self._projection,
             Inbox(requests_directory(config, name)),
@@ -250,13 +252,13 @@ class _ReplicaLoop:
 
     def copies(self) -> CopyStatus:
         """Return the counts of copies."""
-        done = self._copies.counters()
+        done = self._copies.counters().plus(self._load_copies.total())
         return CopyStatus(
             self._name,
             files=done.files,
             size_bytes=done.size_bytes,
             skipped=done.skipped,
-            waiting=sum(self._copies.pending()),
+            waiting=sum(self._copies.pending()) + self._load_copies.pending(),
             fallbacks=done.from_change_manager,
             mismatches=done.mismatches,
             failed=done.failed,

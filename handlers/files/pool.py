@@ -86,6 +86,10 @@ class CopyCounters:
     seconds: float = 0.0
     """Sum over all copies, so more than the elapsed time."""
 
+    def plus(self, other: CopyCounters) -> CopyCounters:
+        """Return the totals of both pools."""
+        return CopyCounters(*(getattr(self, name) + getattr(other, name) for name in CopyCounters.__slots__))
+
 
 class CopyHandle:
     """One submitted copy.

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import orjson
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from daemon.process.supervisor import Job, LoopState
 from daemon.relay.publisher import Publisher
