@@ -9,10 +9,10 @@ from handlers.metastore.constraints import ConstraintCalls
 from handlers.metastore.databases import DatabaseCalls
 from handlers.metastore.notifications import NotificationCalls
 from handlers.metastore.partitions import PartitionCalls
+from handlers.metastore.replayed_transactions import ReplayedTransactionCalls
 from handlers.metastore.session import REPLY_BYTES_MAX, SessionOptions
 from handlers.metastore.statistics import StatisticsCalls
 from handlers.metastore.tables import TableCalls
-from handlers.metastore.transactions import TransactionCalls
 
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 class Metastore(
     NotificationCalls,
-    TransactionCalls,
+    ReplayedTransactionCalls,
     DatabaseCalls,
     TableCalls,
     PartitionCalls,

@@ -1,9 +1,4 @@
-"""Transactions and write ids: reading their state, replaying those of another metastore, and compactions.
-
-The target's metastore maps source transactions to its own, for each policy (a text that the caller chooses and must keep).
-Two rules apply to every replayed call, because breaking them succeeds silently with another effect (reference:
-hive-replication.md §0.4, §0b.7): ``txn_type=REPL_CREATED`` is always sent, and a call names one source transaction.
-"""
+"""Transactions and write ids: reading their state, taking it over from another metastore, and compactions."""
 
 from __future__ import annotations
 
@@ -36,17 +31,13 @@ from handlers.structs.transactions import (
     ShowCompactResponse,
     ShowCompactResponseElement,
     TxnState,
-    TxnToWriteId,
-    TxnType,
 )
-from state.errors import ServerFault, TargetDiverged, Unsupported
+from state.errors import ServerFault, Unsupported
 from state.transactions.valid_write_ids import NO_OPEN_WRITE_ID, ValidWriteIds
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-    from handlers.structs.notifications import WriteEventInfo
 
 
 ABORTED_BY_BOOTSTRAP: Final = 51004
@@ -86,7 +77,7 @@ _HIGHEST: Final = Call(
     changes=False,
     since=V4_0,
 )
-_REPLAYED: Final = Call(
+REPLAYED: Final = Call(
     "get_replayed_txns_for_policy",
     {"policyName": str},
     ReplayedTxnsForPolicyResult,
@@ -104,10 +95,7 @@ _SHOW_COMPACTIONS: Final = Call(
 
 
 class TransactionCalls(Session):
-    """Calls about transactional tables.
-
-    Replayed calls need Hive 4.0 and are idempotent at the server, except where a method states otherwise.
-    """
+    """Calls about transactional tables; those about replayed transactions are in ``replayed_transactions``."""
 
     def open_txns_info(self) -> GetOpenTxnsInfoResponse:
         """Return the highest transaction id and every transaction that is open, or aborted and not yet forgotten."""
@@ -153,76 +141,6 @@ class TransactionCalls(Session):
     def abort_txn(self, txn_id: int) -> None:
         """Abort one of this metastore's own transactions, which is not a replayed one; raise TxnNotOpen if it is unknown."""
         self._invoke(ABORT, AbortTxnRequest(txnid=txn_id, errorCode=ABORTED_BY_BOOTSTRAP))
-
-    def open_replayed(self, policy: str, source_txn: int) -> int:
-        """Return the target's transaction for ``source_txn``, opened if necessary.
-
-        The mapping ends with the commit or abort; after that, this call would open another transaction. The caller prevents
-        it by its position. Raises TargetDiverged if the answer is not exactly one id, Unsupported before Hive 4.0.
-        """
-        self._require_replay()
-        request = OpenTxnRequest(
-            num_txns=1,
-            user=self.options.user or self.options.identifier,
-            hostname=socket.gethostname(),
-            agentInfo=self.options.identifier,
-            replPolicy=policy,
-            replSrcTxnIds=[source_txn],
-            txn_type=TxnType.REPL_CREATED,
-        )
-        opened = self._invoke(OPEN, request).txn_ids
-        if len(opened) != 1:
-            raise TargetDiverged(
-                "the target did not open exactly one transaction", source_txn=source_txn, opened=opened
-            )
-        return opened[0]
-
-    def allocate_replayed(
-        self, policy: str, db: str, table: str, source_txn: int, write_id: int, *, reallocate: bool = False
-    ) -> int | None:
-        """Allocate ``write_id`` for ``source_txn`` in a table; return the write id that the transaction now has.
-
-        None means that the target has no open transaction for ``source_txn``; the server reports no error. A different id
-        means that the transaction already had one. Only then may ``reallocate`` be used to replace it: on a plain repetition
-        it would forget write ids that other transactions have in the table (reference: hive-replication.md §2.2).
-        """
-        self._require_replay()
-        request = AllocateTableWriteIdsRequest(
-            dbName=db,
-            tableName=table,
-            replPolicy=policy,
-            srcTxnToWriteIdList=[TxnToWriteId(txnId=source_txn, writeId=write_id)],
-            reallocate=True if reallocate else None,
-        )
-        allocated = self._invoke(ALLOCATE, request).txnToWriteIds
-        return allocated[0].writeId if allocated else None
-
-    def commit_replayed(self, policy: str, source_txn: int, writes: Sequence[WriteEventInfo]) -> None:
-        """Commit. ``writes`` contains the target's table names and the source's file entries; the files must be in place.
-
-        Success proves nothing: a commit of an unknown transaction or policy succeeds as well. Raises ServerFault if a file or
-        table of ``writes`` is missing; the transaction then stays open.
-        """
-        self._require_replay()
-        request = CommitTxnRequest(
-            txnid=source_txn,
-            replPolicy=policy,
-            writeEventInfos=list(writes) or None,
-            txn_type=TxnType.REPL_CREATED,
-        )
-        self._invoke(COMMIT, request)
-
-    def abort_replayed(self, policy: str, source_txn: int) -> None:
-        """Abort; an abort of an unknown transaction succeeds as well."""
-        self._require_replay()
-        self._invoke(
-            ABORT, AbortTxnRequest(txnid=source_txn, replPolicy=policy, txn_type=TxnType.REPL_CREATED)
-        )
-
-    def replayed_txns(self, policy: str) -> dict[int, int]:
-        """Return the target's open transactions of ``policy``, by source transaction (since Hive 4.2)."""
-        found = self._invoke(_REPLAYED, policy).replTxnMapEntry or {}
-        return {int(source): int(target) for source, target in found.items()}
 
     def repl_table_write_ids(
         self, db: str, table: str, valid_write_ids: str, *, partition_names: Sequence[str] | None = None

@@ -1,0 +1,182 @@
+"""Replayed transactions: opened, given write ids, and ended on the target for a transaction of the source.
+
+The target's metastore maps source transactions to its own, for each policy (a text that the caller chooses and must keep).
+Two rules apply to every call, because breaking them succeeds silently with another effect (reference:
+hive-replication.md §0.4, §0b.7): ``txn_type=REPL_CREATED`` is always sent, and a call names one source transaction.
+
+**Lost transactions.** If opening a transaction takes the metastore longer than ``metastore.txn.opentxn.timeout`` (1 s), Hive deletes
+the new transaction, but not its row in the mapping, and then answers with the id that no longer exists. A metastore that has just been
+started needs that long. From then on, Hive refuses to allocate write ids for the source transaction and to end it, and nothing removes
+the row. Such a transaction is opened again under a substitute text, ``POLICY~1`` and so on. All later calls find it again in the same
+way, so nothing must be remembered.
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import structlog
+
+from handlers.metastore.transactions import ABORT, ALLOCATE, COMMIT, OPEN, REPLAYED, TransactionCalls
+from handlers.structs.transactions import (
+    AbortTxnRequest,
+    AllocateTableWriteIdsRequest,
+    CommitTxnRequest,
+    OpenTxnRequest,
+    TxnToWriteId,
+    TxnType,
+)
+from state.errors import ServerFault, TargetDiverged, TxnNotOpen
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from handlers.structs.notifications import WriteEventInfo
+
+
+log = structlog.get_logger(__name__)
+T = TypeVar("T")
+SUBSTITUTES_MAX: Final = 5
+"""How often one source transaction may be lost."""
+
+
+class ReplayedTransactionCalls(TransactionCalls):
+    """Calls about replayed transactions. They need Hive 4.0 and are idempotent, except where a method states otherwise."""
+
+    def open_replayed(self, policy: str, source_txn: int) -> int:
+        """Return the target's transaction for ``source_txn``, opened if necessary.
+
+        The mapping ends with the commit or abort; after that, this call would open another transaction. The caller prevents
+        it by its position. Raises TargetDiverged if the answer is not exactly one id, Unsupported before Hive 4.0.
+        """
+        self._require_replay()
+        request = OpenTxnRequest(
+            num_txns=1,
+            user=self.options.user or self.options.identifier,
+            hostname=socket.gethostname(),
+            agentInfo=self.options.identifier,
+            replPolicy=policy,
+            replSrcTxnIds=[source_txn],
+            txn_type=TxnType.REPL_CREATED,
+        )
+        opened = self._invoke(OPEN, request).txn_ids
+        if len(opened) != 1:
+            raise TargetDiverged(
+                "the target did not open exactly one transaction", source_txn=source_txn, opened=opened
+            )
+        return opened[0]
+
+    def allocate_replayed(
+        self, policy: str, db: str, table: str, source_txn: int, write_id: int, *, reallocate: bool = False
+    ) -> int | None:
+        """Allocate ``write_id`` for ``source_txn`` in a table; return the write id that the transaction now has.
+
+        None means that the target has no open transaction for ``source_txn``; the server reports no error. A different id
+        means that the transaction already had one. Only then may ``reallocate`` be used to replace it: on a plain repetition
+        it would forget write ids that other transactions have in the table (reference: hive-replication.md §2.2).
+        """
+        self._require_replay()
+
+        def allocate(key: str) -> int | None:
+            if key != policy:
+                self.open_replayed(key, source_txn)
+            request = AllocateTableWriteIdsRequest(
+                dbName=db,
+                tableName=table,
+                replPolicy=key,
+                srcTxnToWriteIdList=[TxnToWriteId(txnId=source_txn, writeId=write_id)],
+                reallocate=True if reallocate else None,
+            )
+            allocated = self._invoke(ALLOCATE, request).txnToWriteIds
+            return allocated[0].writeId if allocated else None
+
+        return self._send(allocate, policy, source_txn, ServerFault)
+
+    def commit_replayed(self, policy: str, source_txn: int, writes: Sequence[WriteEventInfo]) -> None:
+        """Commit. ``writes`` contains the target's table names and the source's file entries; the files must be in place.
+
+        Success proves nothing: a commit of an unknown transaction or policy succeeds as well. Raises ServerFault if a file or
+        table of ``writes`` is missing; the transaction then stays open.
+        """
+        self._require_replay()
+
+        def commit(key: str) -> None:
+            request = CommitTxnRequest(
+                txnid=source_txn,
+                replPolicy=key,
+                writeEventInfos=list(writes) or None,
+                txn_type=TxnType.REPL_CREATED,
+            )
+            self._invoke(COMMIT, request)
+
+        self._send(commit, policy, source_txn, TxnNotOpen)
+
+    def abort_replayed(self, policy: str, source_txn: int) -> None:
+        """Abort; an abort of an unknown transaction succeeds as well."""
+        self._require_replay()
+
+        def abort(key: str) -> None:
+            request = AbortTxnRequest(txnid=source_txn, replPolicy=key, txn_type=TxnType.REPL_CREATED)
+            self._invoke(ABORT, request)
+
+        self._send(abort, policy, source_txn, TxnNotOpen)
+
+    def replayed_txns(self, policy: str) -> dict[int, int]:
+        """Return the target's open transactions of ``policy``, by source transaction (since Hive 4.2)."""
+        found: dict[int, int] = {}
+        for key in _list_keys(policy):
+            mapped = self._read_mapping(key)
+            existing = self._existing_txns() if mapped else frozenset()
+            found |= {source: target for source, target in mapped.items() if target in existing}
+            if existing.issuperset(mapped.values()):
+                break  # none is lost, so none has a substitute
+        return found
+
+    def _send(
+        self,
+        call: Callable[[str], T],
+        policy: str,
+        source_txn: int,
+        refusal: type[ServerFault | TxnNotOpen],
+    ) -> T:
+        """Send a call under the policy's text or, if Hive has lost the transaction and answers ``refusal``, under a substitute."""
+        try:
+            return call(policy)
+        except refusal:
+            substitute = self._find_substitute(policy, source_txn)
+            if substitute is None:
+                raise
+        log.warning(
+            "the target lost a transaction while opening it; it is replaced",
+            policy=policy,
+            source_txn=source_txn,
+            substitute=substitute,
+        )
+        return call(substitute)
+
+    def _find_substitute(self, policy: str, source_txn: int) -> str | None:
+        """Return the text under which the transaction is open or can be opened; None if it is not lost."""
+        if not self.supports("get_replayed_txns_for_policy"):
+            return None
+        usable = next((key for key in _list_keys(policy) if not self._is_lost(key, source_txn)), None)
+        return None if usable == policy else usable
+
+    def _is_lost(self, key: str, source_txn: int) -> bool:
+        """Whether the mapping names a transaction of the target that does not exist, not even as an aborted one."""
+        target_txn = self._read_mapping(key).get(source_txn)
+        return target_txn is not None and target_txn not in self._existing_txns()
+
+    def _read_mapping(self, key: str) -> dict[int, int]:
+        """Return the mapping of source transactions to those of the target, which need not exist."""
+        found = self._invoke(REPLAYED, key).replTxnMapEntry or {}
+        return {int(source): int(target) for source, target in found.items()}
+
+    def _existing_txns(self) -> frozenset[int]:
+        return frozenset(txn.id for txn in self.open_txns_info().open_txns)
+
+
+def _list_keys(policy: str) -> list[str]:
+    """Return the policy's text and its substitutes, in the order in which they are used."""
+    return [policy, *(f"{policy}~{number}" for number in range(1, SUBSTITUTES_MAX + 1))]
