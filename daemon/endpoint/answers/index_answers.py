@@ -16,6 +16,7 @@ from daemon.endpoint.answers.arguments import read_arguments
 from daemon.endpoint.answers.partition_calls import CALLS, Content, PartitionCall
 from daemon.endpoint.answers.server_rules import UNANSWERABLE, ServerRules, read_rules
 from daemon.endpoint.answers.table_access import Forward, NotAnswered, Reason
+from handlers.catalog.index.payload_specs import join_spec
 from state.errors import BadInput, Refused, TidelineError
 
 
@@ -125,7 +126,20 @@ def _make_body(call: PartitionCall, view: TableView, arguments: Arguments, rules
     if call.content is Content.PARTITION and not payloads:
         raise NotAnswered(Reason.REFUSED)  # the metastore reports that it does not exist
     db, _, table = view.name.partition(".")
+    if call.content is Content.SPECS:
+        specs = _join_specs(view, payloads, db, table)
+        return call.frame(len(specs), specs)
     return call.frame(len(payloads), view.payloads.join(payloads, db, table, view.budget))
+
+
+def _join_specs(view: TableView, payloads: Sequence[bytes], db: str, table: str) -> list[bytes]:
+    if not payloads:
+        return []
+    location = view.record.location
+    spec = join_spec(view.payloads, payloads, db, table, location, view.budget) if location else None
+    if spec is None:
+        raise NotAnswered(Reason.NOT_CERTAIN)  # the order of several groups is not defined
+    return [spec]
 
 
 def _is_translated(view: TableView, capabilities: Sequence[str]) -> bool:

@@ -6,6 +6,7 @@ form of an answer               calls
 a list of partitions            the calls of Hive 2 and 3
 a struct with that list         their successors in Hive 4, which end in _req
 the same, and "all match"       get_partitions_by_expr
+groups, and "all match"         get_partitions_spec_by_expr
 a list of names                 ..names, ..names_ps, get_partition_names_req
 one partition                   get_partition..
 a number                        get_num_partitions_by_filter
@@ -39,6 +40,8 @@ class Content(Enum):
 
     PARTITIONS = auto()
     PARTITION = auto()
+    SPECS = auto()
+    """Partitions, grouped by their storage descriptors."""
     NAMES = auto()
     COUNT = auto()
 
@@ -62,7 +65,7 @@ class PartitionCall:
                 return _field(TType.I32, 0) + struct.pack(">i", count) + STOP
             case Content.PARTITION:
                 kind, start = TType.STRUCT, b""
-            case Content.PARTITIONS:
+            case Content.PARTITIONS | Content.SPECS:
                 kind, start = TType.LIST, struct.pack(">bi", TType.STRUCT, count)
             case Content.NAMES:
                 kind, start = TType.LIST, struct.pack(">bi", TType.STRING, count)
@@ -130,6 +133,9 @@ CALLS: Final = {
     ),
     "get_partitions_by_expr": PartitionCall(
         _BY_EXPR_REQ, lookups.find_by_expr, _LIST, is_wrapped=True, is_certain=True
+    ),
+    "get_partitions_spec_by_expr": PartitionCall(
+        _BY_EXPR_REQ, lookups.find_by_expr, Content.SPECS, is_wrapped=True, is_certain=True
     ),
     "get_partition_names_req": PartitionCall(_BY_EXPR_REQ, lookups.find_by_expr, _NAMES),
     "get_partition_names": PartitionCall(positional(*_TABLE, Role.LIMIT), lookups.find_all, _NAMES),

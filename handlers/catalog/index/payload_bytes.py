@@ -41,6 +41,8 @@ _STOP: Final = b"\x00"
 _read_size: Final = Struct(">I").unpack_from
 _TIMES_BYTES: Final = 14
 """Fields 4 and 5, between the values and the storage descriptor."""
+DESCRIPTOR_AT: Final = _TIMES_BYTES + len(_DESCRIPTOR)
+"""Bytes from the end of the values to the first field of the storage descriptor."""
 _JOINED_BETWEEN_LOOKS: Final = 256
 
 
@@ -73,7 +75,7 @@ class PayloadBytes:
 
         Raises StateCorrupt, and LimitExceeded where ``budget`` is used up.
         """
-        names = _text_field(2, db) + _text_field(3, table)
+        names = text_field(2, db) + text_field(3, table)
         pieces: list[bytes] = []
         unlooked = 0
         for number, payload in enumerate(payloads):
@@ -85,8 +87,8 @@ class PayloadBytes:
         budget.count_bytes(unlooked)
         return pieces
 
-    def _append(self, pieces: list[bytes], payload: bytes, names: bytes) -> int:
-        """Append the pieces of one partition and return their size."""
+    def inflate(self, payload: bytes) -> tuple[bytes, bytes]:
+        """Return the Thrift form in a payload, and the field of the data columns that it leaves out, if any; raise StateCorrupt."""
         dictionary = self._dictionary(payload[:ID_BYTES])
         try:
             inflated = zlib.decompressobj(wbits=RAW_DEFLATE, zdict=dictionary.content).decompress(
@@ -94,10 +96,14 @@ class PayloadBytes:
             )
         except zlib.error as error:
             raise unreadable(payload) from error
-        columns = dictionary.columns if payload[ID_BYTES] else b""
-        after_values = _end_of_values(inflated)
-        if _has_times_and_descriptor(inflated, after_values):
-            descriptor = after_values + _TIMES_BYTES + len(_DESCRIPTOR)
+        return inflated, dictionary.columns if payload[ID_BYTES] else b""
+
+    def _append(self, pieces: list[bytes], payload: bytes, names: bytes) -> int:
+        """Append the pieces of one partition and return their size."""
+        inflated, columns = self.inflate(payload)
+        descriptor = find_descriptor(inflated)
+        if descriptor:
+            after_values = descriptor - DESCRIPTOR_AT
             between, rest = inflated[after_values:descriptor], inflated[descriptor:]
             pieces += (inflated[:after_values], names, between, columns, rest)
         else:
@@ -116,7 +122,8 @@ class PayloadBytes:
         return found
 
 
-def _text_field(number: int, text: str) -> bytes:
+def text_field(number: int, text: str) -> bytes:
+    """Return a field with a text."""
     data = text.encode()
     return b"\x0b" + number.to_bytes(2) + len(data).to_bytes(4) + data
 
@@ -134,14 +141,16 @@ def _end_of_values(partition: bytes) -> int:
     return at
 
 
-def _has_times_and_descriptor(partition: bytes, at: int) -> bool:
-    """Whether fields 4 to 6 follow, as in every partition that a metastore sends."""
-    return (
+def find_descriptor(partition: bytes) -> int:
+    """Return where the content of the storage descriptor begins; 0 for a partition that no metastore sends, without fields 1 to 6."""
+    at = _end_of_values(partition)
+    is_complete = (
         at > 0
         and partition.startswith(_CREATE_TIME, at)
         and partition.startswith(_ACCESS_TIME, at + 7)
         and partition.startswith(_DESCRIPTOR, at + _TIMES_BYTES)
     )
+    return at + DESCRIPTOR_AT if is_complete else 0
 
 
 def _insert_decoded(payload: bytes, inflated: bytes, names: bytes, columns: bytes) -> bytes:

@@ -9,6 +9,7 @@ from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
 from thrift.Thrift import TMessageType, TType
 from thrift.transport.TTransport import TMemoryBuffer
 
+from daemon.endpoint.answers.comparison import read_value
 from daemon.endpoint.answers.partition_calls import CALLS, Content
 from daemon.endpoint.wire import Header, Message, Value, read_fields, struct_value, text_value, write_struct
 from handlers.structs import binary
@@ -81,6 +82,8 @@ def read_answer(answer: Message) -> Any:
             return binary.decode(Partition, value.data)
         case Content.NAMES:
             return _elements(value.data, lambda protocol: protocol.readString())
+        case Content.SPECS:
+            return read_value(answer.body)
         case Content.PARTITIONS:
             return _elements(value.data, _read_partition)
 

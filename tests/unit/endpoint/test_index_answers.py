@@ -184,7 +184,7 @@ def test_an_expression_on_a_text_that_may_be_null_is_not_certain(endpoint: Endpo
 
 def test_every_call_is_covered_by_these_tests() -> None:
     tested = {message.name for message, _ in LISTS} | {
-        "get_partitions_by_expr", "get_partition_names_req",
+        "get_partitions_by_expr", "get_partition_names_req", "get_partitions_spec_by_expr",
         "get_num_partitions_by_filter", "get_partition", "get_partition_by_name", "get_partition_names",
         "get_partition_names_ps", "get_partition_names_ps_req", "get_partition_req", "get_partition_with_auth",
     }  # fmt: skip
