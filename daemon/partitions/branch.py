@@ -33,7 +33,6 @@ class PartitionBranch:
 
     def __init__(self, metrics: PartitionMetrics, context: BranchContext) -> None:
         settings = CATALOG.of(context.tools.config)[context.source]
-        self._source = context.metastore
         self._metrics = metrics
         self.follower = partition_follower(settings)
         self._expressions = _expression_jvm(settings)
@@ -94,7 +93,7 @@ class PartitionBranch:
         found = self._checks.advance(
             table,
             lambda: compare_partitions(
-                self._source, self.follower, table, lambda: self.projection.position.applied_event_id
+                self.projection.calls, self.follower, table, lambda: self.projection.position.applied_event_id
             ),
         )
         if found.drift and not found.moving:

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from daemon.catalog.settings import CATALOG
-from daemon.process.steps import StillWorking
+from daemon.process.steps import SteppedWork, StillWorking
 from daemon.sources.connections import measured_metastore
 from daemon.timelines.answers import KnownTimelines
 from daemon.timelines.settings import facts_of, rules_of
@@ -36,7 +36,6 @@ class TimelineBranch:
 
     def __init__(self, context: BranchContext) -> None:
         settings = CATALOG.of(context.tools.config)[context.source]
-        self._source = context.metastore
         self._facts = facts_of(context.tools.config, context.source)
         self._store = context.store
         self._observer = context.observer
@@ -44,6 +43,7 @@ class TimelineBranch:
             rules_of(settings), context.observer, publishes=settings.publish.enabled
         )
         self.publisher = _publisher(context, self.follower)
+        self._checks = SteppedWork()
         self._properties = context.metastore if self.publisher is None else self.publisher.metastore
         """Where table properties are written: the source, or the target that timelines are published to."""
 
@@ -101,7 +101,15 @@ class TimelineBranch:
 
     def _check(self, table: str) -> dict[str, Any]:
         reflected = self.projection.position.applied_event_id
-        found = compare_timelines(self._source, self.follower, table, reflected)
+        found = self._checks.advance(
+            table,
+            lambda: compare_timelines(
+                self.projection.calls,
+                self.follower,
+                table,
+                lambda: self.projection.position.applied_event_id,
+            ),
+        )
         if found.drift and not found.moving:
             self._observer.count_drift(len(found.drift))
         drift = [asdict(one) | {"period": one.period.lens_name} for one in found.drift]

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Final
 
+from handlers.catalog.following.background import await_in_steps
 from handlers.catalog.following.loader import PIECE
+from handlers.catalog.following.table_info import parse_partition_name
 from handlers.catalog.index.payloads import normalize
 from handlers.structs.struct import Struct
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
+    from handlers.catalog.following.background import BackgroundCalls
     from handlers.catalog.index.partition_follower import PartitionFollower
-    from handlers.metastore.client import Metastore
     from handlers.structs.objects import Partition
+    from state.partitions.index.partition_index import IndexedPartition
 
 
 SHOWN_MAX: Final = 100
@@ -49,51 +53,73 @@ class PartitionComparison:
 
 
 def compare_partitions(
-    source: Metastore, follower: PartitionFollower, name: str, event_id: Callable[[], int]
+    calls: BackgroundCalls, follower: PartitionFollower, name: str, event_id: Callable[[], int]
 ) -> Generator[None, None, PartitionComparison]:
     """Compare a table of the index, which reflects ``event_id()``, with the source, in steps. Raises NotFound, Transient.
 
-    All names are kept in memory; partitions are fetched a few hundred at a time, with a step for each fetch. Events may be applied
-    between steps; then ``moving`` says that differences may have that cause.
+    The names at the source are kept in memory; partitions are fetched a few hundred at a time, in the thread of calls, with a step for
+    each fetch. Events may be applied between steps; then ``moving`` says that differences may have that cause. The names in the
+    index are only read where their number shows that some are not at the source.
     """
     began_at = event_id()
     found = PartitionComparison()
     db, _, table = name.partition(".")
-    at_source = source.partition_names(db, table)
-    indexed_names = set(follower.index.names(follower.index.prepare(name, "")))
-    missing, surplus = (
-        [one for one in at_source if one not in indexed_names],
-        sorted(indexed_names.difference(at_source)),
-    )
-    found.missing_count, found.surplus_count = len(missing), len(surplus)
-    found.missing, found.surplus = missing[:SHOWN_MAX], surplus[:SHOWN_MAX]
-    both = [one for one in at_source if one in indexed_names]
-    for start in range(0, len(both), PIECE):
-        partitions = source.get_partitions(db, table, both[start : start + PIECE])
-        _compare_piece(partitions, follower, name, found)
+    at_source = yield from await_in_steps(calls.submit(methodcaller("partition_names", db, table)))
+    columns = tuple(column.name for column in follower.index.columns(name))
+    indexed = 0
+    for start in range(0, len(at_source), PIECE):
+        names = at_source[start : start + PIECE]
+        fetched = yield from await_in_steps(calls.submit(methodcaller("get_partitions", db, table, names)))
+        indexed += _compare_piece(names, columns, fetched, follower, name, found)
         yield
-    found.source_event_id = source.current_event_id()
+    if indexed != follower.indexed.get(name, 0):
+        surplus = set(follower.index.names(follower.index.prepare(name, ""))).difference(at_source)
+        found.surplus_count, found.surplus = len(surplus), sorted(surplus)[:SHOWN_MAX]
+    found.source_event_id = yield from await_in_steps(calls.submit(lambda source: source.current_event_id()))
     found.moving = not began_at == event_id() == found.source_event_id
     return found
 
 
-def _compare_piece(
-    partitions: list[Partition], follower: PartitionFollower, name: str, found: PartitionComparison
+def _compare_piece(  # noqa: PLR0913, PLR0917 - one piece of both sides
+    names: Sequence[str],
+    columns: tuple[str, ...],
+    fetched: Sequence[Partition],
+    follower: PartitionFollower,
+    name: str,
+    found: PartitionComparison,
+) -> int:
+    """Compare the partitions of some names; return how many of the names are in the index."""
+    values = [tuple(parse_partition_name(columns, one).spec.values()) for one in names]
+    known = dict(zip(values, follower.index.get_each(name, values), strict=True))
+    missing = [one for one, key in zip(names, values, strict=True) if known[key] is None]
+    found.missing_count += len(missing)
+    found.missing += missing[: SHOWN_MAX - len(found.missing)]
+    for partition in fetched:
+        one = known.get(tuple(partition.values or ()))
+        if one is not None:
+            _compare_fields(partition, one, follower, name, found)
+    return len(names) - len(missing)
+
+
+def _compare_fields(
+    partition: Partition,
+    known: IndexedPartition,
+    follower: PartitionFollower,
+    name: str,
+    found: PartitionComparison,
 ) -> None:
-    indexed = follower.index.get_each(name, [partition.values for partition in partitions])
-    for partition, known in zip(partitions, indexed, strict=True):
-        found.compared += 1
-        source_fields = dict(_fields(normalize(partition)))
-        index_fields = {} if known is None else dict(_fields(follower.whole(name, known)))
-        fields = sorted(
-            one
-            for one in source_fields.keys() | index_fields.keys()
-            if source_fields.get(one) != index_fields.get(one)
-        )
-        if fields:
-            found.differing_count += 1
-            if len(found.differing) < SHOWN_MAX:
-                found.differing[known.name if known else str(partition.values)] = fields
+    found.compared += 1
+    source_fields = dict(_fields(normalize(partition)))
+    index_fields = dict(_fields(follower.whole(name, known)))
+    fields = sorted(
+        one
+        for one in source_fields.keys() | index_fields.keys()
+        if source_fields.get(one) != index_fields.get(one)
+    )
+    if fields:
+        found.differing_count += 1
+        if len(found.differing) < SHOWN_MAX:
+            found.differing[known.name] = fields
 
 
 def _fields(value: Struct, prefix: str = "") -> Iterator[tuple[str, Any]]:

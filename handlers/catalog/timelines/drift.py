@@ -6,18 +6,24 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from handlers.catalog.following.background import await_in_steps
 from handlers.catalog.following.listings import list_partitions
 from handlers.catalog.following.table_info import describe_table
 from handlers.catalog.timelines.timeline_load import parse_period
-from state.store.memory import MemoryStore
-from state.timelines.tables.projection import Timelines
+from state.timelines.runs import Runs
+from state.timelines.tables.listing import ListingLoad
 
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping
+
+    from handlers.catalog.following.background import BackgroundCalls
     from handlers.catalog.timelines.timeline_follower import TimelineFollower
     from handlers.metastore.client import Metastore
     from state.timelines.periods import UpdatePeriod
-    from state.timelines.runs import Runs
+    from state.timelines.tables.settings import TableSettings
+    from state.timelines.tables.table_timelines import TimelineKey
+    from state.timelines.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,30 +48,51 @@ class TimelineComparison:
 
 
 def compare_timelines(
-    source: Metastore, follower: TimelineFollower, name: str, event_id: int
-) -> TimelineComparison:
-    """Compare a table's timelines, which reflect ``event_id``, with a fresh listing. Raises NotFound, Transient."""
+    calls: BackgroundCalls, follower: TimelineFollower, name: str, event_id: Callable[[], int]
+) -> Generator[None, None, TimelineComparison]:
+    """Compare a table's timelines, which reflect ``event_id()``, with a fresh listing, in steps. Raises NotFound, Transient.
+
+    The listing is read and turned into runs in the thread of calls; events may be applied meanwhile.
+    """
+    settings = follower.timelines.settings(name)
+    before, fresh, newest = yield from await_in_steps(
+        calls.submit(lambda source: _read_runs(source, follower, name, settings))
+    )
     timelines = follower.timelines
-    db, _, table_part = name.partition(".")
-    table = describe_table(source.get_table(db, table_part))
-    settings = timelines.settings(name)
-    fresh, store = Timelines(), MemoryStore()
-    with store.transaction() as txn:
-        change = fresh.change(txn)
-        change.follow(name, settings)
-        partitions = list_partitions(source, table, by_name=follower.names_suffice(table))
-        change.load(
-            name, ((partition.spec, parse_period(partition.parameters, settings)) for partition in partitions)
-        )
-    change.publish()
-    newest = source.current_event_id()
-    keys = {(t.column, t.period) for side in (timelines, fresh) for t in side.timelines(name)}
+    keys = {
+        *fresh,
+        *((timeline.period, _column_number(settings, timeline)) for timeline in timelines.timelines(name)),
+    }
     found = [
-        _compare_runs(column, period, fresh.runs(name, period, column), timelines.runs(name, period, column))
-        for column, period in sorted(keys, key=lambda key: (key[0], -key[1].weight_ms))
+        _compare_runs(
+            settings.time_columns[number],
+            period,
+            fresh.get((period, number), Runs()),
+            timelines.runs(name, period, settings.time_columns[number]),
+        )
+        for period, number in sorted(keys, key=lambda key: (settings.time_columns[key[1]], -key[0].weight_ms))
     ]
     drift = tuple(one for one in found if one.missing or one.surplus)
-    return TimelineComparison(drift, newest, moving=newest != event_id)
+    return TimelineComparison(drift, newest, moving=not before == newest == event_id())
+
+
+def _column_number(settings: TableSettings, timeline: Timeline) -> int:
+    """Return the number of a timeline's column."""
+    return settings.time_columns.index(timeline.column)
+
+
+def _read_runs(
+    source: Metastore, follower: TimelineFollower, name: str, settings: TableSettings
+) -> tuple[int, Mapping[TimelineKey, Runs], int]:
+    """Return the runs of a table at the source, between the newest event ids before and after they were read."""
+    before = source.current_event_id()
+    db, _, table_part = name.partition(".")
+    table = describe_table(source.get_table(db, table_part))
+    partitions = list_partitions(source, table, by_name=follower.names_suffice(table))
+    found = [(partition.spec, parse_period(partition.parameters, settings)) for partition in partitions]
+    listing = ListingLoad(settings, lambda: found)
+    listing.compute()
+    return before, listing.runs, source.current_event_id()
 
 
 def _compare_runs(column: str, period: UpdatePeriod, source: Runs, known: Runs) -> Drift:

@@ -11,7 +11,7 @@ import pytest
 from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog.following.ports import NullObserver
 from handlers.catalog.projection import CatalogProjection
-from handlers.catalog.timelines.drift import compare_timelines
+from handlers.catalog.timelines.drift import TimelineComparison, compare_timelines
 from handlers.catalog.timelines.publisher import PAUSE_MIN_S, Publisher, TimelineName, migrate
 from handlers.catalog.timelines.rules import Rule, Rules
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
@@ -29,6 +29,7 @@ from state.errors import (
 from state.store.memory import MemoryStore
 from state.timelines.periods import UpdatePeriod
 from state.timelines.table_properties import APPLIED_EVENT, PRESENT
+from tests.builders.catalog.late_calls import LateCalls
 
 
 if TYPE_CHECKING:
@@ -236,14 +237,26 @@ def test_a_comparison_lists_what_exists_on_one_side_only(source: WritableSource)
     catalog = Published(source)
     catalog.follow()
     catalog.follow()
-    any_source: Any = source
-    reflected = catalog.projection.position.event_id
-    same = compare_timelines(any_source, catalog.follower, NAME, reflected)
+    calls = LateCalls(source)
+
+    def compare() -> TimelineComparison:
+        steps = compare_timelines(
+            calls, catalog.follower, NAME, lambda: catalog.projection.position.applied_event_id
+        )
+        next(steps)
+        calls.make()
+        calls.answer()
+        with pytest.raises(StopIteration) as ended:
+            next(steps)
+        result: TimelineComparison = ended.value.value
+        return result
+
+    same = compare()
     assert (same.drift, same.moving) == ((), False)
     for day in ("03", "04", "06"):
         source.add("a", f"2015-01-{day}", "x")
     source.drop("a", "2015-01-01", "x")
-    found = compare_timelines(any_source, catalog.follower, NAME, reflected)
+    found = compare()
     (drift,) = found.drift
     assert found.moving
     assert drift.missing == ("[2015-01-03, 2015-01-05)", "[2015-01-06, 2015-01-07)")

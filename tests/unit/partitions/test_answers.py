@@ -239,6 +239,7 @@ def test_the_texts_tell_what_the_answers_hold(answers: PartitionAnswers) -> None
 def test_a_check_tells_the_differences(follower: PartitionFollower) -> None:
     from dataclasses import asdict
 
+    from handlers.catalog.following.background import CallsAtOnce
     from handlers.catalog.index.partition_drift import compare_partitions
 
     source: Any = MemorySource()
@@ -246,7 +247,7 @@ def test_a_check_tells_the_differences(follower: PartitionFollower) -> None:
     for day in DAYS[1:]:
         source.add("a", day, "x", parameters={"numRows": "1" if day != DAYS[2] else "2"})
     source.add("a", "2016-01-01", "x")
-    found = finished(compare_partitions(source, follower, TABLE, lambda: 6))
+    found = finished(compare_partitions(CallsAtOnce(source), follower, TABLE, lambda: 6))
     assert (found.missing, found.surplus) == (["dt=2016-01-01/x=x"], ["dt=2015-01-01/x=x"])
     assert found.differing == {"dt=2015-01-03/x=x": ["parameters"]}
     assert (found.compared, found.drift, found.moving) == (3, 3, True)
