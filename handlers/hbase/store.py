@@ -139,6 +139,10 @@ class HBaseStore:
         found = self._rows([key], layout.VALUE).get(key)
         return None if found is None else _parse_entry(found)
 
+    def entries_of(self, keys: Sequence[bytes]) -> list[Entry]:
+        """Return the stored entries of ``keys``, without those that do not exist (used by the transaction)."""
+        return [_parse_entry(found) for found in self._rows(keys, layout.VALUE).values()] if keys else []
+
     def entries(self, start: bytes, end: bytes | None, *, keys_only: bool) -> Iterator[Entry]:
         """Yield the stored entries in order (used by the transaction)."""
         filter_text = server_filters.KEYS_ONLY if keys_only else None

@@ -27,7 +27,7 @@ from state.store.pages import scan_key_pages, scan_pages
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from handlers.hbase.gateway import Gateway
 
@@ -54,6 +54,9 @@ class Stored(Protocol):
     def entry(self, key: bytes) -> Entry | None:
         """Return the stored entry of ``key``, or None."""
 
+    def entries_of(self, keys: Sequence[bytes]) -> list[Entry]:
+        """Return the stored entries of ``keys``, without those that do not exist."""
+
     def entries(self, start: bytes, end: bytes | None, *, keys_only: bool) -> Iterator[Entry]:
         """Yield the stored entries with ``start <= key < end``, in order."""
 
@@ -78,6 +81,13 @@ class HBaseTransaction:
         found = self._store.entry(key)
         return found[1] if found is not None and self._remains(found) else None
 
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return the value of each of ``keys`` as this transaction sees it, or None; one message for those that it did not write."""
+        assert not self._ended, "the transaction is over"
+        found = self._store.entries_of([key for key in keys if key not in self._own])
+        stored = {key: value for key, value, version in found if self._remains((key, value, version))}
+        return [self._own[key] if key in self._own else stored.get(key) for key in keys]
+
     def scan(
         self, start: bytes, end: bytes | None, *, reverse: bool = False, limit: int | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
@@ -101,14 +111,13 @@ class HBaseTransaction:
         """Delete ``key``; an absent one is not an error."""
         self._set(key, None)
 
-    def delete_range(self, start: bytes, end: bytes | None) -> int:
-        """Delete every key with ``start <= key < end`` and return their number."""
-        count = sum(1 for _ in self.scan_keys(start, end))
+    def delete_range(self, start: bytes, end: bytes | None) -> None:
+        """Delete every key with ``start <= key < end``; nothing is read for that."""
+        assert not self._ended, "the transaction is over"
         for key in list(self._own.irange(start, end, inclusive=(True, False))):
             del self._own[key]
         if end is None or start < end:
             self._cleared.append(ClearedRange(start, end, self._next_version()))
-        return count
 
     def writes(self) -> Writes:
         """Return the writes for the commit."""

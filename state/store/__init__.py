@@ -79,8 +79,8 @@ class Transaction(Reader, Protocol):
     def delete(self, key: bytes) -> None:
         """Delete ``key``; an absent key is ignored."""
 
-    def delete_range(self, start: bytes, end: bytes | None) -> int:
-        """Delete every key with ``start <= key < end`` and return how many there were."""
+    def delete_range(self, start: bytes, end: bytes | None) -> None:
+        """Delete every key with ``start <= key < end``."""
 
 
 class Store(Reader, Protocol):

@@ -129,12 +129,10 @@ class MemoryTransaction:
         self._save_replaced(key)
         self._entries.pop(key, None)
 
-    def delete_range(self, start: bytes, end: bytes | None) -> int:
-        """Delete every key with ``start <= key < end`` and return how many there were."""
-        doomed = list(self._entries.irange(start, end, inclusive=(True, False)))
-        for key in doomed:
+    def delete_range(self, start: bytes, end: bytes | None) -> None:
+        """Delete every key with ``start <= key < end``."""
+        for key in list(self._entries.irange(start, end, inclusive=(True, False))):
             self.delete(key)
-        return len(doomed)
 
     def undo(self) -> None:
         """Restore everything that this transaction replaced."""

@@ -292,11 +292,11 @@ class SqliteTransaction:
         assert not self._ended, "the transaction is over"
         self._store.execute("DELETE FROM entries WHERE key = ?", key)
 
-    def delete_range(self, start: bytes, end: bytes | None) -> int:
-        """Delete every key with ``start <= key < end`` and return how many there were."""
+    def delete_range(self, start: bytes, end: bytes | None) -> None:
+        """Delete every key with ``start <= key < end``."""
         assert not self._ended, "the transaction is over"
         bounds, values = bound(start, end)
-        return self._store.execute(f"DELETE FROM entries WHERE {bounds}", *values).rowcount  # noqa: S608 - fixed words
+        self._store.execute(f"DELETE FROM entries WHERE {bounds}", *values)  # noqa: S608 - fixed words
 
     def end(self) -> None:
         """End this transaction: every later use fails an assertion."""

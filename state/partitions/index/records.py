@@ -119,10 +119,15 @@ def draw_number(txn: Transaction) -> int:
     return number
 
 
-def clear(txn: Transaction, number: int) -> int:
-    """Remove all rows and postings under a table number; return their number."""
-    starts = [group + number.to_bytes(8) for group in (_ROWS, _POSTINGS)]
-    return sum(txn.delete_range(start, prefix_end(start)) for start in starts)
+def clear(txn: Transaction, number: int) -> None:
+    """Remove all rows and postings under a table number."""
+    for start in _content_prefixes(number):
+        txn.delete_range(start, prefix_end(start))
+
+
+def count_keys(reader: Reader, number: int) -> int:
+    """Count all rows and postings under a table number, by reading their keys."""
+    return sum(1 for start in _content_prefixes(number) for _ in reader.scan_keys(start, prefix_end(start)))
 
 
 def discard(txn: Transaction, number: int) -> None:
@@ -266,3 +271,7 @@ def _parse_json(value: bytes) -> Any:
         return json.loads(value)
     except ValueError as error:
         raise StateCorrupt("a record of the partition index is not valid JSON", value=value[:80]) from error
+
+
+def _content_prefixes(number: int) -> list[bytes]:
+    return [group + number.to_bytes(8) for group in (_ROWS, _POSTINGS)]

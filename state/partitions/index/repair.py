@@ -55,7 +55,8 @@ def _remove_unowned(store: Store, known: set[int]) -> int:
     removed = 0
     for number in sorted(set(records.stored_numbers(store)) - known):
         with store.transaction() as txn:
-            removed += records.clear(txn, number)
+            removed += records.count_keys(txn, number)
+            records.clear(txn, number)
     return removed
 
 

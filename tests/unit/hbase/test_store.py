@@ -13,6 +13,7 @@ from handlers.hbase import layout
 from state.errors import HBaseUnavailable, LimitExceeded, StateCorrupt
 from state.partitions.index.partition_index import PartitionIndex
 from state.partitions.index.repair import RepairReport, repair
+from state.store import get_many
 from state.store.memory import MemoryStore
 from tests.builders.partitions.indexed_tables import TABLE, an_index
 from tests.builders.stores.fake_hbase import FakeHBase
@@ -131,6 +132,36 @@ def test_a_transaction_that_writes_nothing_sends_nothing() -> None:
     with store.transaction():
         pass
     assert server.messages == before
+
+
+def test_deleting_a_range_reads_nothing() -> None:
+    server = FakeHBase()
+    store = server.store()
+    an_index(COLUMNS, BEFORE, store)
+    with store.transaction() as txn:
+        txn.put(b"own", b"1")
+        before = server.messages
+        txn.delete_range(b"", None)
+        assert server.messages <= before + 1, "one to draw versions"
+        assert get_many(txn, [b"own", b"other"]) == [None, None]
+    assert content(store) == {}
+
+
+def test_a_piece_of_a_load_reads_its_partitions_by_one_message() -> None:
+    server = FakeHBase()
+    store = server.store()
+    an_index(COLUMNS, BEFORE, store)
+    index = PartitionIndex(store)
+    values = [("a", str(number), "x") for number in range(200)]
+    with store.transaction() as txn:
+        change = index.change(txn)
+        change.add(TABLE, ("a", "7", "x"), b"own")
+        change.drop(TABLE, ("a", "2", "x"))
+        before = server.messages
+        found = change.payloads(TABLE, values)
+        assert server.messages == before + 1
+    known = {number for number, payload in enumerate(found) if payload is not None}
+    assert known == {1, 7}, "the stored one, without the dropped one, and the own one"
 
 
 @pytest.fixture
