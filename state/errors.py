@@ -366,7 +366,7 @@ class Fenced(Inconsistent):
     code = "fenced"
     default_hint = (
         "Only one instance may replicate into a database: stop one of the two. "
-        "The instance that is started last takes the database over."
+        "If this one is to continue, run 'tideline resume POLICY' for it."
     )
 
 

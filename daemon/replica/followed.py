@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from daemon.consumer.topic_reader import TopicReader
     from daemon.process.heartbeat import Heartbeat
-    from daemon.process.inbox import Inbox
+    from daemon.process.inbox import Inbox, Request
     from handlers.events import Event
     from handlers.replication.loading.load_thread import LoadThread
     from handlers.replication.projection import ReplicationProjection
@@ -105,7 +105,15 @@ class FollowedReplica:
 
     def serve_failed(self) -> bool:
         """Serve requests while the loop has failed; return whether there were some, so that the loop runs again."""
-        return self._inbox.serve(self._requests_of_failed.do) > 0
+        return self._inbox.serve(self._do_while_failed) > 0
+
+    def _do_while_failed(self, request: Request) -> Request:
+        """Serve one request; a ``resume`` lets the policy be opened as after a restart, also if another instance has fenced it."""
+        answer = self._requests_of_failed.do(request)
+        if request.get("do") == "resume":
+            self._loads.stop()
+            self._projection.forget_claim()
+        return answer
 
     def read_events(self, after: int, upto: int) -> Iterator[Event]:
         """Return the events of the topic after one id up to another."""

@@ -394,6 +394,14 @@ class ReplicationProjection:
         """Drop tables on the target that left the policy (``left_tables``); must be called between two batches."""
         return drop_left(tables, self._context, self._record)
 
+    def forget_claim(self) -> None:
+        """Let the next ``open`` examine and claim the target as after a restart, on an operator's request; must not be called while following.
+
+        Otherwise a process that another one fenced never writes again. No load may run.
+        """
+        self._dispatcher.transactions.files.cancel_all()
+        self._context.target_position.stamp = {}
+
     def quarantined(self) -> Sequence[str]:
         """Return the quarantined tables as ``db.table``, sorted by name; safe to call from another thread."""
         db = self._context.policy.source_db

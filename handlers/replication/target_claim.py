@@ -8,7 +8,7 @@ The order of the steps matters, because the process may be killed between any tw
 3. Write it to the target. From then on, an older instance is fenced. The target logs one ALTER_DATABASE event for it.
 
 A later open of the same process, after an error, only compares. Otherwise two running instances would take the target from
-each other again and again.
+each other again and again. Only an operator's request lets it claim the target again (``ReplicationProjection.forget_claim``).
 """
 
 from __future__ import annotations

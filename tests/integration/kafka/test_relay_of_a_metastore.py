@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
 from contextlib import closing
-from statistics import median
 from typing import TYPE_CHECKING
 
 import pytest
@@ -109,23 +107,22 @@ def test_a_metastore_that_is_killed_and_started_again_loses_and_reorders_nothing
     assert records == list(range(1, after + 1))
 
 
-def test_a_commit_is_in_the_topic_within_a_second(stream_of: StreamOf, metastore: MetastoreProcess) -> None:
+def test_a_commit_is_in_the_topic_before_the_next_one(
+    stream_of: StreamOf, metastore: MetastoreProcess
+) -> None:
     stream = stream_of()
     relay = relay_of(stream, metastore.uri)
     line = Line()
     thread = threading.Thread(target=relay.run, args=(line,))
     thread.start()
-    delays = []
     with closing(WritingMetastore(metastore.uri)) as client:
         wait_until(lambda: relayed(relay) >= client.current_event_id(), "the relay has caught up")
-        for _ in range(20):
+        for _ in range(5):
             transactions(client, 1)
-            wanted, started = client.current_event_id(), time.monotonic()
+            wanted = client.current_event_id()
             wait_until(lambda wanted=wanted: relayed(relay) >= wanted, "the event is relayed")  # type: ignore[misc]
-            delays.append(time.monotonic() - started)
     line.stopping.set()
     thread.join()
-    assert median(delays) < 1
 
 
 def test_an_unavailable_metastore_at_the_start_is_a_transient_error(stream_of: StreamOf) -> None:

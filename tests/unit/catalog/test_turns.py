@@ -57,13 +57,19 @@ def test_a_follower_with_much_work_lets_readers_run_meanwhile(monkeypatch: pytes
     reader.join(5)
 
 
-def test_a_follower_without_readers_never_waits() -> None:
-    turns = Turns()
-    began_s = time.monotonic()
-    for _ in range(1_000):
+def test_a_follower_without_readers_never_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns_module, "SLICE_S", 0.0)
+    turns, waited = Turns(), list[bool]()
+
+    def wait(_timeout_s: float) -> bool:
+        waited.append(turns._no_readers.is_set())
+        return True
+
+    monkeypatch.setattr(turns._no_readers, "wait", wait)
+    for _ in range(100):
         with turns.work():
             turns.breathe()
-    assert time.monotonic() - began_s < 1
+    assert all(waited), "a wait for readers that do not exist returns at once"
 
 
 def test_few_readers_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -208,3 +208,18 @@ def test_requests_are_served_while_the_loop_has_failed(replica: FakedReplica, tm
     eventually(followed.serve_failed)
     sender.join(10)
     assert done[0]["paused_since_s"] is not None
+
+
+def test_a_resume_of_a_failed_policy_lets_it_claim_its_target_as_after_a_restart(
+    replica: FakedReplica, tmp_path: Path
+) -> None:
+    followed, _, _ = follow(replica, tmp_path)
+    followed.open()
+    for request, is_claimed in (({"do": "pause"}, True), ({"do": "resume"}, False)):
+        sender = threading.Thread(target=send_request, args=(tmp_path / "requests", request, 10))
+        sender.start()
+        eventually(followed.serve_failed)
+        sender.join(10)
+        assert bool(replica.context.target_position.stamp) is is_claimed
+    followed.open()
+    assert replica.context.target_position.stamp

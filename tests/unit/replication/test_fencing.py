@@ -104,6 +104,23 @@ def test_an_instance_that_is_replaced_while_it_is_stopped_within_a_batch_writes_
     assert replica.stored_quarantine() == {}, "no table is at fault"
 
 
+def test_a_fenced_process_takes_the_target_back_only_on_an_operators_request(replica: FakedReplica) -> None:
+    replica.projection.apply([created(1)])
+    other = second_instance(replica, position=1)
+    held = replica.parameters[EPOCH]
+    for _ in range(2):
+        with pytest.raises(Fenced):
+            replica.projection.open()
+    assert replica.parameters[EPOCH] == held, "two instances would take it from each other for ever"
+    replica.projection.forget_claim()
+    assert replica.projection.open().event_id == 1
+    assert replica.parameters[EPOCH] != held
+    replica.projection.apply([created(2, "more")])
+    with pytest.raises(Fenced):
+        other.apply([created(2, "other")])
+    assert list(replica.target.tables) == ["orders", "more"]
+
+
 def test_a_process_claims_the_target_once_and_a_new_process_takes_it_back(replica: FakedReplica) -> None:
     first = replica.parameters[EPOCH]
     replica.projection.open()
