@@ -94,7 +94,7 @@ def _release(
     daemon.applied(source.current_event_id())
     released = daemon.command("release", "shop", "kept")
     assert f"kept: resumes at event {failed.event_id}" in released.stdout, released.stderr
-    daemon.status_when(lambda status: not status.sections["loads"] and not status.needs_operator)
+    daemon.status_when(lambda status: not status.sections["loads"] and not status.projections[0].failures)
 
 
 def _rename(target: Metastore, db: str, old: str, new: str) -> None:
@@ -108,6 +108,9 @@ def _prune(daemon: RunningDaemon, target: Metastore, copy: str, location: Path) 
     (left,) = LEFT.of(status)
     assert [each.table for each in left.tables] == [f"{copy}.left_a", f"{copy}.left_b"]
     assert left.command == "tideline prune shop"
+    assert [(each.kind, each.command) for each in status.needs_operator] == [
+        ("left-table", "tideline prune shop")
+    ]
     assert f"{copy}.left_a" in daemon.command("status").stdout
 
     shown = json.loads(daemon.command("prune", "shop", "--dry-run", "--json").stdout)
@@ -123,5 +126,5 @@ def _prune(daemon: RunningDaemon, target: Metastore, copy: str, location: Path) 
     assert sorted(target.table_names(copy)) == ["kept", "left_b"]
     assert not location.exists()
     assert json.loads(daemon.command("prune", "shop", "--yes", "--json").stdout)["dropped"] == ["left_b"]
-    daemon.status_when(lambda status: not status.sections["left"])
+    daemon.status_when(lambda status: not status.sections["left"] and not status.needs_operator)
     assert target.table_names(copy) == ["kept"]
