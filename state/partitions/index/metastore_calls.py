@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from state.partitions.index.partition_index import PreparedFilter
     from state.partitions.index.records import IndexedTable
+    from state.partitions.keys.partition_key import KeySchema
 
     ReadExpression = Callable[[bytes], Expression | None]
     """Reads the bytes that Hive's clients send; returns None for unreadable ones."""
@@ -101,13 +102,14 @@ class PartitionCalls:
                 columns=len(schema.columns),
             )
         filled = [*values, *[""] * (len(schema.columns) - len(values))]
-        fields = schema.fields(filled)
-        leaves: list[Condition] = [Leaf(at, point(fields[at])) for at, value in enumerate(filled) if value]
         expected = [
             format_name([column.name], [value], schema.default_partition) if value else None
             for column, value in zip(schema.columns, filled, strict=True)
         ]
-        return self._index.plan(indexed, all_of(leaves) if leaves else None), expected
+        prepared = self._index.prepare_condition(
+            indexed, f"ps {filled!r}", lambda: _condition_of(schema, filled)
+        )
+        return prepared, expected
 
     def by_expr(
         self, db: str | None, table: str | None, expression: bytes, limit: int = NO_LIMIT
@@ -139,6 +141,12 @@ def _qualify(db: str | None, table: str | None) -> str:
     if db is None or table is None:
         raise InvalidRequest("a database and a table must be named", db=db, table=table)
     return f"{db}.{table}".lower()
+
+
+def _condition_of(schema: KeySchema, values: Sequence[str]) -> Condition | None:
+    fields = schema.fields(values)
+    leaves: list[Condition] = [Leaf(at, point(fields[at])) for at, value in enumerate(values) if value]
+    return all_of(leaves) if leaves else None
 
 
 def matches(name: str, expected: Sequence[str | None]) -> bool:

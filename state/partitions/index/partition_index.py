@@ -43,7 +43,7 @@ from state.store import RemoteReader, as_remote, prefix_end
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from state.partitions.filters.syntax_tree import Node
     from state.partitions.index.check_budget import Clock
@@ -162,11 +162,19 @@ class PartitionIndex:
 
     def prepare_node(self, table: IndexedTable, node: Node) -> PreparedFilter:
         """Plan a syntax tree in Hive 4's dialect; raise BadFilter or LimitExceeded."""
-        key = (table.number, f"\0{node!r}", HIVE_4)  # no text of a filter begins like this
+        schema = table.key_schema
+        return self.prepare_condition(
+            table, repr(node), lambda: bind(node, schema.columns, HIVE_4, schema.default_partition)
+        )
+
+    def prepare_condition(
+        self, table: IndexedTable, text: str, make: Callable[[], Condition | None]
+    ) -> PreparedFilter:
+        """Plan the condition that ``make`` returns; ``text`` identifies it in the cache."""
+        key = (table.number, f"\0{text}", HIVE_4)  # no text of a filter begins like this
         found = self.plans.get(key)
         if found is None:
-            schema = table.key_schema
-            found = self.plan(table, bind(node, schema.columns, HIVE_4, schema.default_partition))
+            found = self.plan(table, make())
             self._keep_plan(key, found)
         return found
 
@@ -254,15 +262,18 @@ class PartitionIndex:
     def find_payloads(self, prepared: PreparedFilter) -> list[tuple[bytes, bytes]]:
         """Return (name, payload) of all partitions that match, in the order of names.
 
-        Where the ranges of a local store contain nothing else, keys and values are read together, in an eighth of the time.
+        Where the ranges of a local store contain nothing else, keys and values are read together, in an eighth of the time. Raises
+        LimitExceeded where they are too many for one answer.
         """
         if self._remote is None and prepared.check is None and prepared.access.column is None:
             name_of = partition_key.name_reader(len(prepared.table.key_schema.columns))
-            pairs = [
-                (name_of(key), records.payload_of(value))
-                for start, end in self._ranges(prepared)
-                for key, value in self._reader.scan(start, end)
-            ]
+            pairs: list[tuple[bytes, bytes]] = []
+            budget = self.budget()
+            for start, end in self._ranges(prepared):
+                scanned = self._reader.scan(start, end)
+                while batch := list(islice(scanned, KEYS_BATCH)):
+                    budget.count_bytes(sum([len(value) for _, value in batch]))
+                    pairs += [(name_of(key), records.payload_of(value)) for key, value in batch]
             self.counts["rows-scanned"] += len(pairs)
             return sorted(pairs)
         found = self.find_rows(prepared)

@@ -10,10 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from state.errors import LimitExceeded
 from state.partitions.filters.conditions import compile_check
-from state.partitions.filters.dialect import Dialect
-from state.partitions.index import partition_index
+from state.partitions.filters.dialect import HIVE_4, Dialect
+from state.partitions.filters.parser import parse_filter
+from state.partitions.index import check_budget, partition_index
 from state.partitions.index.key_ranges import find_candidates, find_ranges
+from state.partitions.index.metastore_calls import PartitionCalls
 from state.partitions.index.scan_plans import plan_filter
 from state.partitions.keys.partition_key import format_name
 from tests.builders.partitions.indexed_tables import (
@@ -142,6 +145,23 @@ def expect_sound_paths(index: PartitionIndex, prepared: PreparedFilter, matching
         found = list(index.keys(replace(prepared, access=access, check=None)))
         assert sum(check(key) for key in found) == matching
         assert len(found) == matching or not access.exact
+
+
+def test_partial_specifications_and_expressions_are_planned_once() -> None:
+    index = an_index([("ds", "string"), ("hr", "int")], [("a", "1"), ("b", "2")])
+    table, node = index.table(TABLE), parse_filter("hr = 2", HIVE_4)
+    assert node is not None
+    for _ in range(3):
+        assert PartitionCalls(index).names_ps("sales", "events", ["", "1"]) == ["ds=a/hr=1"]
+        assert index.find_names(index.prepare_node(table, node)) == [b"ds=b/hr=2"]
+    assert index.counts["plans"] == 2
+
+
+def test_more_partitions_than_one_answer_may_have_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    index = an_index([("ds", "string")], [(f"{day}" * 50,) for day in range(200, 260)])
+    monkeypatch.setattr(check_budget, "ANSWER_BYTES_MAX", 5_000)
+    with pytest.raises(LimitExceeded, match="too long"):
+        index.find_payloads(index.prepare(TABLE, ""))
 
 
 @given(rows_of((INT, STRING, DATE)), st.sampled_from([b"\x00", b"\x01", b"\x02"]))
