@@ -12,6 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from bench.catalog_loads import load_cases
 from bench.catalog_readers import reader_cases
 from bench.report import Row, main, row
 from dev.fixtures.memory_source import DB, MemorySource
@@ -45,6 +46,7 @@ def cases(quick: bool) -> Iterator[Row]:
         at_least=10_000,
     )
     yield from reader_cases(quick)
+    yield from load_cases(quick)
 
 
 def open_catalog(source: MemorySource, directory: str, pattern: str = f"{DB}.*") -> CatalogProjection:
