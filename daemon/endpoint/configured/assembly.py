@@ -22,12 +22,14 @@ from daemon.endpoint.streams import Transport
 from daemon.endpoint.upstream import Upstream
 from handlers.catalog.index.index_file import IndexFile
 from handlers.expressions.expression_reader import ExpressionReader
+from state.errors import NotFound, TidelineError
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from daemon.config.model import Config
+    from daemon.endpoint.answers.differing_tables import Difference
     from daemon.endpoint.answers.verification import Outcome
     from daemon.endpoint.metrics import EndpointMetrics
     from daemon.endpoint.responders import Responder
@@ -59,13 +61,13 @@ class SourceAnswers:
         serve = SERVE.of(config)[source]
         self._file = IndexFile(catalog_path(config, source), schema_version=CATALOG_VERSION)
         self._query = EventIdQuery(settings)
-        self.differing = DifferingTables(config.state.dir / f"serve-{source}.json")
-        metrics.differing.set_function(lambda: len(self.differing.all()))
+        self._differing = DifferingTables(config.state.dir / f"serve-{source}.json")
+        metrics.differing.set_function(lambda: len(self._differing.all()))
         self._access = IndexAccess(
             file=self._file,
             newest=NewestEvent(self._query),
             watch=PositionWatch(self._file.position),
-            differing=self.differing,
+            differing=self._differing,
             freshness=serve.rule,
             wait_s=serve.wait_ms / 1000,
             behind=behind,
@@ -78,7 +80,7 @@ class SourceAnswers:
         self._verifier = Verifier(
             lambda: Upstream(compared, Transport.BUFFERED),
             IndexAnswers(self._access, NoObserver(), self._read).respond,
-            self.differing,
+            self._differing,
             count,
         )
         self._observer = CallObserver(metrics, serve.verify_ratio, self._verifier.offer)
@@ -87,6 +89,20 @@ class SourceAnswers:
     def responders(self) -> Sequence[Responder]:
         """Return the responders of one connection."""
         return (IndexAnswers(self._access, self._observer, self._read),)
+
+    def list_differing(self) -> Sequence[Difference]:
+        """Return the tables whose answers differ; those that were loaded again or dropped meanwhile are forgotten."""
+        for each in self._differing.all():
+            try:
+                with self._file.moment() as moment:
+                    number = moment.index.table(each.table).number
+            except NotFound:
+                number = None
+            except TidelineError:
+                continue  # the state file cannot be read now
+            if number != each.number:
+                self._differing.forget(each.table)
+        return self._differing.all()
 
     def close(self) -> None:
         """Stop verifying and close the index."""

@@ -88,6 +88,11 @@ class EndpointLoop(ChildLoop):
         self._metrics: tuple[Metric, ...] = ()
         self._differing: tuple[DifferingTable, ...] = ()
 
+    def count_start(self) -> None:
+        """Forget what the process before has reported; the tables that differ are stored and stay."""
+        self._address = None
+        self._metrics = ()
+
     def process_event(self, event: Mapping[str, Any]) -> bool:
         """Keep the newest report; a request that waits makes the relay read at once."""
         match event["event"]:

@@ -80,4 +80,4 @@ class _Endpoint:
 
 
 def _differing(endpoint: _Endpoint | None) -> Sequence[Difference]:
-    return () if endpoint is None or endpoint.answers is None else endpoint.answers.differing.all()
+    return () if endpoint is None or endpoint.answers is None else endpoint.answers.list_differing()

@@ -145,6 +145,8 @@ def test_the_daemon_shows_what_the_endpoint_reports() -> None:
     assert loop.reported_end(events[-1]) is None
     error = loop.reported_end({"reason": "kafka-unavailable", "message": "[kafka-unavailable] down"})
     assert isinstance(error, KafkaUnavailable)
+    loop.count_start()
+    assert (loop.status(FOLLOWING).listen, loop.status(FOLLOWING).answered) == (None, 0), "another process"
 
 
 def test_a_table_that_differs_is_in_the_list_of_what_needs_an_operator_with_its_command() -> None:
