@@ -1,18 +1,28 @@
-"""Named points at which a crash test can kill the process.
+"""Named points at which a crash test can kill the process, or hold one of its threads.
 
 Some steps (a metastore call, a decision) are not marked by a unique system call and cannot be hit from outside, so the code names
-them. ``failpoint("x")`` does nothing unless ``TIDELINE_FAILPOINT`` is ``x`` or ``x:n``. Then the n-th pass (default: the first) ends the
-process with SIGKILL: as in a power failure, nothing is cleaned up and no buffer is flushed.
+them. ``failpoint("x")`` does nothing unless one of two variables is set:
+
+* ``TIDELINE_FAILPOINT`` is ``x`` or ``x:n``: the n-th pass (default: the first) ends the process with SIGKILL. As in a power failure,
+  nothing is cleaned up and no buffer is flushed.
+* ``TIDELINE_FAILPOINT_HOLD`` is a directory that contains the file ``x.armed``: the first thread that passes renames it to ``x.held``
+  and waits until that file is removed. All other threads continue. Meanwhile the test kills what the process depends on.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import time
+from pathlib import Path
 from typing import Final
 
 
 VARIABLE: Final = "TIDELINE_FAILPOINT"
+HOLD_VARIABLE: Final = "TIDELINE_FAILPOINT_HOLD"
+ARMED: Final = ".armed"
+HELD: Final = ".held"
+_POLL_S: Final = 0.01
 
 
 class _Countdown:
@@ -29,9 +39,23 @@ class _Countdown:
 
 
 _CHOSEN: Final = _Countdown(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None
+_HOLDS: Final = Path(os.environ[HOLD_VARIABLE]) if os.environ.get(HOLD_VARIABLE) else None
 
 
 def failpoint(name: str) -> None:
-    """Kill the process here if the environment configures this failpoint."""
+    """Kill the process here, or wait, if the environment configures this failpoint."""
     if _CHOSEN is not None and _CHOSEN.name == name and _CHOSEN.reached():
         os.kill(os.getpid(), signal.SIGKILL)
+    if _HOLDS is not None:
+        hold(_HOLDS, name)
+
+
+def hold(directory: Path, name: str) -> None:
+    """Wait here if the failpoint is armed, until the test removes its file."""
+    held = directory / f"{name}{HELD}"
+    try:
+        (directory / f"{name}{ARMED}").rename(held)
+    except FileNotFoundError:
+        return
+    while held.exists():
+        time.sleep(_POLL_S)

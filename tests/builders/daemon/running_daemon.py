@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from daemon.status.client import load_status
@@ -45,6 +46,8 @@ class RunningDaemon:
     directory: Path
     database: str
     process: subprocess.Popen[str] | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+    """Variables of the daemon in addition to those of the test."""
 
     @property
     def config(self) -> Path:
@@ -65,8 +68,18 @@ class RunningDaemon:
     def start(self) -> None:
         with (self.directory / "daemon.log").open("a") as log:
             self.process = subprocess.Popen(
-                [*COMMAND, "run", "-c", str(self.config)], stdout=log, stderr=subprocess.STDOUT, text=True
+                [*COMMAND, "run", "-c", str(self.config)],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                text=True,
+                env=os.environ | self.environment,
             )
+
+    def kill(self) -> None:
+        """Kill it, as a crash would."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait(END_TIMEOUT_S)
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Stop it and return its exit code."""
@@ -93,9 +106,7 @@ class RunningDaemon:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self.process is not None
-        self.process.kill()
-        self.process.wait(END_TIMEOUT_S)
+        self.kill()
 
 
 def configured(
@@ -107,8 +118,10 @@ def configured(
     topic: str,
     database: str,
     relay: dict[str, Any] | None = None,
+    policy: dict[str, Any] | None = None,
+    sections: dict[str, Any] | None = None,
 ) -> RunningDaemon:
-    """Write the configuration of a daemon that keeps ``database`` as ``database_r``."""
+    """Write the configuration of a daemon that keeps ``database`` as ``database_r``, with further settings of its policy and sections."""
     roots = [f"file:{place}" for place in (source.warehouse, source.external, source.cmroot)]
     values = {
         "sources": {
@@ -126,9 +139,11 @@ def configured(
                 "target": "dr",
                 "database": database,
                 "target_database": f"{database}_r",
+                **(policy or {}),
             }
         },
         "kafka": kafka_settings(kafka, topic),
+        **(sections or {}),
     }
     write_config(directory, values)
     return RunningDaemon(directory, database)

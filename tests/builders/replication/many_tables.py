@@ -30,14 +30,6 @@ class ManyTables:
     held: list[int] = field(default_factory=list)
     """Transactions that hold a write id of a table and are still open."""
 
-    def queries(self, db: str, *, step: int = 7, size: int = 25) -> list[str]:
-        """Return queries that together return name, rows and sum of every ``step``-th table; each reads ``size`` tables."""
-        selects = [
-            f"select '{name}' as name, count(*) as n, sum(id) as s from {db}.{name}"
-            for name in self.names[::step]
-        ]
-        return [" union all ".join(selects[start : start + size]) for start in range(0, len(selects), size)]
-
 
 def write_many(sql: Session, source: WritingMetastore, db: str, count: int) -> ManyTables:
     """Create ``count`` tables: a fifth has aborted write ids, a fifth is compacted, and a hundredth is being written to."""

@@ -1,4 +1,4 @@
-"""A failpoint kills the process if it is armed, and does nothing otherwise."""
+"""A failpoint kills the process or holds a thread if it is armed, and does nothing otherwise."""
 
 from __future__ import annotations
 
@@ -6,6 +6,15 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+from typing import TYPE_CHECKING
+
+from handlers.failpoints import hold
+from tests.builders.daemon.loops import eventually
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 PROGRAM = """
@@ -47,3 +56,28 @@ def test_a_malformed_count_stops_the_program_at_once() -> None:
     code, output = run("step:often")
     assert code == 1
     assert output == ""
+
+
+def test_an_armed_failpoint_holds_one_thread_until_its_file_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "step.armed").touch()
+    first, second = (threading.Thread(target=hold, args=(tmp_path, "step")) for _ in range(2))
+    first.start()
+    eventually((tmp_path / "step.held").exists, 10)
+    second.start()
+    second.join(10)
+    assert (first.is_alive(), second.is_alive()) == (True, False), "only one thread is held"
+    (tmp_path / "step.held").unlink()
+    first.join(10)
+    assert not first.is_alive()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_process_reads_the_directory_of_holds_from_its_environment(tmp_path: Path) -> None:
+    (tmp_path / "step.armed").touch()
+    environment = os.environ | {"TIDELINE_FAILPOINT_HOLD": str(tmp_path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM], env=environment, stdout=subprocess.PIPE
+    ) as process:
+        eventually((tmp_path / "step.held").exists, 30)
+        (tmp_path / "step.held").unlink()
+        assert process.communicate(timeout=30)[0] == b"0\n1\n2\n"

@@ -1,0 +1,117 @@
+"""A stack of one test's own, whose components are killed while a daemon runs on it."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from daemon.status.client import load_status
+from dev.stack import cli, preflight
+from dev.stack.cluster import Stack
+from dev.stack.errors import StackError
+from state.errors import TidelineError
+from tests.builders.daemon.assembly import SECTIONS
+from tests.builders.daemon.loops import eventually
+from tests.builders.daemon.running_daemon import RunningDaemon, configured
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+VICTIMS: Final = ("daemon", "source metastore", "target metastore", "broker")
+
+
+@contextmanager
+def killable_stack(directory: Path) -> Iterator[Stack]:
+    """Run a stack with SQL engines during the block."""
+    preflight.check_all(directory)
+    cli.fetch_all()
+    stack = Stack(directory)
+    stack.start(engines=True)
+    try:
+        yield stack
+    finally:
+        stack.stop()
+
+
+@dataclass
+class KilledReplica:
+    """A daemon that bootstraps and follows one database of a stack, while it and the components are killed."""
+
+    stack: Stack
+    db: str
+    daemon: RunningDaemon
+    kills: dict[str, int] = field(default_factory=dict)
+
+    @staticmethod
+    def of(stack: Stack, db: str, directory: Path, **loads: Any) -> KilledReplica:
+        """Configure the daemon; ``loads`` are settings of the section ``bootstrap``."""
+        endpoints = stack.endpoints()
+        daemon = configured(
+            directory,
+            source=endpoints.source,
+            target=endpoints.target,
+            kafka=endpoints.kafka,
+            topic=db,
+            database=db,
+            policy={"bootstrap": "auto"},
+            sections={"bootstrap": loads},
+        )
+        return KilledReplica(stack, db, daemon)
+
+    @property
+    def target_db(self) -> str:
+        return f"{self.db}_r"
+
+    def kill(self, victim: str) -> None:
+        """Kill one of ``VICTIMS``."""
+        self.kills[victim] = self.kills.get(victim, 0) + 1
+        self._find(victim).kill()
+
+    def start(self, victim: str) -> None:
+        """Start it again, and wait until it serves."""
+        self._find(victim).start()
+
+    def _find(self, victim: str) -> Any:
+        return {
+            "daemon": self.daemon,
+            "source metastore": self.stack.source.metastore,
+            "target metastore": self.stack.target.metastore,
+            "broker": self.stack.kafka,
+        }[victim]
+
+    def write(self, *statements: str) -> None:
+        """Run statements at the source; those that fail because its metastore was just killed are repeated."""
+
+        def run() -> bool:
+            try:
+                with self.stack.source.sql() as sql:
+                    while left:
+                        sql.run(left[0].format(db=self.db))
+                        left.pop(0)
+            except StackError:
+                return False
+            return True
+
+        left = list(statements)
+        eventually(run)
+
+    def loads_left(self) -> list[str] | None:
+        """Return the tables that are not loaded yet; None if the daemon does not follow its source now."""
+        try:
+            status = load_status(self.daemon.state_dir, SECTIONS)
+        except TidelineError:
+            return None
+        if status.state != "running" or status.projections[0].state != "following":
+            return None
+        loads: Any = status.sections["loads"]
+        return [load.table for load in loads]
+
+    def settle(self) -> None:
+        """Wait until everything that the source has logged is applied, and require that no table is quarantined."""
+        view = self.daemon.applied(self.stack.source.metastore.last_event_id())
+        assert view.failures == ()
+        eventually(lambda: self.loads_left() == [])
