@@ -1,7 +1,7 @@
 """A Spark session and a SQL engine of Hive 4 work through the endpoint while it is killed, between their statements and within them.
 
 Both clients connect again and repeat the call, so every statement must succeed, take effect once, and give the answer that the metastore
-itself gives. Statements that cannot be repeated have IF NOT EXISTS: a client cannot know whether a call was applied whose answer is lost,
+itself gives, with answers from the index and without an index. Statements that cannot be repeated have IF NOT EXISTS: a client cannot know whether a call was applied whose answer is lost,
 and Hive's clients repeat it. A metastore that is killed has the same effect, for Hive's locks as well, which need another attempt.
 """
 
@@ -11,7 +11,7 @@ import json
 import re
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,10 @@ from dev.stack.errors import SqlFailed
 from dev.stack.hive.servers import Metastore, SqlEngine
 from dev.stack.hive.settings import ClusterSettings
 from dev.stack.hive.sql_session import Session
+from dev.stack.servers.kafka import Kafka
 from handlers.metastore.client import Metastore as Client
+from tests.builders.daemon.running_daemon import RunningDaemon
+from tests.builders.daemon.tideline_process import kafka_settings, write_config
 from tests.builders.endpoint.endpoint_process import EndpointProcess
 
 
@@ -55,13 +58,44 @@ def metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Metastore]:
     server.stop()
 
 
-@pytest.fixture
-def endpoint(metastore: Metastore, tmp_path: Path) -> Iterator[EndpointProcess]:
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
+    broker = Kafka(tmp_path_factory.mktemp("kafka"))
+    broker.start()
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture(params=["alone", "indexed"])
+def endpoint(
+    request: pytest.FixtureRequest, metastore: Metastore, tmp_path: Path
+) -> Iterator[EndpointProcess]:
+    """An endpoint without an index, and one that answers from the index which a daemon maintains."""
     process = EndpointProcess(tmp_path, metastore.uri)
-    process.start()
-    yield process
-    process.stop()
+    with ExitStack() as stack:
+        if request.param == "indexed":
+            broker: Kafka = request.getfixturevalue("kafka")
+            process.serve_source(write_settings(tmp_path, process, metastore, broker), "lake")
+            stack.enter_context(RunningDaemon(tmp_path, "all"))
+        process.start()
+        stack.callback(process.stop)
+        yield process
+        assert process.metric("differing_tables") == 0
+        if request.param == "indexed":
+            assert process.metric("calls_answered_total") > 0
     assert "a session failed" not in process.log.read_text()
+
+
+def write_settings(directory: Path, endpoint: EndpointProcess, metastore: Metastore, kafka: Kafka) -> Path:
+    """Write the settings of a daemon that indexes every table; all answers of the endpoint are compared with the metastore's."""
+    topic = f"index-{endpoint.port}"
+    settings = {
+        "sources": {"lake": {"metastore": [metastore.uri], "topic": topic}},
+        "kafka": kafka_settings(kafka.bootstrap, topic),
+        "catalog": {"lake": {"partitions": {"tables": ["*.*"]}}},
+        "serve": {"lake": {"run": False, "listen": endpoint.listen, "verify_ratio": 1.0}},
+    }
+    return write_config(directory, settings)
 
 
 class SparkSession:
@@ -165,23 +199,25 @@ def test_a_spark_session_works_through_an_endpoint_that_is_killed_between_and_wi
     metastore: Metastore, endpoint: EndpointProcess, tmp_path: Path
 ) -> None:
     with spark_at(endpoint.uri, tmp_path) as spark:
-        spark.run(f"CREATE DATABASE spark_killed LOCATION '{(tmp_path / 'db').as_uri()}'")
+        db = f"spark_{endpoint.port}"
+        spark.run(f"CREATE DATABASE {db} LOCATION '{(tmp_path / 'db').as_uri()}'")
 
         def run_after_kill(statement: str) -> list[list[str]]:
             endpoint.kill_and_start()
             return spark.run(statement)
 
-        spark_work(run_after_kill, "spark_killed", 1)
+        spark_work(run_after_kill, db, 1)
         with endpoint.killed_again_and_again(0.2, 2.0):
-            spark_work(spark.run, "spark_killed", 2)
-            spark_work(spark.run, "spark_killed", 3)
+            spark_work(spark.run, db, 2)
+            spark_work(spark.run, db, 3)
+        assert spark.run(f"SELECT id FROM {db}.visits_3 WHERE dt > '2024-01-02'") == [["3"]]
     assert endpoint.kills > 12
     with Client(metastore.uri) as direct:
         for round_ in (1, 2, 3):
-            table = direct.get_table("spark_killed", f"visits_{round_}")
+            table = direct.get_table(db, f"visits_{round_}")
             assert table.parameters is not None
             assert table.parameters["round"] == str(round_)
-            names = direct.partition_names("spark_killed", f"visits_{round_}")
+            names = direct.partition_names(db, f"visits_{round_}")
             assert names == ["dt=2024-01-02", "dt=2024-01-03"]
 
 
@@ -192,11 +228,12 @@ def test_a_sql_engine_of_hive_4_works_through_an_endpoint_that_is_killed_between
     through.start()
     try:
         with Session.connect(through.address) as session:
-            session.run("create database hive_killed")
-            hive_work(Persistent(session, endpoint.kill_and_start), "hive_killed", 1)
+            db = f"hive_{endpoint.port}"
+            session.run(f"create database {db}")
+            hive_work(Persistent(session, endpoint.kill_and_start), db, 1)
             with endpoint.killed_again_and_again(0.2, 2.0):
-                hive_work(Persistent(session), "hive_killed", 2)
-            answers = _read(session)
+                hive_work(Persistent(session), db, 2)
+            answers = _read(session, db)
     finally:
         through.stop()
     assert endpoint.kills > 15
@@ -204,14 +241,14 @@ def test_a_sql_engine_of_hive_4_works_through_an_endpoint_that_is_killed_between
     direct.start()
     try:
         with Session.connect(direct.address) as session:
-            assert _read(session) == answers
+            assert _read(session, db) == answers
     finally:
         direct.stop()
 
 
-def _read(session: Session) -> list[list[tuple[str, ...]]]:
+def _read(session: Session, db: str) -> list[list[tuple[str, ...]]]:
     """Return what both rounds left behind, with the open transactions."""
-    tables = [f"hive_killed.{kind}_{round_}" for round_ in (1, 2) for kind in ("acid", "plain")]
+    tables = [f"{db}.{kind}_{round_}" for round_ in (1, 2) for kind in ("acid", "plain")]
     questions = [
         *(f"select * from {each} order by id" for each in tables),
         *(f"show partitions {each}" for each in tables),

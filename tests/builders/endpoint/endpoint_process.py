@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+import re
 import socket
 import sys
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
+from urllib.request import urlopen
 
 from dev.stack.process.component import Component
 from dev.stack.process.ports import free_port
@@ -25,11 +27,21 @@ RANDOM_SEED: Final = 14
 class EndpointProcess(Component):
     """The endpoint in front of a metastore, on one port over all its starts."""
 
-    def __init__(self, directory: Path, metastore: str, options: Sequence[str] = ()) -> None:
+    def __init__(self, directory: Path, metastore: str) -> None:
         super().__init__("endpoint", directory)
         self.port = free_port()
+        self.http_port = free_port()
         self.kills = 0
-        self._options = ["--metastore", metastore, "--listen", f"127.0.0.1:{self.port}", *options]
+        self._options: Sequence[str] = ["--metastore", metastore, "--listen", self.listen]
+
+    @property
+    def listen(self) -> str:
+        """Where it listens, as a setting."""
+        return f"127.0.0.1:{self.port}"
+
+    def serve_source(self, config: Path, source: str) -> None:
+        """From the next start on, answer from the index of a configured source, which must listen on ``listen``."""
+        self._options = ["--source", source, "--config", str(config)]
 
     @property
     def uri(self) -> str:
@@ -41,12 +53,20 @@ class EndpointProcess(Component):
 
     def command(self) -> list[str]:
         """The command as a user runs it; the comment names the directory, by which a component is recognised."""
-        return [sys.executable, "-c", f"# {self.directory}\n{PROGRAM}", "serve", *self._options]
+        http = ["--http", f"127.0.0.1:{self.http_port}"]
+        return [sys.executable, "-c", f"# {self.directory}\n{PROGRAM}", "serve", *self._options, *http]
 
     def check_ready(self) -> None:
         """Ready when it accepts connections."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=1):
             pass
+
+    def metric(self, name: str) -> float:
+        """Return a metric since the last start, summed over its labels."""
+        with urlopen(f"http://127.0.0.1:{self.http_port}/metrics") as answer:
+            lines = answer.read().decode().splitlines()
+        pattern = re.compile(rf"tideline_endpoint_{name}(?:{{.*}})? (\S+)")
+        return sum(float(found[1]) for line in lines if (found := pattern.fullmatch(line)))
 
     def kill_and_start(self) -> None:
         """Kill it, as a crash would, and start it again."""

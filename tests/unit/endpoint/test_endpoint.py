@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 
 DEADLINE_S = 20.0
+IDLE = 300
 BOTH = pytest.mark.parametrize("transport", list(Transport))
 
 
@@ -351,6 +352,46 @@ def test_many_clients_are_answered_while_others_wait_for_the_metastore() -> None
         for number, client in enumerate(active):
             expected = reply(f"c{number}")
             assert client.receive(len(expected)) == expected
+
+
+def test_hundreds_of_idle_connections_do_not_keep_others_from_being_answered() -> None:
+    with RawMetastore() as metastore, endpoint(metastore.port) as (running, connect):
+        metastore.will("a", *[reply("a")] * (IDLE + 20))
+        idle = [connect() for _ in range(IDLE)]
+        for client in idle:
+            client.send(call("a"))
+            assert client.receive(len(reply("a"))) == reply("a")
+        assert running.sample("connections") == IDLE
+        for client in idle[::15]:
+            client.send(call("a"))
+            assert client.receive(len(reply("a"))) == reply("a")
+        for client in idle:
+            client.handle.close()
+        wait_until(lambda: running.sample("connections") == 0)
+
+
+def test_a_slow_reader_gets_a_large_answer_although_the_whole_takes_longer_than_the_limit() -> None:
+    answer = reply("a", names("x" * 20_000_000))
+    with RawMetastore() as metastore, endpoint(metastore.port, request_s=0.4) as (_, connect):
+        metastore.will("a", answer)
+        client = connect()
+        client.send(call("a"))
+        received, pause = 0, threading.Event()
+        while received < len(answer):
+            received += len(client.receive(min(1_000_000, len(answer) - received)))
+            pause.wait(0.05)  # a second in total
+        assert received == len(answer)
+
+
+def test_a_client_that_does_not_read_is_disconnected_after_the_limit() -> None:
+    answer = reply("a", names("x" * 20_000_000))
+    with RawMetastore() as metastore, endpoint(metastore.port, request_s=0.1) as (running, connect):
+        metastore.will("a", answer)
+        client = connect()
+        client.send(call("a"))
+        wait_until(lambda: running.sample("connections") == 0)
+        assert running.sample("errors_total", code="client-gone") == 1
+        assert len(client.receive_to_end()) < len(answer)
 
 
 def test_the_end_lets_calls_finish_and_closes_idle_connections() -> None:
