@@ -1,0 +1,168 @@
+"""The cases: one client, forwarded calls, and eight clients at once."""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+from bench.endpoint.environment import DB, TABLE, environment, format_day
+from bench.endpoint.wire_client import (
+    NO_LIMIT,
+    WireClient,
+    by_filter,
+    encode_call,
+    list_value,
+    names_by_expression,
+)
+from bench.report import Row, row
+from daemon.endpoint.wire import text_value
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from bench.endpoint.environment import Ports
+
+
+CLIENTS: Final = 8
+METASTORE: Final = "Hive 4.2"
+
+
+def cases(quick: bool) -> Iterator[Row]:
+    """Yield all rows."""
+    with environment(2_400 if quick else 100_000) as ports:
+        _compare(ports)
+        for port in (ports.metastore, ports.endpoint, ports.waggle_dance):
+            if port is not None:
+                _warm(port)
+        yield from latency_cases(ports, 10 if quick else 40)
+        yield from forwarded_cases(ports, 50 if quick else 500)
+        yield from throughput_cases(ports, 3.0 if quick else 15.0)
+
+
+def _compare(ports: Ports) -> None:
+    """Require that the endpoint gives the metastore's answers, byte for byte."""
+    with WireClient(ports.metastore) as direct, WireClient(ports.endpoint) as through:
+        for day in range(1, 5):
+            made = (day_filter(day), hour_filter(day), day_count(day), day_names(day))
+            for request in (*made, names_by_expression(DB, TABLE)):
+                assert direct.call(request).to_bytes() == through.call(request).to_bytes(), request
+
+
+def _warm(port: int) -> None:
+    """Let both JVMs compile what the cases use."""
+    with WireClient(port) as client:
+        for number in range(200):
+            client.call(small_call())
+            if number % 20 == 0:
+                client.call(day_filter(2))
+
+
+def small_call() -> bytes:
+    """Return a call that is always forwarded and costs the metastore little."""
+    return encode_call("get_database", text_value(DB))
+
+
+def day_filter(day: int) -> bytes:
+    """Return a filter that selects 480 partitions."""
+    return by_filter(DB, TABLE, f"ds = '{format_day(day)}'")
+
+
+def hour_filter(day: int) -> bytes:
+    """Return a filter that selects 20 partitions."""
+    return by_filter(DB, TABLE, f"ds = '{format_day(day)}' and hr = 5")
+
+
+def day_count(day: int) -> bytes:
+    """Return a call for the number of partitions of a day."""
+    texts = (DB, TABLE, f"ds = '{format_day(day)}'")
+    return encode_call("get_num_partitions_by_filter", *map(text_value, texts))
+
+
+def day_names(day: int) -> bytes:
+    """Return a call for the names of the partitions of a day, as Trino sends it."""
+    values = list_value([format_day(day), "", ""])
+    return encode_call("get_partition_names_ps", text_value(DB), text_value(TABLE), values, NO_LIMIT)
+
+
+def latency_cases(ports: Ports, repeats: int) -> Iterator[Row]:
+    """Measure one client's calls that the index answers."""
+    for case, request, times in (
+        ("by_filter_20", hour_filter(2), 10),
+        ("by_filter_480", day_filter(2), 10),
+        ("names_by_filter_480", names_by_expression(DB, TABLE), 50),
+        ("count_by_filter_480", day_count(2), None),
+        ("names_ps_480", day_names(2), None),
+    ):
+        direct, through, waggle = _times(ports, request, repeats)
+        yield row(case, through, "ms", times=times, rival=(METASTORE, direct))
+        if waggle is not None:
+            yield row(f"{case}, Waggle Dance", waggle, "ms", rival=(METASTORE, direct))
+
+
+def throughput_cases(ports: Ports, seconds: float) -> Iterator[Row]:
+    """Measure eight clients at once, each on a connection of its own: the time of the run, divided by all calls."""
+    requests = [day_filter(day) for day in range(1, 5)]
+    for case, calls, times in (
+        ("by_filter_480_8_clients", requests, 5),
+        ("forwarded_8_clients", [small_call()], None),
+    ):
+        rival = (METASTORE, 1e3 / throughput(ports.metastore, calls, seconds))
+        yield row(case, 1e3 / throughput(ports.endpoint, calls, seconds), "ms/call", times=times, rival=rival)
+        if ports.waggle_dance is not None:
+            value = 1e3 / throughput(ports.waggle_dance, calls, seconds)
+            yield row(f"{case}, Waggle Dance", value, "ms/call", rival=rival)
+
+
+def forwarded_cases(ports: Ports, repeats: int) -> Iterator[Row]:
+    """Measure what the endpoint adds to calls that it forwards, small and large."""
+    direct, through, waggle = _times(ports, small_call(), repeats)
+    yield row("forwarded_call overhead", through - direct, "ms", at_most=1)
+    yield row("forwarded_call", through, "ms", rival=(METASTORE, direct))
+    if waggle is not None:
+        yield row("forwarded_call, Waggle Dance overhead", waggle - direct, "ms")
+
+
+def _times(ports: Ports, request: bytes, repeats: int) -> tuple[float, float, float | None]:
+    """Return the median milliseconds of a call directly, through the endpoint, and through Waggle Dance, measured alternately."""
+    found = [ports.metastore, ports.endpoint, ports.waggle_dance]
+    clients = [WireClient(port) for port in found if port is not None]
+    clients = [
+        client for client in clients if client.knows(request)
+    ]  # Waggle Dance has the calls of Hive 2.3
+    answers = {client.call(request).to_bytes() for client in clients[:2]}
+    assert len(answers) == 1, "the endpoint's answer differs from the metastore's"
+    sizes = [len(client.call(request).to_bytes()) for client in clients]
+    times: list[list[float]] = [[] for _ in clients]
+    for number in range(repeats):
+        for at in range(len(clients)):
+            each = (number + at) % len(clients)
+            times[each].append(clients[each].time_call(request, sizes[each]))
+    medians = [statistics.median(each) * 1e3 for each in times]
+    return medians[0], medians[1], medians[2] if len(medians) > 2 else None
+
+
+def throughput(port: int, requests: list[bytes], seconds: float) -> float:
+    """Return the calls per second of eight clients that send one request after the other, each until its last call has ended."""
+    begin = threading.Barrier(CLIENTS)
+    rates = [0.0] * CLIENTS
+
+    def run(number: int) -> None:
+        with WireClient(port) as client:
+            sizes = [len(client.call(request).to_bytes()) for request in requests]
+            begin.wait()
+            began_s, done = time.monotonic(), 0
+            while time.monotonic() < began_s + seconds:
+                at = (number + done) % len(requests)
+                client.time_call(requests[at], sizes[at])
+                done += 1
+            rates[number] = done / (time.monotonic() - began_s)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(CLIENTS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sum(rates)

@@ -1,0 +1,215 @@
+"""What the cases run against: a metastore with a large table, the index of that table, the endpoint, and Waggle Dance."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from daemon.catalog.opening import CATALOG_VERSION
+from daemon.process.state_file import state_path
+from dev.fixtures.hive_tables import a_partition, a_table
+from dev.stack import cli
+from dev.stack.errors import StackError
+from dev.stack.hive.servers import Metastore as MetastoreServer
+from dev.stack.process.java_runtime import FRUGAL
+from dev.stack.servers.waggle_dance import WaggleDance
+from handlers.catalog.index.partition_follower import PartitionFollower, PartitionRules
+from handlers.catalog.projection import CatalogProjection
+from handlers.metastore.calls import Call
+from handlers.metastore.client import Metastore
+from handlers.structs.exceptions import MetaException, NoSuchObjectException
+from handlers.structs.objects import Database, FieldSchema, Partition
+from handlers.structs.struct import i16
+from state.store.sqlite import SqliteStore
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from handlers.structs.objects import Table
+
+
+KEPT: Final = "TIDELINE_BENCH_ENDPOINT"
+"""Names a directory that keeps metastore and index for further runs, because adding 100,000 partitions takes minutes."""
+DB, TABLE = "bench", "events"
+SOURCE: Final = "lake"
+KEYS: Final = [("ds", "string"), ("hr", "int"), ("region", "string")]
+CONFIG: Final = f"""\
+state: {{{{dir: {{state}}}}}}
+logs: {{{{format: json}}}}
+kafka: {{{{bootstrap: "127.0.0.1:9"}}}}
+sources: {{{{{SOURCE}: {{{{metastore: {{metastore}}, topic: unused}}}}}}}}
+catalog: {{{{{SOURCE}: {{{{partitions: {{{{tables: ["{DB}.*"], read_expressions: true}}}}}}}}}}}}
+serve: {{{{{SOURCE}: {{{{run: false, listen: "127.0.0.1:0"}}}}}}}}
+"""
+"""Freshness is exact, as by default: each answer requires the metastore's newest event id."""
+COLUMNS: Final = [(f"column_{number:02}", "string") for number in range(20)]
+REGIONS, HOURS = 20, 24
+PER_DAY: Final = REGIONS * HOURS
+BATCH: Final = 200
+"""Partitions added in one call. Derby stores at most 32 KB of an event."""
+
+
+class CompiledMetastore(MetastoreServer):
+    """A metastore with the JVM's default compilers and collector; those of tests start faster, but are slower later."""
+
+    def command(self) -> list[str]:
+        """The same server without the options that save time at the start."""
+        return [option for option in super().command() if option not in FRUGAL]
+
+
+_BY_FILTER: Final = Call(
+    "get_partitions_by_filter",
+    {"db_name": str, "tbl_name": str, "filter": str, "max_parts": i16},
+    list[Partition],
+    (MetaException, NoSuchObjectException),
+    changes=False,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Where the servers listen."""
+
+    metastore: int
+    endpoint: int
+    waggle_dance: int | None
+    """None if it could not be started."""
+
+
+@contextmanager
+def environment(partitions: int) -> Iterator[Ports]:
+    """Start everything, with so many partitions in the metastore and in the index."""
+    with ExitStack() as stack:
+        directory = _directory(stack, partitions)
+        cli.fetch_all()
+        server = CompiledMetastore(directory / "metastore")
+        stack.callback(server.stop)
+        server.start()
+        filled = directory / "filled"
+        if not filled.exists():
+            fill(server.uri, partitions)
+            fill_index(server.uri, directory / "state")
+            filled.touch()
+        endpoint = stack.enter_context(run_endpoint(server.uri, directory))
+        yield Ports(server.port, endpoint, _start_waggle_dance(stack, directory, server.uri))
+
+
+def _directory(stack: ExitStack, partitions: int) -> Path:
+    kept = os.environ.get(KEPT)
+    if kept is None:
+        return Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    directory = Path(kept, str(partitions)).resolve()
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory
+
+
+def _start_waggle_dance(stack: ExitStack, directory: Path, metastore: str) -> int | None:
+    try:
+        server = WaggleDance(directory / "waggle-dance", metastore)
+        stack.callback(server.stop)
+        server.start()
+    except StackError as error:
+        say(f"Waggle Dance is not measured: {error}")
+        return None
+    return server.port
+
+
+@contextmanager
+def run_endpoint(metastore: str, directory: Path) -> Iterator[int]:
+    """Run ``tideline serve`` with the index in ``directory`` and provide its port."""
+    config = directory / "tideline.yaml"
+    config.write_text(CONFIG.format(metastore=metastore, state=directory / "state"))
+    program = [sys.executable, "-c", "from daemon.service.command_line import main; main()"]
+    command = [*program, "serve", "--source", SOURCE, "--config", str(config)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        yield int(json.loads(process.stdout.readline())["listen"].rpartition(":")[2])
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def fill(uri: str, partitions: int) -> None:
+    """Create the table and its partitions, all in the directory of the table: creating directories would take longer."""
+    with Metastore(uri) as client:
+        client.create_database(Database(name=DB))
+        table = a_table(DB, TABLE, external=True, columns=COLUMNS)
+        table.partitionKeys = [FieldSchema(name=name, type=kind) for name, kind in KEYS]
+        client.create_table(table)
+        table = client.get_table(DB, TABLE)
+        values = itertools.islice(generate_values(), partitions)
+        for done in range(0, partitions, BATCH):
+            some = [_partition(table, each) for each in itertools.islice(values, BATCH)]
+            client.add_partitions(DB, TABLE, some)
+            if (done + BATCH) % 10_000 == 0:
+                say(f"{done + BATCH:,} partitions")
+
+
+def fill_index(uri: str, state: Path) -> None:
+    """Load the table into the index, as the daemon does; no daemon follows the metastore afterwards, because nothing changes."""
+    state.mkdir()
+    store = SqliteStore(
+        state_path(state, "catalog", SOURCE), schema_version=CATALOG_VERSION, snapshots=True, durable=False
+    )
+    follower = PartitionFollower(PartitionRules((f"{DB}.*",)))
+    with _MetastoreByDay(uri) as client:
+        projection = CatalogProjection(
+            source_name=SOURCE, source=client, store=store, followers=[follower], beat=lambda: None
+        )
+        follower.turns = projection.turns
+        projection.open()
+        projection.load_all()
+        projection.close()
+    say("the index is loaded")
+
+
+class _MetastoreByDay(Metastore):
+    """A client that requests the partitions of whole days: for 500 names, a metastore on Derby needs two seconds at this size."""
+
+    def get_partitions(
+        self,
+        db: str,
+        table: str,
+        names: Sequence[str],
+        *,
+        with_columns: bool = True,  # noqa: ARG002 - always with columns
+    ) -> list[Partition]:
+        """Return the named partitions."""
+        chosen = set(names)
+        days = sorted({name.partition("/")[0].removeprefix("ds=") for name in names})
+        found = [each for day in days for each in self._invoke(_BY_FILTER, db, table, f"ds = '{day}'", -1)]
+        return [each for each in found if "ds={}/hr={}/region={}".format(*each.values or ()) in chosen]
+
+
+def generate_values() -> Iterator[tuple[str, str, str]]:
+    """Yield the values of partitions, day by day."""
+    for day in itertools.count():
+        for at in range(PER_DAY):
+            yield format_day(day), str(at // REGIONS), f"r{at % REGIONS:02}"
+
+
+def format_day(number: int) -> str:
+    """Return a day as a partition value."""
+    return f"{2020 + number // 360}-{number // 30 % 12 + 1:02}-{number % 30 + 1:02}"
+
+
+def _partition(table: Table, values: tuple[str, str, str]) -> Partition:
+    partition = a_partition(table, *values)
+    assert partition.sd is not None
+    partition.sd.location = table.sd.location
+    return partition
+
+
+def say(text: str) -> None:
+    """Report progress beside the report."""
+    print(text, file=sys.stderr, flush=True)
