@@ -49,7 +49,21 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- /* Configuration of the daemon: settings that the pod requires, overridden by the user's values. */ -}}
 {{- define "tideline.config" -}}
 {{- $pod := dict "state" (dict "dir" "/var/lib/tideline") "http" (dict "host" "0.0.0.0" "port" 8470) }}
+{{- range $name, $_ := .Values.config.serve }}
+{{- $_ := set $pod "serve" (merge (dict $name (dict "listen" "0.0.0.0:9083")) ($pod.serve | default dict)) }}
+{{- end }}
 {{- mergeOverwrite $pod (deepCopy .Values.config) | toYaml }}
+{{- end }}
+
+{{- /* The ports of the metastore endpoints that the daemon runs: their number, by name. */ -}}
+{{- define "tideline.servePorts" -}}
+{{- $ports := dict }}
+{{- range $name, $serve := (include "tideline.config" . | fromYaml).serve }}
+{{- if ne (toString $serve.run) "false" }}
+{{- $_ := set $ports (printf "metastore-%d" (len $ports)) ($serve.listen | splitList ":" | last | int) }}
+{{- end }}
+{{- end }}
+{{- toYaml $ports }}
 {{- end }}
 
 {{- define "tideline.httpPort" -}}

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.builders.replication.replay_kills import PROJECT, STEPS, KilledReplay
+from tests.builders.replication.failpoint_names import find_failpoints
+from tests.builders.replication.replay_kills import STEPS, KilledReplay
 from tests.builders.replication.small_workload import QUERIES, Written
 
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from dev.stack.endpoints import ClusterEndpoints
     from dev.stack.hive.sql_session import Session
 
 
 def test_every_failpoint_of_replay_is_tested() -> None:
-    named: set[str] = set()
-    for module in Path(PROJECT / "handlers" / "replication").glob("*.py"):
-        named.update(re.findall(r'failpoint\("([^"]+)"\)', module.read_text()))
-    assert named == set(STEPS)
+    assert set(find_failpoints("handlers/replication", "replay.")) == set(STEPS)
 
 
 def test_a_replica_killed_once_at_each_failpoint_equals_its_source(

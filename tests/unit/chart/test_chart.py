@@ -191,6 +191,39 @@ def test_flat_tables_get_scratch_space_and_only_executors_get_rights(render: Ren
     assert report["errors"] == []
 
 
+def test_clients_reach_the_metastore_endpoints_that_the_daemon_runs(render: Render, tmp_path: Path) -> None:
+    config = {
+        **EVERYTHING["config"],
+        "sources": {
+            name: {"metastore": [f"thrift://{name}:9083"], "topic": f"tideline.{name}", "read_roots": []}
+            for name in ("lake", "pond", "sea")
+        },
+        "policies": {},
+        "catalog": {name: {"partitions": {"tables": ["*.*"]}} for name in ("lake", "pond", "sea")},
+        "serve": {
+            "lake": {},
+            "pond": {"listen": "0.0.0.0:9084"},
+            "sea": {"listen": "0.0.0.0:9085", "run": False},
+        },
+    }
+    clients = [{"podSelector": {"matchLabels": {"app": "spark"}}}]
+    values: Values = {"config": config, "networkPolicy": {"enabled": True, "clients": clients}}
+    objects = render(values)
+    for kind in ("StatefulSet", "Service", "NetworkPolicy"):
+        kubernetes_validate.validate(objects[kind], KUBERNETES_VERSIONS[0], strict=True)
+    ports = {each["name"]: each["containerPort"] for each in pod(objects)["containers"][0]["ports"]}
+    assert ports == {"http": 9000, "metastore-0": 9083, "metastore-1": 9084}
+    services = {each["name"]: each["port"] for each in objects["Service"]["spec"]["ports"]}
+    assert services == {"http": 8470, "metastore-0": 9083, "metastore-1": 9084}
+    rule = objects["NetworkPolicy"]["spec"]["ingress"][1]
+    assert [each["port"] for each in rule["ports"]] == ["metastore-0", "metastore-1"]
+    assert rule["from"] == clients
+    path = tmp_path / "tideline.yaml"
+    path.write_text(objects["ConfigMap"]["data"]["tideline.yaml"])
+    assert load_config(path, {}).http.port == 9000
+    assert yaml.safe_load(path.read_text())["serve"]["lake"] == {"listen": "0.0.0.0:9083"}
+
+
 def test_what_the_user_sets_wins_over_what_the_chart_adds(render: Render) -> None:
     objects = render({"config": {"state": {"dir": "/data"}, "http": {"host": "127.0.0.1"}}})
     written = yaml.safe_load(objects["ConfigMap"]["data"]["tideline.yaml"])
