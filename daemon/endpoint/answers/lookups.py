@@ -148,11 +148,19 @@ def find_ps(view: TableView, arguments: Arguments, rules: ServerRules) -> Select
     default = view.index.table(view.name).key_schema.default_partition
     if any(value != default and WILDCARDS.search(value) for value in arguments.values or ()):
         raise NotAnswered(Reason.NOT_CERTAIN)  # a metastore finds similar values, too
-    return find_names_ps(view, arguments, rules)
+    return _find_specified(view, arguments, rules)
 
 
 def find_names_ps(view: TableView, arguments: Arguments, rules: ServerRules) -> Selection:
     """Find the names of a partial specification, which Hive 4 compares exactly."""
+    if arguments.limit >= 0:
+        raise NotAnswered(
+            Reason.NOT_CERTAIN
+        )  # it takes the names in the order in which its database returns them
+    return _find_specified(view, arguments, rules)
+
+
+def _find_specified(view: TableView, arguments: Arguments, rules: ServerRules) -> Selection:
     values = arguments.values or []
     if len(values) != len(view.index.table(view.name).key_schema.columns):
         raise NotAnswered(Reason.ARGUMENTS)  # the last value of a short one is a prefix

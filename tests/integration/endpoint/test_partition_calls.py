@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from daemon.endpoint.answers.comparison import is_same_answer
+from daemon.endpoint.answers.comparison import UNORDERED, is_same_answer
 from daemon.endpoint.answers.index_answers import IndexAnswers
 from daemon.endpoint.answers.partition_calls import CALLS
 from daemon.endpoint.answers.table_access import Reason
@@ -70,8 +70,9 @@ class Both:
             return self.outcomes.reasons.pop()
         theirs = self.upstream.exchange(message)
         assert theirs.header == answer.header
-        assert is_same_answer(answer.body, theirs.body)
-        assert read_answer(answer) == read_answer(theirs)
+        assert is_same_answer(answer.body, theirs.body, message.name)
+        if message.name not in UNORDERED:
+            assert read_answer(answer) == read_answer(theirs)
         return None
 
     def names(self, table: str) -> list[str]:
@@ -137,7 +138,7 @@ def every_call(db: str, table: str, names: list[str], values: list[list[str]]) -
         positional("get_partition_names", db, table, -1),
         positional("get_partition_names", f"@hive#{db}", table, 9),
         positional("get_partition_names_ps", db, table, part, -1),
-        positional("get_partition_names_ps", db, table, ["", DEFAULT, ""], 3),
+        positional("get_partition_names_ps", db, table, ["", DEFAULT, ""], -1),
         request("get_partition_names_ps_req", {**catalog, 4: part, 5: -1, 6: write_ids}),
         positional("get_partitions_by_names", db, table, [*shuffled, "i=1/s=none/d=2020-01-01", shuffled[0]]),
         positional("get_partitions_by_names", db, table, []),

@@ -372,14 +372,14 @@ def test_hundreds_of_idle_connections_do_not_keep_others_from_being_answered() -
 
 def test_a_slow_reader_gets_a_large_answer_although_the_whole_takes_longer_than_the_limit() -> None:
     answer = reply("a", names("x" * 20_000_000))
-    with RawMetastore() as metastore, endpoint(metastore.port, request_s=0.4) as (_, connect):
+    with RawMetastore() as metastore, endpoint(metastore.port, request_s=1.5) as (_, connect):
         metastore.will("a", answer)
         client = connect()
         client.send(call("a"))
         received, pause = 0, threading.Event()
         while received < len(answer):
             received += len(client.receive(min(1_000_000, len(answer) - received)))
-            pause.wait(0.05)  # a second in total
+            pause.wait(0.1)  # two seconds in total
         assert received == len(answer)
 
 
@@ -389,8 +389,7 @@ def test_a_client_that_does_not_read_is_disconnected_after_the_limit() -> None:
         metastore.will("a", answer)
         client = connect()
         client.send(call("a"))
-        wait_until(lambda: running.sample("connections") == 0)
-        assert running.sample("errors_total", code="client-gone") == 1
+        wait_until(lambda: running.sample("errors_total", code="client-gone") == 1)
         assert len(client.receive_to_end()) < len(answer)
 
 

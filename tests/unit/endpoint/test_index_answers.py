@@ -109,7 +109,7 @@ def test_lists_of_partitions_equal_those_of_the_source(
         (positional("get_partition_names", DB, "t", 2), ALL[:2]),
         (positional("get_partition_names_ps", DB, "t", ["", "5"], -1), FIVES),
         (positional("get_partition_names_ps", DB, "t", ["us_east", ""], -1), ALL[4:]),
-        (request("get_partition_names_ps_req", {2: DB, 3: "t", 4: ["", ""], 5: 3}), ALL[:3]),
+        (request("get_partition_names_ps_req", {2: DB, 3: "t", 4: ["", ""], 5: -1}), ALL),
     ],
     ids=lambda one: getattr(one, "name", ""),
 )
@@ -204,6 +204,7 @@ FORWARDED = [
     (request("get_partitions_by_names_req", {1: DB, 2: "t", 3: FIVES, 4: True}), Reason.ARGUMENTS),
     (request("get_partitions_by_filter_req", {2: DB, 3: "t", 4: ""}), Reason.ARGUMENTS),
     (positional("get_partition_names_ps", DB, "t", ["2020-01-01"], -1), Reason.ARGUMENTS),
+    (positional("get_partition_names_ps", DB, "t", ["", ""], 3), Reason.NOT_CERTAIN),
     (positional("get_partitions_ps", DB, "t", ["us_east", ""], -1), Reason.NOT_CERTAIN),
     (positional("get_partitions_by_filter", DB, "t", "hr =", -1), Reason.REFUSED),
     (positional("get_partitions_by_filter", DB, "t", "nosuch = 1", -1), Reason.REFUSED),

@@ -141,6 +141,23 @@ def test_answers_are_equal_if_their_fields_are_in_whatever_order_maps_and_fields
     assert is_same_answer(body(one, shuffled=False), body(other, shuffled=True)) == (one == other)
 
 
+def names(call_names: list[str]) -> bytes:
+    data = struct.pack(">bi", TType.STRING, len(call_names)) + b"".join(
+        text_value(each).data for each in call_names
+    )
+    return write_struct([(0, Value(TType.LIST, data))])
+
+
+@given(st.lists(TEXTS), st.lists(TEXTS))
+def test_names_are_compared_without_their_order_where_the_metastore_defines_none(
+    one: list[str], other: list[str]
+) -> None:
+    is_same = is_same_answer(names(one), names(other), "get_partition_names_ps")
+    assert is_same == (sorted(one) == sorted(other))
+    assert is_same_answer(names(one), names(one[::-1]), "get_partition_names_ps")
+    assert is_same_answer(names(one), names(other), "get_partition_names") == (one == other)
+
+
 @given(st.binary(max_size=40))
 def test_answers_that_are_not_thrift_are_refused(data: bytes) -> None:
     try:
