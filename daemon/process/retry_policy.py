@@ -44,3 +44,5 @@ class RestartPolicy(Backoff):
     """Failures in a row after which a bounded retry counts as failed."""
     failed: Backoff = field(default_factory=lambda: Backoff(5.0, 300.0))
     """The delay before a failed loop is tried again."""
+    settled_s: float = 5.0
+    """How long a failed loop must follow until it no longer counts as failed; a gap is only found after some reading."""

@@ -2,7 +2,7 @@
 
 A loop ends only on a stop request or with an error. ``retry_policy`` decides what follows from the error: the loop runs
 again after a pause, or is reported as failed. A failed loop runs again as soon as an operator requests it, and after longer pauses
-by itself, because its cause may be gone. It counts as failed until it follows again.
+by itself, because its cause may be gone. It counts as failed until it has followed for a while or made progress.
 
 A failing loop never stops another. Progress resets a loop's count of failures. Stopping is bounded by a deadline.
 Liveness looks at heartbeats alone, never at dependencies: a metastore that is down must not restart the daemon.
@@ -65,22 +65,31 @@ class LoopStatus:
     """Unix time since which the loop has been failed; None if it is not."""
     failed_runs: int = 0
     """Runs without durable progress since it failed."""
+    followed_s: float | None = None
+    """Monotonic time since which this run follows."""
 
 
 class LoopHeartbeat:
     """The heartbeat of one loop (``daemon.process.heartbeat.Heartbeat``)."""
 
-    def __init__(self, loop: _Loop, stopping: threading.Event) -> None:
+    def __init__(self, loop: _Loop, stopping: threading.Event, settled_s: float) -> None:
         self._loop = loop
+        self._settled_s = settled_s
         self.stopping = stopping
 
     def beat(self) -> None:
         """Report that the loop is alive; cheap, so that it can be called in every iteration and in long waits."""
-        self._loop.note(beat_s=time.monotonic())
+        now_s, status = time.monotonic(), self._loop.status
+        self._loop.note(beat_s=now_s)
+        has_settled = status.followed_s is not None and now_s - status.followed_s >= self._settled_s
+        if status.failed_s is not None and has_settled:
+            self._loop.note(state=LoopState.FOLLOWING, failed_s=None)
 
     def following(self) -> None:
         """Report that the loop has opened its state and reads."""
-        self._loop.note(beat_s=time.monotonic(), state=LoopState.FOLLOWING, failed_s=None)
+        now_s, status = time.monotonic(), self._loop.status
+        state = LoopState.FOLLOWING if status.failed_s is None else LoopState.FAILED
+        self._loop.note(beat_s=now_s, state=state, followed_s=now_s)
 
     def progress(self) -> None:
         """Report durable progress: earlier failures are forgotten."""
@@ -150,13 +159,19 @@ class _Loop:
         """Note that the loop runs again; a failed one stays failed until it follows."""
         status = self.status
         state = LoopState.STARTING if status.failed_s is None else LoopState.FAILED
-        self.note(state=state, restarts=status.restarts + 1, beat_s=time.monotonic(), is_waiting=False)
+        self.note(
+            state=state,
+            restarts=status.restarts + 1,
+            beat_s=time.monotonic(),
+            is_waiting=False,
+            followed_s=None,
+        )
         self._measures.loop_restarted(self._job.name)
 
     def _attempt(self) -> Exception | None:
         """Run the job once and return its error; None if it stopped as requested."""
         try:
-            self._job.run(LoopHeartbeat(self, self._stopping))
+            self._job.run(LoopHeartbeat(self, self._stopping, self._backoff.settled_s))
         except Exception as error:  # noqa: BLE001 - the last handler of a thread: every failure is judged by the retry policy
             return error
         return None

@@ -88,7 +88,8 @@ class Scripted:
             raise step
         heartbeat.following()
         self.running.set()
-        heartbeat.stopping.wait()
+        while not heartbeat.stopping.wait(0.005):
+            heartbeat.beat()
 
     def close(self) -> None:
         """Release nothing."""
@@ -100,7 +101,11 @@ def supervise(
     """Return a supervisor with very short pauses, and its measures; a failed loop is tried again after ``failed_s``."""
     counts = Counts()
     backoff = RestartPolicy(
-        min_s=0.001, max_s=0.002, attempts_max=attempts_max, failed=Backoff(failed_s, failed_s)
+        min_s=0.001,
+        max_s=0.002,
+        attempts_max=attempts_max,
+        failed=Backoff(failed_s, failed_s),
+        settled_s=0.02,
     )
     return Supervisor(jobs, backoff=backoff, heartbeat_max_s=heartbeat_max_s, measures=counts), counts
 

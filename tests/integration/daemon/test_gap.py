@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import closing
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +16,7 @@ from dev.stack.hive.settings import ClusterSettings
 from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
 from tests.builders.daemon.loops import eventually
-from tests.builders.daemon.running_daemon import configured
+from tests.builders.daemon.running_daemon import RunningDaemon, configured
 
 
 if TYPE_CHECKING:
@@ -91,17 +93,14 @@ def test_a_purged_log_stops_relay_and_replica_with_both_ids_until_both_cross_the
             assert relayed.returncode == 0, relayed.stderr
             crossed = daemon.command("bootstrap", "shop", "--gap", "--json")
             assert crossed.returncode == 0, crossed.stderr
-            daemon.status_when(lambda now: now.projections[0].state == "following")
+            answer = json.loads(crossed.stdout)
+            names = count()
+            eventually(lambda: has_crossed(daemon, source, f"after_{next(names)}", answer["upto"]))
             refused = daemon.command("bootstrap", "shop", "--gap")
-            source.create_database(Database(name="after"))
-            followed = daemon.applied(source.current_event_id())
-            in_order = daemon.status_when(lambda now: now.sources[0].relay_state == "following")
         expected = f"expected={position + 1}"
         assert status.projections[0].code == "gap"
         for problem in (status.sources[0].problem or "", status.projections[0].problem or ""):
-            assert "[gap]" in problem
-            assert expected in problem
-            assert "found=" in problem
+            assert re.search(rf"\[gap\].*{expected}, found=", problem)
         assert status.projections[0].event_id == position, "nothing is skipped"
         assert "failed" in shown.stdout, shown.stderr
         assert "tideline bootstrap shop --gap" in shown.stdout
@@ -109,10 +108,21 @@ def test_a_purged_log_stops_relay_and_replica_with_both_ids_until_both_cross_the
         lost = json.loads(relayed.stdout)
         assert lost["after"] == position
         assert lost["upto"] > position
-        assert followed.state == "following"
-        assert in_order.needs_operator == ()
-        answer = json.loads(crossed.stdout)
         assert (answer["after"], answer["tables"]) == (position, [])
         assert answer["upto"] > position + 2
         assert "has no gap" in refused.stderr
         assert expected in shown.stdout
+
+
+def has_crossed(daemon: RunningDaemon, source: Metastore, name: str, upto: int) -> bool:
+    """Write one more event; return whether events after ``upto`` are applied and nothing needs an operator.
+
+    The log is still purged, so on a busy machine there may be further gaps, which are crossed as well.
+    """
+    source.create_database(Database(name=name))
+    now = daemon.status_when(lambda _: True)
+    if now.sources[0].relay_state == "failed":
+        daemon.command("relay", "--gap", "lake")
+    if now.projections[0].state == "failed":
+        daemon.command("bootstrap", "shop", "--gap")
+    return (now.projections[0].event_id or 0) > upto and now.needs_operator == ()

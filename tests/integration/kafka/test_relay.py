@@ -148,7 +148,7 @@ def test_a_relay_that_failed_follows_once_the_operator_has_repaired_its_topic(st
     assert supervisor.statuses()["relay:src"].state is LoopState.FAILED
     stream.delete()
     eventually(lambda: relayed_to(relay, 5))
-    assert supervisor.statuses()["relay:src"].state is LoopState.FOLLOWING
+    eventually(lambda: supervisor.statuses()["relay:src"].state is LoopState.FOLLOWING)
     assert supervisor.stop(30) == []
     assert ids(stream) == [1, 2, 3, 4, 5]
 

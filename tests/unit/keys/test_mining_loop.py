@@ -175,7 +175,7 @@ def test_the_status_shows_the_sources_and_reads_back() -> None:
     mining = MiningStatus(
         "following", 7, (MinedSource("reports", 1_000, 40, 90, 3, 2, 70.0, "no such directory"),)
     )
-    others: dict[str, Any] = {"copies": (), "loads": (), "left": (), "verification": (), "flats": ()}
+    others: dict[str, Any] = {section.key: section.empty for section in SECTIONS}
     status = DaemonStatus("1", "here", 1, 0.0, 100.0, sections={**others, "mining": mining})
     text = status_text(status, SECTIONS)
     assert "30 s ago" in text

@@ -166,7 +166,7 @@ def test_a_loop_that_failed_permanently_runs_again_on_an_operators_request() -> 
     eventually(lambda: supervisor.statuses()["a"].state is LoopState.FAILED)
     requested.set()
     assert loop.running.wait(10)
-    assert supervisor.statuses()["a"].state is LoopState.FOLLOWING
+    eventually(lambda: supervisor.statuses()["a"].state is LoopState.FOLLOWING)
     assert supervisor.stop(5) == []
 
 
@@ -178,7 +178,8 @@ def test_a_failed_loop_is_tried_again_and_stays_failed_until_it_follows() -> Non
         if not may_follow.is_set():
             raise GapDetected("gone")
         heartbeat.following()
-        heartbeat.stopping.wait()
+        while not heartbeat.stopping.wait(0.005):
+            heartbeat.beat()
 
     supervisor, counts = supervise(Job("a", run), failed_s=0.001)
     supervisor.start()
@@ -192,6 +193,25 @@ def test_a_failed_loop_is_tried_again_and_stays_failed_until_it_follows() -> Non
     assert set(states[1:]) == {LoopState.FAILED}
     assert supervisor.statuses()["a"].failed_s is None
     assert counts.restarted == ["a"] * (len(states) - 1)
+    assert supervisor.stop(5) == []
+
+
+def test_a_failed_loop_that_fails_soon_after_it_followed_never_stops_counting_as_failed() -> None:
+    """Otherwise the states that need an operator would disappear for a moment at every try."""
+    seen = list[LoopState]()
+
+    def run(heartbeat: Heartbeat) -> None:
+        heartbeat.following()
+        heartbeat.beat()
+        seen.append(supervisor.statuses()["a"].state)
+        raise GapDetected("gone")
+
+    supervisor, _ = supervise(Job("a", run), failed_s=0.001)
+    object.__setattr__(supervisor._loops[0]._backoff, "settled_s", 3600.0)
+    supervisor.start()
+    eventually(lambda: len(seen) > 3)
+    assert seen[0] is LoopState.FOLLOWING
+    assert set(seen[1:]) == {LoopState.FAILED}
     assert supervisor.stop(5) == []
 
 
