@@ -46,7 +46,7 @@ check: venv ## Check style, types, layers and locks
 
 .PHONY: test
 test: stack ## Run unit and integration tests; starts Kafka and two Hive 4 clusters (about 3 GB of memory)
-	$(BIN)/python -m dev.stack run $(PYTEST) tests/unit tests/integration -m "not docker and not long" -n 2 --dist loadgroup
+	$(BIN)/python -m dev.stack run $(PYTEST) tests/unit tests/integration -m "not docker and not long" -n 2 --dist loadfile
 
 .PHONY: long
 long: stack ## Run the integration tests that take half a minute or more

@@ -114,6 +114,9 @@ def test_a_file_that_was_replaced_is_copied_from_the_change_manager_or_lost(
     write(hdfs, uri, b"replaced")
     copier = Copier(systems, AllowedRoots.of([root]))
     task = CopyTask(SourceFile(uri, recorded, f"{root}/cmroot"), f"file:{tmp_path}/f")
+    with pytest.raises(FilesUnavailable):
+        copier.copy(task)  # the directory of the change manager is missing
+    write(hdfs, f"{root}/cmroot/other", b"")
     with pytest.raises(FileLost):
         copier.copy(task)
     write(hdfs, f"{root}/cmroot/f_{recorded}", b"recorded")
