@@ -19,8 +19,7 @@ from dev.demo.compare import Side, compare_databases
 from dev.fixtures.writing_client import WritingMetastore
 from handlers.metastore.client import Metastore
 from tests.builders.daemon.held_steps import HeldSteps
-from tests.builders.daemon.killed_stack import VICTIMS, KilledReplica, killable_stack
-from tests.builders.daemon.loops import eventually
+from tests.builders.daemon.killed_stack import VICTIMS, KilledReplica, killable_stack, wait_until
 from tests.builders.replication.equal_rows import find_unequal_rows
 from tests.builders.replication.failpoint_names import LOADING, find_failpoints
 from tests.builders.replication.many_tables import write_many
@@ -126,7 +125,7 @@ def test_a_component_is_killed_at_every_step_of_a_bootstrap(
 
     steps.arm(BOOTSTRAP_STEPS)
     with replica.daemon:
-        eventually(bootstrapped, DEADLINE_S)
+        wait_until(bootstrapped, DEADLINE_S)
         assert steps.missing() == []
         write_more(replica, 11)
         replica.settle()
@@ -147,7 +146,7 @@ def test_a_component_is_killed_at_every_step_of_loads_while_the_policy_is_follow
     replica.daemon.environment = steps.environment
     inbox = replica.daemon.state_dir / "requests" / "replication-shop"
     with replica.daemon:
-        eventually(lambda: replica.loads_left() == [])
+        wait_until(lambda: replica.loads_left() == [])
         for number, step in enumerate(FOLLOWING_STEPS, 11):
             steps.arm({OVERTAKEN, step})
             tables = ["visits", RELOADED[number % len(RELOADED)]]
@@ -162,7 +161,7 @@ def test_a_component_is_killed_at_every_step_of_loads_while_the_policy_is_follow
                 strike(replica, steps, victim)
                 return replica.loads_left() == [] and not steps.missing() and not steps.held()
 
-            eventually(loaded, DEADLINE_S)
+            wait_until(loaded, DEADLINE_S)
         replica.settle()
         check_equal(replica)
     assert replica.kills[victim] >= len(FOLLOWING_STEPS)

@@ -14,8 +14,7 @@ from daemon.process.inbox import send_request
 from dev.stack import cli, preflight
 from dev.stack.cluster import Stack
 from tests.builders.components.mounts import MountedDirectory, mounted
-from tests.builders.daemon.killed_stack import KilledReplica
-from tests.builders.daemon.loops import eventually
+from tests.builders.daemon.killed_stack import KilledReplica, wait_until
 from tests.builders.replication.equal_rows import find_unequal_rows
 from tests.builders.replication.small_workload import ACID, PLAIN, create_source
 
@@ -118,7 +117,7 @@ def test_a_bootstrap_waits_for_a_file_system_and_ends_equal(
             last_for(replica, OUTAGE_S)
         finally:
             end()  # the other tests need the file system
-        eventually(lambda: replica.loads_left() == [])
+        wait_until(lambda: replica.loads_left() == [])
         require_equal(replica)
 
 
@@ -129,7 +128,7 @@ def test_replay_and_loads_wait_for_a_file_system_and_end_equal(mounts: Mounts, t
     replica = KilledReplica.of(mounts.stack, db, tmp_path)
     inbox = replica.daemon.state_dir / "requests" / "replication-shop"
     with replica.daemon:
-        eventually(lambda: replica.loads_left() == [])
+        wait_until(lambda: replica.loads_left() == [])
         for number, (begin, end) in enumerate(mounts.outages().values(), 2):
             send_request(inbox, {"do": "pause"}, 60)
             replica.write(

@@ -15,8 +15,7 @@ from dev.demo.compare import Side, compare_databases
 from dev.fixtures.writing_client import WritingMetastore
 from dev.stack.errors import StackError
 from handlers.metastore.client import Metastore
-from tests.builders.daemon.killed_stack import VICTIMS, KilledReplica, killable_stack
-from tests.builders.daemon.loops import eventually
+from tests.builders.daemon.killed_stack import VICTIMS, KilledReplica, killable_stack, wait_until
 from tests.builders.replication.equal_rows import find_unequal_rows
 from tests.builders.replication.many_tables import ManyTables, write_many
 
@@ -68,8 +67,6 @@ def test_a_bootstrap_of_a_thousand_tables_survives_kills_of_everything(
         replica = KilledReplica.of(
             own_stack, db, tmp_path, open_transaction_timeout_s=ABANDONED_S, abort_open_transactions=True
         )
-        for txn_id in made.held[::2]:
-            writer.heartbeat(txn_id)  # the others are aborted by the loads that wait for them
     stop, done = threading.Event(), list[int]()
     writing = threading.Thread(target=write_until, args=(stop, own_stack, made, done))
     writing.start()
@@ -77,7 +74,7 @@ def test_a_bootstrap_of_a_thousand_tables_survives_kills_of_everything(
     try:
         with replica.daemon:
             _kill_in_turn(replica)
-            eventually(lambda: replica.loads_left() == [], 1_800)
+            wait_until(lambda: replica.loads_left() == [], 1_800)
             seconds = time.monotonic() - started
             stop.set()
             writing.join()
@@ -96,7 +93,7 @@ def _kill_in_turn(replica: KilledReplica) -> None:
     kills = [victim for _ in range(ROUNDS) for victim in VICTIMS]
     for number, victim in enumerate(kills, 1):
         tables = number * TABLES // (len(kills) + 1)
-        eventually(lambda tables=tables: len(list(directory.glob("*"))) >= tables, 900)  # type: ignore[misc]
+        wait_until(lambda tables=tables: len(list(directory.glob("*"))) >= tables, 900)  # type: ignore[misc]
         replica.kill(victim)
         replica.start(victim)
         log.info("%s killed after %d tables", victim, tables)

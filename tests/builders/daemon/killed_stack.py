@@ -12,16 +12,21 @@ from dev.stack.cluster import Stack
 from dev.stack.errors import StackError
 from state.errors import TidelineError
 from tests.builders.daemon.assembly import SECTIONS
-from tests.builders.daemon.loops import eventually
+from tests.builders.daemon.loops import DEADLINE_S, first_that
 from tests.builders.daemon.running_daemon import RunningDaemon, configured
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 
 VICTIMS: Final = ("daemon", "source metastore", "target metastore", "broker")
+
+
+def wait_until(condition: Callable[[], object], deadline_s: float = DEADLINE_S) -> None:
+    """Wait until ``condition`` holds, without keeping the daemon busy with questions; fail after ``deadline_s``."""
+    first_that(bool, condition, deadline_s=deadline_s)
 
 
 @contextmanager
@@ -97,7 +102,7 @@ class KilledReplica:
             return True
 
         left = list(statements)
-        eventually(run)
+        wait_until(run)
 
     def loads_left(self) -> list[str] | None:
         """Return the tables that are not loaded yet; None if the daemon does not follow its source now."""
@@ -114,4 +119,4 @@ class KilledReplica:
         """Wait until everything that the source has logged is applied, and require that no table is quarantined."""
         view = self.daemon.applied(self.stack.source.metastore.last_event_id())
         assert view.failures == ()
-        eventually(lambda: self.loads_left() == [])
+        wait_until(lambda: self.loads_left() == [])
