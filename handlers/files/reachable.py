@@ -38,8 +38,8 @@ def require_reachable(file_systems: FileSystems, missing: Location, allowed: All
 
 
 def require_directory(file_systems: FileSystems, directory: Location) -> None:
-    """Raise FilesUnavailable if a directory, which always exists, is missing. Object stores have no directories."""
-    if directory.scheme not in {"file", "hdfs"}:
+    """Raise FilesUnavailable if a directory on a local file system, which always exists, is missing."""
+    if directory.scheme != "file":
         return
     try:
         file_systems.of(directory).stat(directory)
