@@ -4,7 +4,8 @@ While a network file system is not mounted, its mount point is an empty director
 literally, every source file would be lost and every table empty, and files for the target would be written where the mounted file
 system hides them later. A missing path therefore counts only if the directories above it are there.
 
-Object stores and HDFS have no mount points and report an error themselves.
+HDFS and object stores have no mount points and report an error themselves; on HDFS, a missing directory of the change manager is
+taken for a mistake in the same way.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ def require_reachable(file_systems: FileSystems, missing: Location, allowed: All
 
 
 def require_directory(file_systems: FileSystems, directory: Location) -> None:
-    """Raise FilesUnavailable if a directory on a local file system, which always exists, is missing."""
-    if directory.scheme != "file":
+    """Raise FilesUnavailable if a directory, which always exists, is missing. Object stores have no directories."""
+    if directory.scheme not in {"file", "hdfs"}:
         return
     try:
         file_systems.of(directory).stat(directory)
