@@ -21,7 +21,11 @@ class Endpoint(Capability):
     """Serves the metastore's own protocol to clients of any Hive version."""
 
     commands = (
-        Command("serve", "daemon.endpoint.commands", "Serve old metastore clients in front of a metastore."),
+        Command(
+            "serve",
+            "daemon.endpoint.commands",
+            "Serve metastore clients of any version, and answer partition calls from the index.",
+        ),
     )
 
     def config_sections(self) -> Sequence[ConfigSection[Any]]:
