@@ -29,7 +29,9 @@ CALLS = ("mkdir", "openat", "write", "copy_file_range", "fsync", "rename", "clos
 PROGRAM = """
 import sys
 from handlers.events import SourceFile
-from handlers.files import AllowedRoots, Copier, CopyTask, open_file_systems
+from handlers.files.copies import Copier, CopyTask
+from handlers.files.paths import AllowedRoots
+from handlers.files.schemes import open_file_systems
 from state.errors import FilesUnavailable
 source, target, root = SourceFile(sys.argv[1], sys.argv[2] or None, sys.argv[3] or None), sys.argv[4], sys.argv[5]
 try:
