@@ -17,7 +17,7 @@ from bench.endpoint.wire_client import (
     names_by_expression,
 )
 from bench.report import Row, row
-from daemon.endpoint.wire import text_value
+from daemon.endpoint.protocol.wire import text_value
 
 
 if TYPE_CHECKING:

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Final, Self
 
 from thrift.Thrift import TMessageType, TType
 
-from daemon.endpoint.peer import Peer
-from daemon.endpoint.streams import Transport, receive_request
-from daemon.endpoint.wire import Header, Value, struct_value, text_value, write_struct
+from daemon.endpoint.protocol.peer import Peer
+from daemon.endpoint.protocol.streams import Transport, receive_request
+from daemon.endpoint.protocol.wire import Header, Value, struct_value, text_value, write_struct
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import TracebackType
 
-    from daemon.endpoint.wire import Message
+    from daemon.endpoint.protocol.wire import Message
 
 
 TIMEOUT_S: Final = 600.0

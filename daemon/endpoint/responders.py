@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 
 if TYPE_CHECKING:
-    from daemon.endpoint.wire import Message
+    from daemon.endpoint.protocol.wire import Message
 
 
 class Metastore(Protocol):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from daemon.endpoint.peer import Peer, shut_down
+from daemon.endpoint.protocol.peer import Peer, shut_down
 from daemon.endpoint.session import Session
 from state.errors import ConfigError
 

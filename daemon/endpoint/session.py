@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from daemon.endpoint import sasl
-from daemon.endpoint.peer import Disconnected, remaining_s, shut_down
-from daemon.endpoint.streams import DETECTION_BYTES, Transport, detect_transport, receive_request
+from daemon.endpoint.protocol import sasl
+from daemon.endpoint.protocol.peer import Disconnected, remaining_s, shut_down
+from daemon.endpoint.protocol.streams import DETECTION_BYTES, Transport, detect_transport, receive_request
 from daemon.endpoint.successors import SuccessorCalls
 from daemon.endpoint.upstream import ClientGone, Upstream, deliver
 from state.errors import BadInput, MetastoreUnavailable, TidelineError
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from daemon.endpoint.metrics import EndpointMetrics
-    from daemon.endpoint.peer import Peer
+    from daemon.endpoint.protocol.peer import Peer
+    from daemon.endpoint.protocol.wire import Message
     from daemon.endpoint.responders import Responder
     from daemon.endpoint.settings import EndpointSettings
-    from daemon.endpoint.wire import Message
 
 
 log = structlog.get_logger(__name__)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from thrift.Thrift import TMessageType, TType
 
-from daemon.endpoint.wire import (
+from daemon.endpoint.protocol.wire import (
     Message,
     Value,
     empty_list,

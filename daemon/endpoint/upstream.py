@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from daemon.endpoint.peer import Disconnected, Peer
-from daemon.endpoint.streams import Incoming
+from daemon.endpoint.protocol.peer import Disconnected, Peer
+from daemon.endpoint.protocol.streams import Incoming
 from state.errors import AmbiguousCall, BadInput, MetastoreUnavailable
 
 
 if TYPE_CHECKING:
+    from daemon.endpoint.protocol.streams import Transport
+    from daemon.endpoint.protocol.wire import Message
     from daemon.endpoint.settings import EndpointSettings
-    from daemon.endpoint.streams import Transport
-    from daemon.endpoint.wire import Message
     from handlers.metastore.connection import Address
 
 

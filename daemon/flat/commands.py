@@ -75,7 +75,7 @@ def try_(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
 
     Needs Java 17 and the extra 'flat', and neither Kafka nor Hive.
     """
-    from daemon.flat.trial import TrialOrder, open_page, run_trial, trial_text
+    from daemon.flat.trial.first_try import TrialOrder, open_page, run_trial, trial_text
     from state.columns.paths import parse_column_key
 
     key = None if time_key is None else parse_column_key(time_key)
@@ -103,7 +103,7 @@ def run(table: str, once: bool, progress_fd: int | None, config_path: Path | Non
     from daemon.flat.driver import run_driver
 
     if progress_fd is not None:
-        from daemon.process.parent_watch import end_with_parent
+        from daemon.process.children.parent_watch import end_with_parent
         from streaming.driver.progress import write_lines_to
 
         end_with_parent()

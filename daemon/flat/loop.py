@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from daemon.flat.metrics import FlatMeasures
 from daemon.flat.progress import DriverProgress, FlatStatus
 from daemon.flat.settings import FLAT
-from daemon.process.child import STOPPED, build_command, reported_error
-from daemon.process.child_loop import ChildLoop
+from daemon.process.children.child import STOPPED, build_command, reported_error
+from daemon.process.children.child_loop import ChildLoop
 from daemon.process.redaction import Redactor
 from daemon.process.supervisor import Job
 from state.errors import DriverEnded, StateLocked

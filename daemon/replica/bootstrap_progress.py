@@ -14,7 +14,7 @@ from daemon.terminal.layout import bytes_text, duration_text, number_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from handlers.replication.loading.load_tools import LoadedTable
+    from handlers.replication.loading.table.tools import LoadedTable
 
 
 log = structlog.get_logger(__name__)

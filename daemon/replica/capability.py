@@ -21,7 +21,7 @@ class Replica(Capability):
     commands = (
         Command(
             "bootstrap",
-            "daemon.replica.commands",
+            "daemon.replica.commands.bootstrap",
             "Create the replica of a policy, once, before it is followed.",
         ),
         Command(
@@ -29,11 +29,15 @@ class Replica(Capability):
             "daemon.replica.verification.commands",
             "Compare the replica of a policy with its source.",
         ),
-        Command("release", "daemon.replica.operations", "Let a quarantined table be followed again."),
-        Command("pause", "daemon.replica.operations", "Stop applying events of a policy for a while."),
-        Command("resume", "daemon.replica.operations", "Resume a paused policy."),
-        Command("prune", "daemon.replica.pruning", "Drop tables on the target that left a policy."),
-        Command("retire", "daemon.replica.retirement", "End the replication of a policy."),
+        Command(
+            "release", "daemon.replica.commands.operations", "Let a quarantined table be followed again."
+        ),
+        Command(
+            "pause", "daemon.replica.commands.operations", "Stop applying events of a policy for a while."
+        ),
+        Command("resume", "daemon.replica.commands.operations", "Resume a paused policy."),
+        Command("prune", "daemon.replica.commands.pruning", "Drop tables on the target that left a policy."),
+        Command("retire", "daemon.replica.commands.retirement", "End the replication of a policy."),
     )
 
     def config_sections(self) -> Sequence[ConfigSection[Any]]:
@@ -44,20 +48,20 @@ class Replica(Capability):
 
     def status_sections(self) -> Sequence[StatusSection[Any]]:
         """Return the sections ``copies``, ``loads``, ``left`` and ``verification``."""
-        from daemon.replica.left import LEFT
-        from daemon.replica.loads import LOADS
-        from daemon.replica.progress import COPIES
+        from daemon.replica.sections.copies import COPIES
+        from daemon.replica.sections.left import LEFT
+        from daemon.replica.sections.loads import LOADS
         from daemon.replica.verification.progress import VERIFICATION
 
         return (COPIES, LOADS, LEFT, VERIFICATION)
 
     def build(self, runtime: Runtime) -> Parts:
         """Return a projection for each policy, and a sampler for each one that is configured to have one."""
-        from daemon.replica.left import LEFT
-        from daemon.replica.loads import LOADS
         from daemon.replica.loop import build_replica
         from daemon.replica.metrics import ReplicaMetrics
-        from daemon.replica.progress import COPIES
+        from daemon.replica.sections.copies import COPIES
+        from daemon.replica.sections.left import LEFT
+        from daemon.replica.sections.loads import LOADS
         from daemon.replica.verification.progress import VERIFICATION
         from daemon.replica.verification.sampler import build_sampler
         from daemon.status.reporter import SectionPart

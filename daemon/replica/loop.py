@@ -12,12 +12,12 @@ from daemon.process.state_file import open_state
 from daemon.process.supervisor import Job
 from daemon.replica.bootstrap_progress import LoggedProgress
 from daemon.replica.followed import FollowedReplica
-from daemon.replica.left import LeftStatus, list_left
 from daemon.replica.load_copies import LoadCopies
-from daemon.replica.loads import LoadCounts, LoadStatus, list_loads
 from daemon.replica.metrics import PolicyObserver, release_command
-from daemon.replica.progress import CopyStatus
 from daemon.replica.requests import requests_directory
+from daemon.replica.sections.copies import CopyStatus
+from daemon.replica.sections.left import LeftStatus, list_left
+from daemon.replica.sections.loads import LoadCounts, LoadStatus, list_loads
 from daemon.replica.settings import BOOTSTRAP
 from daemon.sources.connections import measured_metastore, topic_reader
 from daemon.status.reporter import ProjectionPart
@@ -28,7 +28,7 @@ from handlers.files.schemes import open_file_systems
 from handlers.replication.context import Context
 from handlers.replication.loading.bootstrap_run import BootstrapOptions
 from handlers.replication.loading.load_thread import LoadThread
-from handlers.replication.loading.load_tools import LoadSettings
+from handlers.replication.loading.table.tools import LoadSettings
 from handlers.replication.policy import Policy
 from handlers.replication.projection import ReplicationProjection
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from daemon.consumer.metrics import ProjectionMetrics
-    from handlers.replication.quarantine import QuarantinedTable
+    from handlers.replication.entries.quarantine import QuarantinedTable
 
 
 log = structlog.get_logger(__name__)

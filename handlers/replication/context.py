@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
-from handlers.replication.left_tables import LeftTables
+from handlers.replication.claim.target_position import TargetPosition
+from handlers.replication.entries.left_tables import LeftTables
+from handlers.replication.entries.materialized_views import MaterializedViews
+from handlers.replication.entries.quarantine import Quarantine
 from handlers.replication.loading.table_loads import TableLoads
-from handlers.replication.materialized_views import MaterializedViews
-from handlers.replication.quarantine import Quarantine
 from handlers.replication.table_cache import TableCache
-from handlers.replication.target_position import TargetPosition
 from state.errors import Fenced
 from state.transactions.resumption import describe_stop
 from state.transactions.write_id_mapping import WriteIdMapping
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from handlers.files.filesystems import FileSystems
     from handlers.files.pool import CopyPool
     from handlers.metastore.client import Metastore
+    from handlers.replication.entries.quarantine import QuarantinedTable
     from handlers.replication.policy import Policy
-    from handlers.replication.quarantine import QuarantinedTable
     from state.errors import TidelineError
 
 

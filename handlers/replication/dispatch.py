@@ -36,10 +36,10 @@ from handlers.events import (
 from handlers.failpoints import failpoint
 from handlers.replication.context import QUARANTINED, Context
 from handlers.replication.effects import constraints, databases, partitions, plain_files, statistics, tables
+from handlers.replication.entries.materialized_views import is_of_view
 from handlers.replication.loading import event_rules
 from handlers.replication.loading.table_loads import LOADED, LOADING
 from handlers.replication.loading.unreadable_events import find_changed_tables
-from handlers.replication.materialized_views import is_of_view
 from handlers.replication.renames import (
     Rename,
     find_rename,
@@ -48,7 +48,7 @@ from handlers.replication.renames import (
     may_concern,
     name_on_target,
 )
-from handlers.replication.transactions import TransactionReplay
+from handlers.replication.transactions.replay import TransactionReplay
 from state.errors import BadInput, Inconsistent, NotFound, Refused, ServerFault, TidelineError
 
 

@@ -21,9 +21,10 @@ import structlog
 from handlers.events import DatabaseDropped, WriteIdsAllocated
 from handlers.failpoints import failpoint
 from handlers.replication.batch_plan import find_superseded_alters, select_lookahead_events
+from handlers.replication.claim.target_claim import TargetClaim
 from handlers.replication.dispatch import Dispatcher
-from handlers.replication.kept_entries import format_entries
-from handlers.replication.left_tables import drop_left, plan_drops
+from handlers.replication.entries.kept_entries import format_entries
+from handlers.replication.entries.left_tables import drop_left, plan_drops
 from handlers.replication.loading.bootstrap import begin_bootstrap, is_pending
 from handlers.replication.loading.bootstrap_run import BootstrapOptions, run_bootstrap
 from handlers.replication.loading.follower import LoadFollower
@@ -35,10 +36,9 @@ from handlers.replication.loading.gap import (
 )
 from handlers.replication.loading.scope import find_scope_change, store_patterns
 from handlers.replication.pause import Pause
-from handlers.replication.reconciliation import Reconciliation
 from handlers.replication.renames import are_undone, find_alterations, may_concern, needs_checkpoint
 from handlers.replication.retirement import require_active
-from handlers.replication.target_claim import TargetClaim
+from handlers.replication.transactions.reconciliation import Reconciliation
 from state.errors import ConfigError, ServerFault
 from state.positions import POSITION_KEY, Position, Step
 from state.table_failure import TableFailure
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from handlers.events import Event
     from handlers.replication.context import Context
-    from handlers.replication.left_tables import PlannedDrop
+    from handlers.replication.entries.left_tables import PlannedDrop
     from handlers.replication.renames import Alteration
     from state.store import Store
 

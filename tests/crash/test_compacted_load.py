@@ -17,7 +17,7 @@ from dev.stack.hive.settings import ClusterSettings
 from dev.stack.hive.sql_session import Session
 from handlers.metastore.client import Metastore
 from handlers.replication.loading.bootstrap_run import BootstrapOptions, SilentBootstrap
-from handlers.replication.loading.load_tools import LoadSettings
+from handlers.replication.loading.table.tools import LoadSettings
 from handlers.structs.transactions import CompactionType
 from tests.builders.replication.many_tables import path_of
 from tests.builders.replication.replica import Replica, build_replica

@@ -21,14 +21,14 @@ import pyspark
 import pytest
 import yaml
 
-from daemon.process.child import Child
+from daemon.process.children.child import Child
 from dev.stack.downloads.jars import locate_jars, read_lock
 from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
 from tests.builders.components.spark_cluster import SparkCluster
 from tests.builders.flat.driver_kills import TABLE, Killed
 from tests.builders.flat.feeds import TopicFeed
-from tests.crash.flat_program import SHORT_LIVED
+from tests.crash.programs.flat_program import SHORT_LIVED
 from tests.integration.conftest import database, kafka, source, stack, topic
 
 

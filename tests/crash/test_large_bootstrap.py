@@ -20,7 +20,7 @@ from dev.fixtures.writing_client import WritingMetastore
 from dev.stack.hive.sql_session import Session
 from handlers.metastore.client import Metastore
 from handlers.replication.loading.bootstrap_run import BootstrapOptions, SilentBootstrap
-from handlers.replication.loading.load_tools import LoadSettings
+from handlers.replication.loading.table.tools import LoadSettings
 from tests.builders.replication import replica as replicas
 from tests.builders.replication.equal_rows import find_unequal_rows
 from tests.builders.replication.loads import load_waiting_tables

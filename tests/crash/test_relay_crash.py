@@ -23,7 +23,7 @@ from state.positions import Position, Step
 from tests.builders.kafka.fake_log import ListedLog, ddl
 from tests.builders.kafka.fake_topics import outbox
 from tests.builders.kafka.relay_and_readers import Stream, drain
-from tests.crash import relay_program
+from tests.crash.programs import relay_program
 
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
 def run(stream: Stream, state: Path, failpoint: str = "") -> int:
     program = [
         sys.executable,
-        str(ROOT / "tests/crash/relay_program.py"),
+        str(ROOT / "tests/crash/programs/relay_program.py"),
         stream.broker.bootstrap,
         stream.name,
         str(state),

@@ -129,7 +129,7 @@ def test_a_table_that_resumes_ends_equal_to_its_source_wherever_it_is_killed(
     tmp_path: Path,
 ) -> None:
     """The n-th run is killed at its n-th pass through the failpoint, so that each run gets further, until one finishes."""
-    replay = KilledReplay.of(stopped.written, source, target, tmp_path, "tests.crash.resume_program")
+    replay = KilledReplay.of(stopped.written, source, target, tmp_path, "tests.crash.programs.resume_program")
     prepare(replay, stopped)
     kills = 0
     while replay.run(f"{step}:{kills + 1}"):

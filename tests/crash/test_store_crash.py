@@ -19,7 +19,7 @@ from state.errors import FilesUnavailable, StateCorrupt
 from state.positions import POSITION_KEY, Position
 from state.store.sqlite import SqliteStore
 from tests.builders.components.availability import require_program
-from tests.crash.apply_and_move import apply, expected, main
+from tests.crash.programs.apply_and_move import apply, expected, main
 
 
 pytestmark = pytest.mark.crash
@@ -40,7 +40,7 @@ def run_killed(path: Path, syscalls: str, when: int, fault: str = "signal=SIGKIL
     on_files = [part for name in ("", "-wal") for part in ("-P", f"{path}{name}")]
     command = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={syscalls}", *on_files]
     command += ["-e", f"inject={syscalls}:{fault}:when={when}"]
-    program = [sys.executable, str(ROOT / "tests/crash/apply_and_move.py"), str(path), str(STEPS)]
+    program = [sys.executable, str(ROOT / "tests/crash/programs/apply_and_move.py"), str(path), str(STEPS)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run([*command, *program], env=environment, check=False, capture_output=True).returncode
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from thrift.Thrift import TType
 
 from daemon.endpoint.answers.table_access import NotAnswered, Reason
+from daemon.endpoint.protocol.wire import Value, read_fields
 from daemon.endpoint.successors import split_catalog
-from daemon.endpoint.wire import Value, read_fields
 
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from daemon.endpoint.answers.arguments import Arguments
     from daemon.endpoint.answers.table_access import TableAccess, TableView
+    from daemon.endpoint.protocol.wire import Message
     from daemon.endpoint.responders import Metastore
-    from daemon.endpoint.wire import Message
     from state.partitions.filters.hive_expressions import Expression
     from state.partitions.index.metastore_calls import ReadExpression
 

@@ -25,7 +25,7 @@ from thrift.Thrift import TType
 
 from daemon.endpoint.answers import lookups
 from daemon.endpoint.answers.arguments import Arguments, Role, Shape, positional, request
-from daemon.endpoint.wire import STOP
+from daemon.endpoint.protocol.wire import STOP
 
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from daemon.endpoint.wire import Header, Message, read_fields, text_value, write_struct
+from daemon.endpoint.protocol.wire import Header, Message, read_fields, text_value, write_struct
 from handlers.metastore.hive_version import V4_0, parse_hive_version
 from state.errors import BadInput, Unsupported
 from state.partitions.filters.dialect import HIVE_2, HIVE_4

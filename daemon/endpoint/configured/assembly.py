@@ -9,17 +9,17 @@ import structlog
 
 from daemon.catalog.opening import CATALOG_VERSION, catalog_path
 from daemon.catalog.settings import CATALOG
-from daemon.endpoint.answers.differing_tables import DifferingTables
-from daemon.endpoint.answers.event_id_query import EventIdQuery
-from daemon.endpoint.answers.index_access import IndexAccess
 from daemon.endpoint.answers.index_answers import IndexAnswers
-from daemon.endpoint.answers.newest_event import NewestEvent
-from daemon.endpoint.answers.observer import CallObserver, NoObserver
-from daemon.endpoint.answers.position_watch import PositionWatch
-from daemon.endpoint.answers.verification import Verifier
 from daemon.endpoint.configured.section import SERVE
-from daemon.endpoint.streams import Transport
+from daemon.endpoint.freshness.event_id_query import EventIdQuery
+from daemon.endpoint.freshness.index_access import IndexAccess
+from daemon.endpoint.freshness.newest_event import NewestEvent
+from daemon.endpoint.freshness.position_watch import PositionWatch
+from daemon.endpoint.protocol.streams import Transport
 from daemon.endpoint.upstream import Upstream
+from daemon.endpoint.verification.differing_tables import DifferingTables
+from daemon.endpoint.verification.observer import CallObserver, NoObserver
+from daemon.endpoint.verification.verifier import Verifier
 from handlers.catalog.index.index_file import IndexFile
 from handlers.expressions.expression_reader import ExpressionReader
 from state.errors import NotFound, TidelineError
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from daemon.config.model import Config
-    from daemon.endpoint.answers.differing_tables import Difference
-    from daemon.endpoint.answers.verification import Outcome
     from daemon.endpoint.metrics import EndpointMetrics
     from daemon.endpoint.responders import Responder
     from daemon.endpoint.settings import EndpointSettings
+    from daemon.endpoint.verification.differing_tables import Difference
+    from daemon.endpoint.verification.verifier import Outcome
 
 
 log = structlog.get_logger(__name__)

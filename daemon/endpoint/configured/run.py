@@ -9,8 +9,8 @@ from daemon.endpoint.configured.reports import STOP_REQUESTED, Reports
 from daemon.endpoint.configured.section import choose_source, endpoint_settings
 from daemon.endpoint.metrics import EndpointMetrics
 from daemon.endpoint.process import run_endpoint
+from daemon.process.children.parent_watch import end_with_parent
 from daemon.process.metrics import build_registry
-from daemon.process.parent_watch import end_with_parent
 from state.errors import TidelineError
 
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from daemon.config.model import Config
-    from daemon.endpoint.answers.differing_tables import Difference
     from daemon.endpoint.configured.assembly import SourceAnswers
+    from daemon.endpoint.verification.differing_tables import Difference
 
 
 def serve_source(

@@ -10,8 +10,8 @@ from pydantic import AfterValidator, Field
 from daemon.config.crosscheck import entries, problem
 from daemon.config.fields import Name, ThriftUris
 from daemon.config.section import ConfigSection, Section, refused
+from daemon.endpoint.protocol.tls import client_context, server_context
 from daemon.endpoint.settings import DEFAULT_LISTEN, EndpointSettings, parse_listen
-from daemon.endpoint.tls import client_context, server_context
 from handlers.metastore.connection import Address
 from state.errors import ConfigError
 from state.freshness import Freshness

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from daemon.process.lock import state_lock
 from daemon.process.state_file import open_state, state_path
-from daemon.replica.loads import LOADS
 from daemon.replica.loop import STATE_KIND, projection_name
+from daemon.replica.sections.loads import LOADS
 from daemon.status.client import fetch_status, running_daemon
+from handlers.replication.claim.target_position import LAST_ID
+from handlers.replication.entries.quarantine import Quarantine
 from handlers.replication.loading.table_loads import TableLoads
-from handlers.replication.quarantine import Quarantine
-from handlers.replication.target_position import LAST_ID
 from state.errors import BadInput, ConfigError, NotFound, StateLocked, Transient
 from state.positions import POSITION_KEY, Position
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from handlers.replication.loading.bootstrap import list_tables
-from handlers.replication.loading.source_changes import SourceChanges
-from handlers.replication.loading.table_snapshot import SnapshotLost, TableSnapshot, list_snapshot_files
-from handlers.replication.loading.write_id_snapshot import WriteIdStates
+from handlers.replication.loading.table.snapshot import SnapshotLost, TableSnapshot, list_snapshot_files
+from handlers.replication.loading.table.source_changes import SourceChanges
+from handlers.replication.loading.table.write_id_snapshot import WriteIdStates
 from handlers.replication.target_objects import is_transactional, is_view
 from state.errors import NotFound
 from state.transactions.valid_write_ids import ValidWriteIds
@@ -20,7 +20,7 @@ from state.transactions.valid_write_ids import ValidWriteIds
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from handlers.replication.loading.load_tools import LoadTools
+    from handlers.replication.loading.table.tools import LoadTools
     from handlers.structs.objects import Table
 
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 from handlers.backoff import Backoff
 from handlers.failpoints import failpoint
 from handlers.replication.loading.bootstrap import finish_bootstrap, is_pending
-from handlers.replication.loading.load_table import load_table
-from handlers.replication.loading.load_tools import LoadProgress, LoadSettings, LoadTools, SilentProgress
+from handlers.replication.loading.table.load import load_table
+from handlers.replication.loading.table.tools import LoadProgress, LoadSettings, LoadTools, SilentProgress
 from handlers.replication.target_objects import is_view
 from state.errors import BadInput, Fenced, Interrupted, Refused, TidelineError
 from state.positions import POSITION_KEY, Position
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from handlers.replication.context import Context
-    from handlers.replication.loading.load_tools import LoadedTable
+    from handlers.replication.loading.table.tools import LoadedTable
     from handlers.replication.loading.table_loads import TableLoad
     from state.store import Store
 

@@ -35,11 +35,11 @@ from handlers.events import (
     TxnCommitted,
 )
 from handlers.failpoints import failpoint
+from handlers.replication.claim.target_position import TargetPosition
 from handlers.replication.dispatch import Dispatcher
+from handlers.replication.entries.quarantine import Quarantine
 from handlers.replication.loading.table_loads import TableLoads
-from handlers.replication.quarantine import Quarantine
 from handlers.replication.renames import find_rename, may_concern
-from handlers.replication.target_position import TargetPosition
 from state.transactions.write_id_mapping import WriteIdMapping
 
 
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 
     from handlers.events import Event
     from handlers.replication.context import Context
+    from handlers.replication.entries.quarantine import QuarantinedTable
     from handlers.replication.loading.table_loads import TableLoad
-    from handlers.replication.quarantine import QuarantinedTable
     from state.errors import TidelineError
 
 

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
     from handlers.events import Event
     from handlers.replication.context import Context
-    from handlers.replication.loading.load_tools import LoadedTable
+    from handlers.replication.entries.quarantine import QuarantinedTable
     from handlers.replication.loading.resume import ReadEvents
+    from handlers.replication.loading.table.tools import LoadedTable
     from handlers.replication.loading.table_loads import Reason, TableLoad
-    from handlers.replication.quarantine import QuarantinedTable
-    from handlers.replication.transaction_files import TransactionFiles
+    from handlers.replication.transactions.files import TransactionFiles
     from state.errors import TidelineError
 
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from handlers.backoff import Backoff
-from handlers.replication.loading.load_table import load_table
-from handlers.replication.loading.load_tools import LoadProgress, LoadSettings, LoadTools, SilentProgress
+from handlers.replication.loading.table.load import load_table
+from handlers.replication.loading.table.tools import LoadProgress, LoadSettings, LoadTools, SilentProgress
 from state.errors import Inconsistent, TidelineError, Transient
 
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from handlers.files.pool import CopyPool
     from handlers.replication.context import Context
     from handlers.replication.loading.follower import LoadFollower
-    from handlers.replication.loading.load_tools import LoadedTable
+    from handlers.replication.loading.table.tools import LoadedTable
     from handlers.replication.loading.table_loads import TableLoad
 
 

@@ -9,9 +9,17 @@ from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
 from thrift.Thrift import TMessageType, TType
 from thrift.transport.TTransport import TMemoryBuffer
 
-from daemon.endpoint.answers.comparison import read_value
 from daemon.endpoint.answers.partition_calls import CALLS, Content
-from daemon.endpoint.wire import Header, Message, Value, read_fields, struct_value, text_value, write_struct
+from daemon.endpoint.protocol.wire import (
+    Header,
+    Message,
+    Value,
+    read_fields,
+    struct_value,
+    text_value,
+    write_struct,
+)
+from daemon.endpoint.verification.comparison import read_value
 from handlers.structs import binary
 from handlers.structs.objects import Partition
 

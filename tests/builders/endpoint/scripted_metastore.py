@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from daemon.endpoint.wire import Message, read_fields, text_value, write_struct
+from daemon.endpoint.protocol.wire import Message, read_fields, text_value, write_struct
 
 
 if TYPE_CHECKING:

@@ -134,7 +134,7 @@ class Killed:
             **self.source.settings,
         }
         environment = {**os.environ, VARIABLE: failpoint} if failpoint else {**os.environ}
-        command = [sys.executable, "-m", "tests.crash.flat_program", json.dumps(given)]
+        command = [sys.executable, "-m", "tests.crash.programs.flat_program", json.dumps(given)]
         done = subprocess.run(
             command, env=environment, capture_output=True, text=True, timeout=600, check=False
         )

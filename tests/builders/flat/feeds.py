@@ -24,7 +24,7 @@ class Feed(Protocol):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The arguments of ``tests.crash.flat_program`` for this source; without any it reads a directory."""
+        """The arguments of ``tests.crash.programs.flat_program`` for this source; without any it reads a directory."""
 
     def land(self, rows: Sequence[Mapping[str, Any] | str]) -> None:
         """Send these rows and wait until all are acknowledged."""

@@ -9,9 +9,9 @@ from collections import deque
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Final, Self
 
-from daemon.endpoint.peer import Peer, shut_down
-from daemon.endpoint.streams import Transport, receive_request
-from daemon.endpoint.wire import Header, Message, text_value, write_struct
+from daemon.endpoint.protocol.peer import Peer, shut_down
+from daemon.endpoint.protocol.streams import Transport, receive_request
+from daemon.endpoint.protocol.wire import Header, Message, text_value, write_struct
 
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from daemon.endpoint.answers.differing_tables import DifferingTables
-from daemon.endpoint.answers.index_access import IndexAccess
-from daemon.endpoint.answers.newest_event import NewestEvent
-from daemon.endpoint.answers.position_watch import PositionWatch
 from daemon.endpoint.answers.table_access import Forward, TableView
+from daemon.endpoint.freshness.index_access import IndexAccess
+from daemon.endpoint.freshness.newest_event import NewestEvent
+from daemon.endpoint.freshness.position_watch import PositionWatch
+from daemon.endpoint.verification.differing_tables import DifferingTables
 from dev.fixtures.memory_source import DB
 from handlers.catalog.index.index_file import IndexFile
 from handlers.structs import binary

@@ -14,6 +14,6 @@ LOADING: Final = "handlers/replication/loading"
 def find_failpoints(package: str, *prefixes: str) -> tuple[str, ...]:
     """Return the failpoints in the modules of ``package`` whose names begin with one of ``prefixes``, sorted."""
     found: set[str] = set()
-    for module in (PROJECT / package).glob("*.py"):
+    for module in (PROJECT / package).rglob("*.py"):
         found.update(re.findall(r'failpoint\("([^"]+)"\)', module.read_text()))
     return tuple(sorted(name for name in found if name.startswith(prefixes or "")))

@@ -14,13 +14,13 @@ from handlers.files.copies import Copier
 from handlers.files.paths import AllowedRoots
 from handlers.files.pool import CopyPool
 from handlers.files.schemes import open_file_systems
+from handlers.replication.claim.target_position import TargetPosition
 from handlers.replication.context import Context, SilentObserver
+from handlers.replication.entries.quarantine import Quarantine
 from handlers.replication.loading.table_loads import TableLoads
 from handlers.replication.policy import Policy
 from handlers.replication.projection import ReplicationProjection
-from handlers.replication.quarantine import Quarantine
 from handlers.replication.table_cache import TableCache
-from handlers.replication.target_position import TargetPosition
 from handlers.structs.objects import Database
 from handlers.structs.transactions import GetOpenTxnsInfoResponse, TxnInfo, TxnState
 from state.errors import AlreadyExists, NotFound, TidelineError

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from handlers.replication.loading.bootstrap_run import SilentBootstrap
-from handlers.replication.loading.load_table import load_table
-from handlers.replication.loading.load_tools import LoadSettings, LoadTools
+from handlers.replication.loading.table.load import load_table
+from handlers.replication.loading.table.tools import LoadSettings, LoadTools
 from handlers.replication.loading.table_loads import TableLoad
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from handlers.replication.loading.load_tools import LoadedTable
+    from handlers.replication.loading.table.tools import LoadedTable
     from tests.builders.replication.replica import Replica
 
 

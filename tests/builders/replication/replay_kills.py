@@ -83,7 +83,7 @@ class KilledReplay:
     target: ClusterEndpoints
     state: Path
     target_db: str
-    program: str = "tests.crash.replay_program"
+    program: str = "tests.crash.programs.replay_program"
 
     @staticmethod
     def of(
@@ -91,7 +91,7 @@ class KilledReplay:
         source: ClusterEndpoints,
         target: ClusterEndpoints,
         directory: Path,
-        program: str = "tests.crash.replay_program",
+        program: str = "tests.crash.programs.replay_program",
     ) -> KilledReplay:
         target_db = f"{written.db}_{uuid.uuid4().hex[:6]}"
         return KilledReplay(written, source, target, directory / f"{target_db}.db", target_db, program)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from handlers.files.copies import Copier
 from handlers.files.pool import CopyPool
-from handlers.replication.loading.load_table import load_table
 from handlers.replication.loading.load_thread import LoadThread
-from handlers.replication.loading.load_tools import LoadedTable, LoadProgress, LoadSettings, LoadTools
+from handlers.replication.loading.table.load import load_table
+from handlers.replication.loading.table.tools import LoadedTable, LoadProgress, LoadSettings, LoadTools
 from tests.builders.daemon.loops import eventually
 
 

@@ -44,7 +44,7 @@ def run(
     source: ClusterEndpoints, database: str, directory: Path, *options: str, failpoint: str = ""
 ) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), VARIABLE: failpoint}
-    program = str(ROOT / "tests/crash/catalog_follow.py")
+    program = str(ROOT / "tests/crash/programs/catalog_follow.py")
     command = [sys.executable, program, source.metastore, database, str(directory / STATE), *options]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
 

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from daemon.endpoint.answers.comparison import UNORDERED, is_same_answer
 from daemon.endpoint.answers.index_answers import IndexAnswers
 from daemon.endpoint.answers.partition_calls import CALLS
 from daemon.endpoint.answers.table_access import Reason
+from daemon.endpoint.protocol.streams import Transport
 from daemon.endpoint.settings import EndpointSettings
-from daemon.endpoint.streams import Transport
 from daemon.endpoint.upstream import Upstream
+from daemon.endpoint.verification.comparison import UNORDERED, is_same_answer
 from dev.fixtures.hive_tables import ACID, a_partition, a_table
 from handlers.catalog.index.partition_follower import PartitionRules
 from handlers.catalog.timelines.rules import Rules
@@ -37,7 +37,7 @@ from tests.builders.partitions.metastore_and_index import COLUMNS, TEXTS, sixty_
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from daemon.endpoint.wire import Message
+    from daemon.endpoint.protocol.wire import Message
     from dev.stack.endpoints import ClusterEndpoints
     from dev.stack.hive.sql_session import Session
     from state.partitions.filters.hive_expressions import Expression

@@ -38,7 +38,7 @@ def try_(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callabl
             Driver(parts, progress).run(once=once)
             commands._save_snapshot(parts)
 
-    monkeypatch.setattr("daemon.flat.trial.spark_commands", lambda: Commands)
+    monkeypatch.setattr("daemon.flat.trial.first_try.spark_commands", lambda: Commands)
     return lambda *arguments: CliRunner().invoke(
         tideline, ["split", "try", *map(str, arguments), "--into", str(tmp_path / "made")]
     )

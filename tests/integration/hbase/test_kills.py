@@ -13,7 +13,7 @@ from handlers.hbase.store import HBaseStore, open_store
 from state.partitions.index import records
 from state.partitions.index.partition_index import PartitionIndex
 from state.partitions.index.repair import RepairReport, repair
-from tests.crash.hbase_index import MARK, STEPS, Partitions, expected, run, table_of
+from tests.crash.programs.hbase_index import MARK, STEPS, Partitions, expected, run, table_of
 
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ RANDOM_KILLS = 12
 LONGEST_S = 0.15
 # A server that has imported everything forks the programs: each costs a hundredth of a second.
 PROGRAMS = multiprocessing.get_context("forkserver")
-PROGRAMS.set_forkserver_preload(["tests.crash.hbase_index", "happybase"])
+PROGRAMS.set_forkserver_preload(["tests.crash.programs.hbase_index", "happybase"])
 
 
 @pytest.fixture

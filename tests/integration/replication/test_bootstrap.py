@@ -15,7 +15,7 @@ from dev.demo.compare import Side, compare_databases
 from handlers.metastore.client import Metastore
 from handlers.replication.loading.bootstrap import is_pending
 from handlers.replication.loading.bootstrap_run import BootstrapOptions
-from handlers.replication.loading.load_tools import LoadSettings
+from handlers.replication.loading.table.tools import LoadSettings
 from tests.builders.replication.loads import Interleaved, load_waiting_tables
 from tests.builders.replication.replay_kills import BOOTSTRAP_STEPS, PROJECT, KilledReplay
 from tests.builders.replication.replica import build_replica
@@ -47,7 +47,7 @@ def test_a_bootstrap_that_is_killed_ends_equal_to_its_source(
     target_sql: Session,
     tmp_path: Path,
 ) -> None:
-    replay = KilledReplay.of(written, source, target, tmp_path, "tests.crash.bootstrap_program")
+    replay = KilledReplay.of(written, source, target, tmp_path, "tests.crash.programs.bootstrap_program")
     steps = sorted(random.sample(BOOTSTRAP_STEPS, KILLS), key=BOOTSTRAP_STEPS.index)
     assert [step for step in steps if not replay.run(f"{step}:1")] == []
     assert not replay.run()

@@ -32,7 +32,7 @@ def stop(name):
     if name == "{failpoint}":
         os.kill(os.getpid(), signal.SIGSTOP)
 {module}.failpoint = stop
-from tests.crash.replay_program import main
+from tests.crash.programs.replay_program import main
 main(sys.argv[1])
 """
 

@@ -15,10 +15,10 @@ from prometheus_client import CollectorRegistry
 
 import handlers.metastore.tables  # noqa: F401 - declares calls for the fake metastore
 from daemon.endpoint.metrics import EndpointMetrics
+from daemon.endpoint.protocol.streams import Transport
+from daemon.endpoint.protocol.wire import Header, read_fields
 from daemon.endpoint.server import EndpointServer
 from daemon.endpoint.settings import EndpointSettings
-from daemon.endpoint.streams import Transport
-from daemon.endpoint.wire import Header, read_fields
 from dev.fixtures.hive_tables import a_table
 from handlers.metastore.connection import Address
 from handlers.structs.exceptions import NoSuchObjectException

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daemon.endpoint.answers.differing_tables import Difference
+from daemon.endpoint.verification.differing_tables import Difference
 from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog import projection
 from handlers.catalog.following import loader

@@ -20,7 +20,7 @@ from tests.builders.partitions.hive_expressions import call, column, constant
 
 
 if TYPE_CHECKING:
-    from daemon.endpoint.wire import Message
+    from daemon.endpoint.protocol.wire import Message
     from state.partitions.filters.hive_expressions import Expression
 
 ROWS = [

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.endpoint.answers.newest_event import NewestEvent
-from daemon.endpoint.answers.position_watch import PositionWatch
+from daemon.endpoint.freshness.newest_event import NewestEvent
+from daemon.endpoint.freshness.position_watch import PositionWatch
 from state.errors import Inconsistent, MetastoreUnavailable
 from state.freshness import Freshness, Observation
 

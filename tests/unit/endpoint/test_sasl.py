@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.endpoint.sasl import read_exactly
-from daemon.endpoint.streams import Transport
+from daemon.endpoint.protocol.sasl import read_exactly
+from daemon.endpoint.protocol.streams import Transport
 from tests.builders.metastore.raw_metastore import (
     TIMEOUT_S,
     RawMetastore,
@@ -25,7 +25,7 @@ from tests.unit.endpoint.test_endpoint import endpoint
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from daemon.endpoint.peer import Peer
+    from daemon.endpoint.protocol.peer import Peer
     from tests.builders.metastore.raw_metastore import RawClient
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from daemon.endpoint.peer import Peer
-from daemon.endpoint.tls import client_context, server_context
+from daemon.endpoint.protocol.peer import Peer
+from daemon.endpoint.protocol.tls import client_context, server_context
 from state.errors import ConfigError
 from tests.builders.certificates import a_certificate
 from tests.builders.metastore.raw_metastore import TIMEOUT_S, RawMetastore, call, names, reply

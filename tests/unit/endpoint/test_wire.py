@@ -8,9 +8,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from daemon.endpoint.streams import Incoming, Transport, detect_transport
+from daemon.endpoint.protocol.streams import Incoming, Transport, detect_transport
+from daemon.endpoint.protocol.wire import (
+    Header,
+    Message,
+    Value,
+    read_fields,
+    read_header,
+    text_value,
+    write_struct,
+)
 from daemon.endpoint.successors import split_catalog
-from daemon.endpoint.wire import Header, Message, Value, read_fields, read_header, text_value, write_struct
 from state.errors import BadInput, LimitExceeded
 from tests.builders.metastore.raw_metastore import reply, unknown_method
 

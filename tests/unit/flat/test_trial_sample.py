@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from daemon.flat.trial_sample import COLUMNS_MAX, TimeKey, choose_keys, find_time_key, read_sample
+from daemon.flat.trial.sample import COLUMNS_MAX, TimeKey, choose_keys, find_time_key, read_sample
 from state.columns.paths import KeyPath
 from state.errors import BadInput
 from streaming.settings import EpochUnit

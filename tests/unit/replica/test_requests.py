@@ -10,10 +10,10 @@ import pytest
 
 from daemon.process.inbox import Inbox, send_request
 from daemon.replica.followed import FollowedReplica
-from daemon.replica.left import LEFT, list_left
 from daemon.replica.requests import PolicyRequests
+from daemon.replica.sections.left import LEFT, list_left
 from handlers.replication.loading.load_thread import LoadThread
-from handlers.replication.loading.load_tools import LoadedTable, LoadProgress, LoadSettings, LoadTools
+from handlers.replication.loading.table.tools import LoadedTable, LoadProgress, LoadSettings, LoadTools
 from state.errors import BadInput, InvalidRequest, NotFound
 from tests.builders.daemon.loops import eventually
 from tests.builders.replication.fake_target import FakedReplica, faked_replica

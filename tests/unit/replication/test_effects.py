@@ -20,6 +20,7 @@ from handlers.events import (
     SourceFile,
     StatisticsUpdated,
 )
+from handlers.replication.claim.target_position import TargetPosition
 from handlers.replication.context import SilentObserver
 from handlers.replication.effects import (
     constraints,
@@ -30,7 +31,6 @@ from handlers.replication.effects import (
     tables,
 )
 from handlers.replication.table_cache import TableCache
-from handlers.replication.target_position import TargetPosition
 from handlers.structs import tjson
 from handlers.structs.constraints import SQLForeignKey, SQLPrimaryKey
 from handlers.structs.objects import Database, Partition, StorageDescriptor, Table

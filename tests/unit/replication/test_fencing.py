@@ -12,12 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handlers.events import DatabaseAltered, DatabaseCreated, DatabaseDropped
-from handlers.replication import dispatch, transaction_files, transactions
-from handlers.replication.fencing import EPOCH, INSTANCE, SOURCE, Claim, epoch_number, next_epoch
+from handlers.replication import dispatch
+from handlers.replication.claim.fencing import EPOCH, INSTANCE, SOURCE, Claim, epoch_number, next_epoch
+from handlers.replication.claim.target_claim import CLAIM_KEY
+from handlers.replication.claim.target_position import FRESH_S, LAST_ID, TargetPosition
 from handlers.replication.policy import Policy
 from handlers.replication.projection import ReplicationProjection
-from handlers.replication.target_claim import CLAIM_KEY
-from handlers.replication.target_position import FRESH_S, LAST_ID, TargetPosition
+from handlers.replication.transactions import files as transaction_files
+from handlers.replication.transactions import replay as transactions
 from handlers.structs.objects import Database
 from state.errors import AmbiguousCall, Fenced, StateCorrupt, TargetDiverged, Unsupported
 from state.positions import POSITION_KEY, Position

@@ -16,7 +16,7 @@ from handlers.events import (
     Undecodable,
 )
 from handlers.replication.effects import databases
-from handlers.replication.materialized_views import MaterializedViews
+from handlers.replication.entries.materialized_views import MaterializedViews
 from handlers.structs import tjson
 from state.errors import MalformedEvent
 from tests.builders.replication.replay_events import (

@@ -10,7 +10,7 @@ import pytest
 from handlers.events import DatabaseAltered, Event, PartitionsAltered, TxnCommitted, Undecodable
 from handlers.replication.projection import ReplicationProjection
 from handlers.replication.renames import needs_checkpoint
-from handlers.replication.transactions import TransactionReplay
+from handlers.replication.transactions.replay import TransactionReplay
 from handlers.structs.objects import Database, Partition, StorageDescriptor
 from state.errors import ConfigError, MalformedEvent, TargetDiverged
 from state.positions import Position

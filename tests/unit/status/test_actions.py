@@ -12,8 +12,8 @@ import pytest
 from daemon.endpoint.configured.status import ENDPOINTS, EndpointStatus
 from daemon.endpoint.configured.status import DifferingTable as DifferingAnswer
 from daemon.process.supervisor import LoopState
-from daemon.replica.left import LEFT, LeftStatus, LeftTableStatus
-from daemon.replica.loads import LOADS, LoadStatus
+from daemon.replica.sections.left import LEFT, LeftStatus, LeftTableStatus
+from daemon.replica.sections.loads import LOADS, LoadStatus
 from daemon.replica.verification.progress import VERIFICATION, DifferingTable, SamplerStatus
 from daemon.service.assembly import all_sections
 from daemon.status.actions import KINDS, PAGE, REMOVE_CAUSE, OperatorAction, list_actions

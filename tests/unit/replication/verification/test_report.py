@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from daemon.process.state_file import open_state
-from daemon.replica.loads import LoadStatus
 from daemon.replica.loop import STATE_KIND
+from daemon.replica.sections.loads import LoadStatus
 from daemon.replica.verification.following import (
     KnownState,
     ReplicaFollowing,
@@ -17,8 +17,8 @@ from daemon.replica.verification.following import (
 )
 from daemon.replica.verification.text import is_equal, report, report_text
 from daemon.status.model import ProjectionView
+from handlers.replication.entries.quarantine import Quarantine
 from handlers.replication.loading.table_loads import TableLoad, TableLoads
-from handlers.replication.quarantine import Quarantine
 from handlers.replication.verification.findings import Difference, Outcome, TableResult
 from handlers.structs.objects import Database
 from state.errors import MalformedEvent, NotFound

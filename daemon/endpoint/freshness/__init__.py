@@ -1,0 +1,1 @@
+"""Opens the index only where it has applied the source's newest event."""

@@ -1,0 +1,73 @@
+"""The query for the newest event id, on a connection of its own to the metastore.
+
+It is sent for almost every answer from the index, so it is one prepared message, and its answer is read as bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from thrift.Thrift import TMessageType, TType
+
+from daemon.endpoint.protocol.streams import Transport
+from daemon.endpoint.protocol.wire import STOP, Header, Message, Value, read_fields
+from daemon.endpoint.upstream import Upstream
+from state.errors import AmbiguousCall, BadInput
+
+
+if TYPE_CHECKING:
+    from daemon.endpoint.settings import EndpointSettings
+
+
+CONNECT_S: Final = 2.0
+QUERY_S: Final = 5.0
+"""Time for the answer; the metastore reads one row."""
+_REQUEST: Final = Message(Header("get_current_notificationEventId", TMessageType.CALL, 1), STOP)
+
+
+class EventIdQuery:
+    """Queries one metastore; for one thread at a time."""
+
+    def __init__(self, settings: EndpointSettings) -> None:
+        self._settings = replace(
+            settings, connect_s=min(CONNECT_S, settings.connect_s), answer_s=QUERY_S, request_s=QUERY_S
+        )
+        self._upstream: Upstream | None = None
+
+    def __call__(self) -> int:
+        """Return the newest event id; raise MetastoreUnavailable, AmbiguousCall, BadInput."""
+        had_connection = self._upstream is not None
+        try:
+            return self._query()
+        except AmbiguousCall:
+            if not had_connection:
+                raise
+        return self._query()  # the metastore has closed an idle connection
+
+    def close(self) -> None:
+        """Close the connection; a later query connects again."""
+        upstream, self._upstream = self._upstream, None
+        if upstream is not None:
+            with suppress(OSError):
+                upstream.peer.close()
+
+    def _query(self) -> int:
+        if self._upstream is None:
+            self._upstream = Upstream(self._settings, Transport.BUFFERED)
+        try:
+            return _read_event_id(self._upstream.exchange(_REQUEST))
+        except BaseException:
+            self.close()
+            raise
+
+
+def _read_event_id(answer: Message) -> int:
+    result = read_fields(answer.body).get(0) if answer.header.kind == TMessageType.REPLY else None
+    found = read_fields(result.data).get(1) if result is not None and result.kind == TType.STRUCT else None
+    if not isinstance(found, Value) or found.kind != TType.I64:
+        raise BadInput("the metastore did not return its newest event id", kind=answer.header.kind)
+    (event_id,) = struct.unpack(">q", found.data)
+    return int(event_id)

@@ -1,0 +1,138 @@
+"""SASL (Kerberos, delegation tokens, passwords): the client authenticates itself to the metastore, and the endpoint only passes it on.
+
+The endpoint needs no credentials, cannot act for its clients, and the metastore sees the user it would see directly. A negotiation
+consists of messages with a status and a length; it ends when the server sends COMPLETE or an error. Then both sides send frames:
+
+* plain ones if authentication was all that the sides agreed on (``auth``, Hive's default): they are served like any framed connection;
+* signed or encrypted ones (``auth-int``, ``auth-conf``): they cannot be read, so the connection is passed through until it ends.
+
+Which of both it is shows the first frame, which holds a complete call only if it is plain.
+"""
+
+from __future__ import annotations
+
+import select
+import struct
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from daemon.endpoint.protocol.peer import Disconnected, remaining_s
+from daemon.endpoint.protocol.streams import Incoming, Transport
+from daemon.endpoint.protocol.wire import read_fields
+from state.errors import BadInput, LimitExceeded
+
+
+if TYPE_CHECKING:
+    from daemon.endpoint.protocol.peer import Peer
+
+
+START: Final = b"\x01\x00\x00\x00"
+"""The first message has status 1 and the name of the mechanism, which has at most 20 bytes."""
+NAME_BYTES_MAX: Final = 20
+HEADER_BYTES: Final = 5
+MESSAGE_BYTES_MAX: Final = 100 << 20
+"""Thrift's own limit for a message of the negotiation."""
+
+
+class Status(Enum):
+    """The first byte of a message of the negotiation."""
+
+    START = 1
+    OK = 2
+    BAD = 3
+    ERROR = 4
+    COMPLETE = 5
+
+
+def is_sasl(start: bytes) -> bool:
+    """Whether a client's first five bytes begin a negotiation."""
+    return start[:4] == START and 0 < start[4] <= NAME_BYTES_MAX
+
+
+def error_message(text: str) -> bytes:
+    """Return the message with which a server ends a negotiation; clients show its text."""
+    return struct.pack(">BI", Status.ERROR.value, len(text.encode())) + text.encode()
+
+
+def negotiate(client: Peer, server: Peer, deadline: float) -> bool:
+    """Pass a negotiation on; return whether the server accepted the client.
+
+    Raises BadInput, LimitExceeded, Disconnected and OSError. The client speaks first and then after each answer.
+    """
+    _pass_on(
+        client, server, deadline
+    )  # START, which the client's first response follows without an answer in between
+    while True:
+        if _pass_on(client, server, deadline) in {Status.BAD, Status.ERROR}:
+            return False
+        status = _pass_on(server, client, deadline)
+        if status is not Status.OK:
+            return status is Status.COMPLETE
+
+
+def _pass_on(sender: Peer, receiver: Peer, deadline: float) -> Status:
+    """Pass one message on and return its status."""
+    header = read_exactly(sender, HEADER_BYTES, deadline)
+    number, size = struct.unpack(">BI", header)
+    if size > MESSAGE_BYTES_MAX:
+        raise LimitExceeded("the message of a SASL negotiation is too large", bytes=size)
+    try:
+        status = Status(number)
+    except ValueError:
+        raise BadInput("not a message of a SASL negotiation", status=number) from None
+    receiver.send(header + read_exactly(sender, size, deadline), remaining_s(deadline))
+    return status
+
+
+def read_exactly(peer: Peer, size: int, deadline: float) -> bytes:
+    """Return exactly ``size`` bytes; the rest stays with ``peer``."""
+    data = bytearray()
+    while len(data) < size:
+        data += peer.receive(remaining_s(deadline))
+    peer.unread = bytes(data[size:]) + peer.unread
+    return bytes(data[:size])
+
+
+def begins_with_plain_frame(client: Peer, deadline: float, bytes_max: int) -> bool:
+    """Read the client's next frame, leave it with ``client``, and return whether it holds a complete call."""
+    (size,) = struct.unpack(">I", head := read_exactly(client, 4, deadline))
+    if size > bytes_max:
+        raise LimitExceeded("the message is too large", bytes=size, limit=bytes_max)
+    frame = head + read_exactly(client, size, deadline)
+    client.unread = frame + client.unread
+    return _is_call(frame)
+
+
+def _is_call(frame: bytes) -> bool:
+    pieces = iter([frame])
+    incoming = Incoming(lambda: next(pieces, b"") or _end(), Transport.FRAMED)
+    try:
+        read_fields(incoming.message(incoming.read_to_end()).body)
+    except (BadInput, Disconnected):
+        return False
+    return True
+
+
+def _end() -> bytes:
+    raise Disconnected("the frame ends within its message")
+
+
+def pass_through(client: Peer, server: Peer, *, idle_s: float, send_s: float) -> None:
+    """Pass bytes on in both directions until one side closes, or none of them sends for ``idle_s``."""
+    others = {client.handle.fileno(): (client, server), server.handle.fileno(): (server, client)}
+    poll = select.poll()
+    for descriptor in others:
+        poll.register(descriptor, select.POLLIN)
+    while ready := _ready(client, server, poll, idle_s):
+        for descriptor in ready:
+            sender, receiver = others[descriptor]
+            try:
+                receiver.send(sender.unread or sender.receive_now(), send_s)
+            except Disconnected:
+                return
+            sender.unread = b""
+
+
+def _ready(client: Peer, server: Peer, poll: select.poll, idle_s: float) -> list[int]:
+    unread = [peer.handle.fileno() for peer in (client, server) if peer.has_unread()]
+    return unread or [descriptor for descriptor, _ in poll.poll(idle_s * 1000)]

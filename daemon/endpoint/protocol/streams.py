@@ -1,0 +1,158 @@
+"""Messages on a connection: where one ends, in both transports.
+
+A framed message states its length. A buffered one ends where its struct ends, so the struct is skipped as its bytes arrive; the
+skipping runs in C and calls back for more bytes. Received bytes go to a sink at once: a large answer reaches the client while the
+metastore still sends it, and is never held in memory.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from enum import Enum
+from io import BytesIO
+from typing import TYPE_CHECKING, Final
+
+from thrift.transport.TTransport import CReadableTransport, TTransportBase
+
+from daemon.endpoint.protocol.peer import READ_BYTES, Disconnected
+from daemon.endpoint.protocol.wire import (
+    BYTES_MAX,
+    MALFORMED,
+    VERSION_1,
+    Header,
+    Message,
+    read_header,
+    skip_struct,
+)
+from state.errors import BadInput, LimitExceeded
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from daemon.endpoint.protocol.peer import Peer
+
+
+DETECTION_BYTES: Final = 5
+
+
+class Transport(Enum):
+    """How messages are delimited."""
+
+    BUFFERED = "buffered"
+    FRAMED = "framed"
+
+    def wrap(self, message: bytes) -> bytes:
+        """Return a message as it is sent."""
+        return message if self is Transport.BUFFERED else struct.pack(">I", len(message)) + message
+
+
+def detect_transport(start: bytes) -> Transport:
+    """Return the transport of a client from its first five bytes; raise BadInput if it speaks another protocol.
+
+    A buffered message starts with a version, or with the length of a name and its first letter. A frame starts with its own
+    length, and then with a version or the length of a name, whose first byte is 0.
+    """
+    (first,) = struct.unpack(">I", start[:4])
+    if first >> 16 == VERSION_1 >> 16:
+        return Transport.BUFFERED
+    if start[4] == VERSION_1 >> 24 or (start[4] == 0 and first <= BYTES_MAX):
+        return Transport.FRAMED
+    if chr(start[4]).isalpha() and first >> 16 == 0:
+        return Transport.BUFFERED
+    raise BadInput("the client does not speak Thrift's binary protocol", first_bytes=start.hex())
+
+
+class Incoming(TTransportBase, CReadableTransport):  # type: ignore[misc]  # thrift has no types
+    """One message that is being received."""
+
+    def __init__(
+        self,
+        receive: Callable[[], bytes],
+        transport: Transport,
+        bytes_max: int = BYTES_MAX,
+        sink: Callable[[bytes], None] | None = None,
+    ) -> None:
+        self._receive = receive
+        self._transport = transport
+        self._bytes_max = bytes_max
+        self._sink = sink
+        self._buffer = BytesIO()
+        self._before_buffer = 0
+        self._received = bytearray()
+
+    @property
+    def cstringio_buf(self) -> BytesIO:
+        """The buffer that Thrift's extension reads."""
+        return self._buffer
+
+    def cstringio_refill(self, partial: bytes, size: int) -> BytesIO:
+        """Return a buffer that begins with ``partial`` and has at least ``size`` bytes."""
+        self._before_buffer += self._buffer.tell() - len(partial)
+        if self._before_buffer + size > self._bytes_max:
+            raise LimitExceeded("the message is too large", limit=self._bytes_max)
+        chunks, missing = [partial], size - len(partial)
+        while missing > 0:
+            chunk = self._receive()
+            (self._sink or self._received.extend)(chunk)
+            chunks.append(chunk)
+            missing -= len(chunk)
+        self._buffer = BytesIO(b"".join(chunks))
+        return self._buffer
+
+    def read(self, size: int) -> bytes:
+        """Return exactly ``size`` bytes."""
+        data = self._buffer.read(size)
+        return data if len(data) == size else self.cstringio_refill(data, size).read(size)
+
+    def read_to_end(self) -> Header:
+        """Read the message to its end and return its header; raise BadInput, LimitExceeded, or what receiving raises."""
+        if self._transport is Transport.FRAMED:
+            return self._read_frame()
+        header = read_header(self.read)
+        try:
+            skip_struct(self)
+        except Disconnected:
+            raise
+        except MALFORMED as error:
+            raise BadInput("the message is not valid Thrift", call=header.name, reason=str(error)) from error
+        return header
+
+    def _read_frame(self) -> Header:
+        (size,) = struct.unpack(">I", self.read(4))
+        if size + 4 > self._bytes_max:
+            raise LimitExceeded("the message is too large", bytes=size, limit=self._bytes_max)
+        left = size
+
+        def read(count: int) -> bytes:
+            nonlocal left
+            left -= count
+            if left < 0:
+                raise BadInput("the frame is shorter than its message", bytes=size)
+            return self.read(count)
+
+        header = read_header(read)
+        while left:
+            read(min(left, READ_BYTES))
+        return header
+
+    def unread(self) -> bytes:
+        """Return what was received after the end of the message."""
+        return self._buffer.read()
+
+    def message(self, header: Header) -> Message:
+        """Return the message, which was read to its end without a sink."""
+        start = 4 if self._transport is Transport.FRAMED else 0
+        end = self._before_buffer + self._buffer.tell()
+        raw = bytes(self._received[start:end])
+        return Message(header, raw[len(header.to_bytes()) :], raw)
+
+
+def receive_request(peer: Peer, transport: Transport, *, bytes_max: int, complete_s: float) -> Message:
+    """Return the next request; what follows it stays with ``peer``."""
+    deadline = time.monotonic() + complete_s
+    incoming = Incoming(lambda: peer.receive(deadline - time.monotonic()), transport, bytes_max)
+    message = incoming.message(incoming.read_to_end())
+    peer.unread = incoming.unread() + peer.unread
+    return message

@@ -1,0 +1,58 @@
+"""Counts what happened to partition calls, and chooses the answers that are verified."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from daemon.endpoint.verification.verifier import Sample
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from daemon.endpoint.answers.table_access import Reason, TableView
+    from daemon.endpoint.metrics import EndpointMetrics
+    from daemon.endpoint.protocol.wire import Message
+
+
+class CallObserver:
+    """Receives the outcome of every partition call (``index_answers.AnswerObserver``); thread-safe, never raises."""
+
+    def __init__(
+        self,
+        metrics: EndpointMetrics,
+        verify_ratio: float,
+        offer: Callable[[Sample], None],
+        draw: Callable[[], float] = random.random,
+    ) -> None:
+        self._metrics = metrics
+        self._verify_ratio = verify_ratio
+        self._offer = offer
+        self._draw = draw
+
+    def answered(self, request: Message, answer: Message, view: TableView, seconds: float) -> None:
+        """Count an answer, and offer some for verification."""
+        call = request.name
+        self._metrics.answered.labels(call).inc()
+        self._metrics.answer_s.labels(call).observe(seconds)
+        self._metrics.answer_bytes.labels(call).inc(len(answer.body))
+        if self._verify_ratio and self._draw() < self._verify_ratio:
+            number = view.index.table(
+                view.name
+            ).number  # the snapshot has ended; the view remembers its table
+            self._offer(Sample(request, answer, view.name, number, view.event_id))
+
+    def forwarded(self, call: str, reason: Reason, seconds: float) -> None:  # noqa: ARG002 - counted with the forwarded call
+        """Count a call that is forwarded."""
+        self._metrics.not_answered.labels(call, reason.value).inc()
+
+
+class NoObserver:
+    """Ignores everything: for answers that are made for a comparison only."""
+
+    def answered(self, request: Message, answer: Message, view: TableView, seconds: float) -> None:
+        """Ignore an answer."""
+
+    def forwarded(self, call: str, reason: Reason, seconds: float) -> None:
+        """Ignore a forwarded call."""

@@ -1,0 +1,293 @@
+"""A first try: a flat table of a user's own files, made in one directory without configuration (``tideline split try``).
+
+The directory holds everything: the files to read (hard links, or copies), copies of the query files, the key log, the table with its
+catalog, the page, and a configuration with which the other commands continue. Nothing outside is changed, and removing the directory
+undoes the try.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shlex
+import shutil
+import sys
+import webbrowser
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+from daemon.flat.answers import FlatAnswers
+from daemon.flat.driver import spark_commands
+from daemon.flat.driver_settings import flat_settings
+from daemon.flat.page import flat_page
+from daemon.flat.trial.sample import choose_keys, find_time_key, read_sample
+from daemon.keylog.opening import open_key_log
+from daemon.terminal.layout import aligned_lines, bytes_text, number_text
+from state.errors import ConfigError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from daemon.config.model import Config
+    from daemon.flat.trial.sample import TimeKey
+    from state.columns.paths import KeyPath
+    from streaming.mining.model import RawTable
+    from streaming.settings import FlatSettings
+
+
+NAME: Final = "events"
+"""Name of the table in the configuration of a try."""
+TABLE: Final = f"default.{NAME}"
+COLUMNS_SHOWN: Final = 30
+_YEAR_S: Final = 365 * 86_400
+_DAYS_MAX: Final = 36_500
+
+
+@dataclass(frozen=True, slots=True)
+class TrialOrder:
+    """What a user tries."""
+
+    files: Sequence[Path]
+    queries: Sequence[Path]
+    directory: Path
+    time: KeyPath | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The outcome of a try."""
+
+    table: Mapping[str, Any]
+    """The answer about the table, as ``/api/v1/flat/TABLE`` gives it."""
+    time: str
+    unit: str
+    raw_table: str
+    """The table that the queries read; empty without queries."""
+    dead_letters: Mapping[str, int]
+    directory: str
+    page: str
+    config: str
+    spark_sql: str
+    pyarrow: str
+
+
+def run_trial(order: TrialOrder, progress: Callable[[Mapping[str, Any]], None]) -> Trial:
+    """Make the table. Raises ConfigError if the directory exists or a package is missing, and BadInput for files without events."""
+    commands = spark_commands()
+    lines = read_sample(order.files)
+    time = find_time_key(lines, order.time)
+    queries = _find_queries(order.queries)
+    raw = _guess_raw_table(queries)
+    whitelist = {time.key} if raw else {time.key, *choose_keys(lines)}
+    directory = _make_directory(order, queries)
+    path = directory / "tideline.yaml"
+    path.write_text(_config_text(directory, time, raw, whitelist))
+    config = _load(path)
+    if raw:
+        _mine_queries(config, directory, raw)
+    settings = flat_settings(config, NAME)
+    letters: dict[str, int] = {}
+
+    def listen(event: Mapping[str, Any]) -> None:
+        progress(event)
+        for reason, count in event.get("dead_letters", {}).items():
+            letters[reason] = letters.get(reason, 0) + count
+
+    commands.run(settings, listen, once=True)
+    return _describe(config, settings, directory, time, raw, letters)
+
+
+def trial_text(done: Trial) -> str:
+    """Return the outcome for a terminal: the columns, where everything is, and how to query it."""
+    totals, columns = done.table["totals"], [each for each in done.table["columns"] if each["key"]]
+    saving = ""
+    if totals["flat_bytes"]:
+        saving = f"; {bytes_text(totals['sealed_raw_bytes'])} of JSON are stored in {bytes_text(totals['flat_bytes'])}"
+    rows = [
+        (
+            each["name"],
+            each["type"],
+            "-" if each["fill"] is None else f"{each['fill']:.1%}",
+            number_text(each["misfits"] or None),
+            ", ".join(each["users"] or ()) or "-",
+        )
+        for each in columns[:COLUMNS_SHOWN]
+    ]
+    lines = [
+        f"{number_text(totals['rows'])} events in {number_text(totals['partitions'])} hours by {done.time}{saving}",
+        "",
+        *aligned_lines(("column", "type", "filled", "misfits", "requested by"), rows),
+    ]
+    if len(columns) > COLUMNS_SHOWN:
+        lines.append(f"{len(columns) - COLUMNS_SHOWN} more columns are on the page")
+    if letters := {reason: count for reason, count in done.dead_letters.items() if count}:
+        listed = ", ".join(f"{reason} {count:,}" for reason, count in letters.items())
+        lines += ["", f"dead letters: {listed} (in {done.directory}/table/.dead-letters)"]
+    lines += [
+        "",
+        f"page: {done.page}",
+        "",
+        "Query it with Spark SQL:",
+        f"  {done.spark_sql}",
+        "or with PyArrow:",
+        *(f"  {line}" for line in done.pyarrow.splitlines()),
+        "",
+        "Files moved into the landing directory are added, and keys of further queries become columns:",
+        f"  tideline split run {NAME} --once -c {done.config}",
+    ]
+    return "\n".join(lines)
+
+
+def open_page(page: str, *, always: bool) -> None:
+    """Open the page in a browser; without ``always`` only from a terminal on a desktop."""
+    has_desktop = sys.platform == "darwin" or "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ
+    if always or (sys.stdout.isatty() and has_desktop):
+        webbrowser.open(f"file://{page}")
+
+
+def _find_queries(paths: Sequence[Path]) -> list[Path]:
+    found: list[Path] = []
+    for path in paths:
+        found += sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
+    return found
+
+
+def _guess_raw_table(queries: Sequence[Path]) -> RawTable | None:
+    from streaming.mining.raw_table_guess import guess_raw_table
+
+    if not queries:
+        return None
+    raw = guess_raw_table([path.read_text(errors="replace") for path in queries])
+    if raw is None:
+        raise ConfigError(
+            "the queries read no key of a JSON column",
+            files=[str(path) for path in queries][:20],
+            hint="Keys are found in calls such as get_json_object(json, '$.a.b'). Without --queries the most filled keys become columns.",
+        )
+    return raw
+
+
+def _make_directory(order: TrialOrder, queries: Sequence[Path]) -> Path:
+    directory = order.directory.absolute()
+    if directory.exists():
+        raise ConfigError(
+            "the directory of the try exists already",
+            directory=str(directory),
+            hint="Remove it, or choose another one with --into.",
+        )
+    landing, copies = directory / "landing", directory / "queries"
+    landing.mkdir(parents=True)
+    copies.mkdir()
+    for number, path in enumerate(order.files):
+        _link(path, landing / f"{number}-{path.name.lstrip('._')}")
+    for number, path in enumerate(queries):
+        shutil.copyfile(path, copies / f"{number}-{path.stem}.sql")
+    return directory
+
+
+def _link(source: Path, target: Path) -> None:
+    try:
+        os.link(source.resolve(), target)
+    except OSError:  # another file system
+        shutil.copyfile(source, target)
+
+
+def _config_text(directory: Path, time: TimeKey, raw: RawTable | None, whitelist: set[KeyPath]) -> str:
+    """Return the configuration: all events are kept however old they are, and hours are sealed at once."""
+    table = {
+        "table": TABLE,
+        "raw_table": "default.raw" if raw is None else raw.name,
+        "raw_files": f"{directory}/landing",
+        "location": f"{directory}/table",
+        "checkpoint": f"{directory}/checkpoint",
+        "source": {"kind": "directory", "path": f"{directory}/landing", "files_per_batch": 100_000},
+        "event_time": {
+            "key": time.key.text,
+            "unit": time.unit.value,
+            "lateness_s": 0,
+            "grace_s": _YEAR_S,
+            "too_late": "hour",
+        },
+        "rules": {
+            "whitelist": sorted(key.text for key in whitelist),
+            "retention_days": _DAYS_MAX,
+            "empty_days": _DAYS_MAX,
+            "probation_values": 1,
+        },
+        "sealing": {"old_files_s": 0},
+        "limits": {"sample_rows": 20_000},
+        "trigger_s": 1,
+    }
+    config: dict[str, Any] = {"state": {"dir": f"{directory}/state"}, "flat": {NAME: table}}
+    if raw is not None:
+        source = {"kind": "sql-files", "path": f"{directory}/queries", "user": getpass.getuser()}
+        config["mining"] = {
+            "raw_tables": {raw.name: {"json_column": raw.json_column}},
+            "sources": {"queries": source},
+        }
+    head = "# Written by 'tideline split try'. docs/CONFIG.md describes all settings.\n"
+    return head + yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
+
+
+def _load(path: Path) -> Config:
+    from daemon.terminal.application import load_config
+
+    return load_config(path)
+
+
+def _mine_queries(config: Config, directory: Path, raw: RawTable) -> None:
+    from handlers.files.schemes import open_file_systems
+    from streaming.mining.miner import Miner, mine
+    from streaming.mining.model import MiningRules
+    from streaming.mining.sources.directory import Directory
+    from streaming.mining.sources.sql_files import SqlFilesSource
+
+    tree = Directory.open(f"{directory}/queries", open_file_systems())
+    miner = Miner(MiningRules((raw,), default_database=raw.name.partition(".")[0]))
+    with closing(open_key_log(config)) as log:
+        mine(SqlFilesSource("queries", tree, getpass.getuser()), miner, log)
+
+
+def _describe(  # noqa: PLR0913, PLR0917 - everything that the outcome is made from
+    config: Config,
+    settings: FlatSettings,
+    directory: Path,
+    time: TimeKey,
+    raw: RawTable | None,
+    letters: Mapping[str, int],
+) -> Trial:
+    from streaming.driver.local_catalog import build_conf
+
+    with closing(FlatAnswers(config, tuple)) as answers:
+        table = answers.show_table(NAME)
+    page, properties = directory / "page.html", directory / "spark.conf"
+    page.write_text(flat_page(table, served=False))
+    properties.write_text("".join(f"{name} {value}\n" for name, value in build_conf(settings).items()))
+    column = _choose_column(table["columns"], time.key.text)
+    query = f"SELECT `{column}`, count(*) FROM {NAME} GROUP BY 1 ORDER BY 2 DESC LIMIT 10"  # noqa: S608 - shown, never run
+    return Trial(
+        table=table,
+        time=time.key.text,
+        unit=time.unit.value,
+        raw_table="" if raw is None else raw.name,
+        dead_letters=dict(letters),
+        directory=str(directory),
+        page=str(page),
+        config=str(directory / "tideline.yaml"),
+        spark_sql=f"spark-sql --properties-file {shlex.quote(str(properties))} -e {shlex.quote(query)}",
+        pyarrow="import pyarrow.dataset as ds\n"
+        f"events = ds.dataset({str(directory / 'table')!r}, format='orc', partitioning='hive')\n"
+        f"print(events.to_table(columns=[{column!r}]).group_by({column!r}).aggregate([([], 'count_all')]))",
+    )
+
+
+def _choose_column(columns: Sequence[Mapping[str, Any]], time: str) -> str:
+    """Return the column of the example: the most filled text, else the most filled column."""
+    live = [each for each in columns if each["key"] and each["state"] == "live" and each["key"] != time]
+    chosen = max(live, key=lambda each: (each["type"] == "string", each["fill"] or 0), default=None)
+    return "_rescued" if chosen is None else str(chosen["name"])

@@ -1,0 +1,144 @@
+"""The loop around a child process: start it, pass on what it reports, end it, and raise the error that its end means.
+
+The supervisor restarts the loop like any other, so an error of a child is retried or stops the loop by its class
+(``daemon.process.retry_policy``). A restarted child continues from its own durable state, so killing one is always safe.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import structlog
+
+from daemon.process.children.child import LISTEN_S, STARTED, STOPPED, Child
+from state.errors import MalformedEvent
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from daemon.process.heartbeat import Heartbeat
+    from state.errors import TidelineError
+
+
+log = structlog.get_logger(__name__)
+
+
+class ChildLoop:
+    """One command as a child; subclasses process its events and name the errors of its end. Kept over restarts."""
+
+    name: ClassVar[str]
+    """What log lines and errors call the child."""
+    ended: ClassVar[type[TidelineError]]
+    """Raised where the child reports no error of its own."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        clean: Callable[[str], str] = str,
+        *,
+        stuck_s: float | None = None,
+        drain_s: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._command = command
+        self._clock = clock
+        self._stuck_s = stuck_s
+        """How long a child may report nothing; None means no limit."""
+        self._drain_s = drain_s
+        """How long a child has to end by itself when the loop stops; 0: it is killed at once."""
+        self._heard_s = clock()
+        self._refused = 0
+        self.clean = clean
+        """Masks secrets in the child's output, because errors are shown over HTTP."""
+        self.pid: int | None = None
+        """Read by other threads."""
+
+    def count_start(self) -> None:
+        """Count a start of the child."""
+
+    def count_refused(self, count: int) -> None:
+        """Count lines or events that could not be read."""
+
+    def process_event(self, event: Mapping[str, Any]) -> bool:
+        """Process one event and return whether it is progress; raise MalformedEvent."""
+        raise NotImplementedError
+
+    def reported_end(self, stopped: Mapping[str, Any]) -> TidelineError | None:
+        """Return the error that the last event of a child means; None where it reports none."""
+        raise NotImplementedError
+
+    def run(self, heartbeat: Heartbeat) -> None:
+        """Run the child until the loop stops; raise the error that ended the child."""
+        self._heard_s, self._refused = self._clock(), 0
+        with Child(self._command) as child:
+            self.pid = child.pid
+            self.count_start()
+            try:
+                error = self._follow(child, heartbeat)
+                if heartbeat.stopping.is_set():
+                    self._drain(child)
+                    return
+            finally:
+                self.pid = None
+        if error is not None:
+            raise error
+
+    def _follow(self, child: Child, heartbeat: Heartbeat) -> TidelineError | None:
+        """Listen until the child ends or is stuck, and return why; None where the loop stops."""
+        stopped: Mapping[str, Any] | None = None
+        while not heartbeat.stopping.is_set():
+            code = child.exit_code  # before listening, so that the last events have arrived when it is set
+            for event in self._listen(child):
+                stopped = event if event["event"] == STOPPED else stopped
+                is_progress = self._process(event)
+                if is_progress is not None and event["event"] == STARTED:
+                    heartbeat.following()
+                elif is_progress:
+                    heartbeat.progress()
+            if code is not None:
+                error = None if stopped is None else self.reported_end(stopped)
+                return error or self.ended(
+                    f"the {self.name} ended", exit_code=code, last_words=child.recent_output(self.clean)
+                )
+            if self._stuck_s is not None and self._clock() - self._heard_s > self._stuck_s:
+                return self.ended(
+                    f"the {self.name} reported no progress and was killed", stuck_s=self._stuck_s
+                )
+            heartbeat.beat()
+        return None
+
+    def _drain(self, child: Child) -> None:
+        """Let the child end by itself; leaving its context kills it otherwise."""
+        if not self._drain_s:
+            return
+        child.request_stop()
+        deadline = self._clock() + self._drain_s
+        code: int | None = None
+        while code is None and self._clock() < deadline:
+            code = child.exit_code  # before listening, as in _follow
+            for event in self._listen(child):
+                self._process(event)
+        if code is None:
+            log.warning("a child did not end in time and is killed", child=self.name, drain_s=self._drain_s)
+
+    def _listen(self, child: Child) -> list[Mapping[str, Any]]:
+        events, output = child.listen(LISTEN_S)
+        for line in output:
+            log.info("output of a child", child=self.name, line=line)
+        if child.refused > self._refused:
+            self.count_refused(child.refused - self._refused)
+            self._refused = child.refused
+        if events:
+            self._heard_s = self._clock()
+        return events
+
+    def _process(self, event: Mapping[str, Any]) -> bool | None:
+        """Process one event and return whether it is progress; None where it cannot be read."""
+        try:
+            return self.process_event(event)
+        except MalformedEvent as error:
+            log.warning("an event of a child was ignored", child=self.name, problem=str(error))
+            self.count_refused(1)
+            return None

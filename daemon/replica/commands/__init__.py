@@ -1,0 +1,1 @@
+"""The commands of replicas: bootstrap, release, pause, resume, prune and retire."""

@@ -1,0 +1,96 @@
+"""``tideline bootstrap``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from daemon.terminal.application import load_config
+from daemon.terminal.options import config_option, echo, echo_json, json_option
+from daemon.terminal.status_line import StatusLine
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from daemon.config.model import Config
+
+
+@click.command()
+@click.argument("policy")
+@click.option("--dry-run", is_flag=True, help="Show what would be loaded, and change nothing.")
+@click.option("--gap", is_flag=True, help="Skip events that were lost, and load all tables again instead.")
+@config_option
+@json_option
+def bootstrap(policy: str, config_path: Path | None, *, dry_run: bool, gap: bool, as_json: bool) -> None:
+    """Create the replica of POLICY, once, before the daemon follows it, and load the tables that the source has.
+
+    Writers of the source continue meanwhile. A bootstrap that was interrupted continues with the tables that are not loaded yet.
+    Repeating it after its end changes nothing. While the daemon runs, it bootstraps policies with 'bootstrap: auto' itself.
+
+    With --gap, a policy that stopped at a gap continues after the newest event of the source, and all its tables are loaded again.
+    """
+    config = load_config(config_path)
+    if gap:
+        if dry_run:
+            raise click.UsageError("--gap and --dry-run exclude each other")
+        _cross_gap(config, policy, as_json=as_json)
+    elif dry_run:
+        _show_plan(config, policy, as_json=as_json)
+    else:
+        _bootstrap(config, policy, as_json=as_json)
+
+
+def _cross_gap(config: Config, policy: str, *, as_json: bool) -> None:
+    from daemon.replica.requests import ask_policy
+    from daemon.replica.verification.session import require_policy
+
+    require_policy(config, policy)
+    answer = ask_policy(config, policy, {"do": "cross-gap"})
+    echo(
+        answer,
+        as_json,
+        lambda done: (
+            f"policy {policy}: events {done['after'] + 1} to {done['upto']} are skipped, and {len(done['tables'])} tables will be "
+            "loaded; see 'tideline status'"
+        ),
+    )
+
+
+def _bootstrap(config: Config, policy: str, *, as_json: bool) -> None:
+    from daemon.process.lock import state_lock
+    from daemon.replica.bootstrap_progress import CountingProgress
+    from daemon.replica.commands.bootstrap_run import bootstrap_policy
+
+    line = StatusLine(quiet=as_json)
+    progress = CountingProgress(line.show)
+    with state_lock(config.state.dir):
+        try:
+            done = bootstrap_policy(config, policy, progress)
+        finally:
+            line.clear()
+    if as_json:
+        loaded = {"loaded": progress.loaded, "files": progress.files, "size_bytes": progress.size_bytes}
+        echo_json(asdict(done) | loaded | {"failed": progress.problems})
+        return
+    state = "was already bootstrapped" if done.repeated else "is bootstrapped"
+    click.echo(f"policy {policy} {state}; replication continues after event {done.event_id}")
+    if progress.tables:
+        click.echo(progress.line())
+    for table, problem in progress.problems.items():
+        click.echo(f"{table}: {problem}", err=True)
+
+
+def _show_plan(config: Config, policy: str, *, as_json: bool) -> None:
+    from daemon.replica.commands.bootstrap_run import plan_policy
+    from daemon.replica.commands.text import plan_text
+
+    line = StatusLine(quiet=as_json)
+    tables = plan_policy(config, policy, lambda table: line.show(f"reading {table.table}"))
+    line.clear()
+    if as_json:
+        echo_json({"policy": policy, "tables": [asdict(table) for table in tables]})
+    else:
+        click.echo(plan_text(tables))

@@ -1,0 +1,95 @@
+"""The bootstrap of a policy as a command: the same steps as in the daemon, with progress, or only its plan."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry
+
+from daemon.process.heartbeat import Pulse
+from daemon.process.state_file import open_state
+from daemon.replica.loop import STATE_KIND, build_projection, handler_policy, load_settings
+from daemon.sources.connections import CallMetrics
+from handlers.files.copies import Copier
+from handlers.files.paths import AllowedRoots
+from handlers.files.pool import CopyPool
+from handlers.files.schemes import open_file_systems
+from handlers.metastore.client import Metastore
+from handlers.replication.context import SilentObserver
+from handlers.replication.loading.bootstrap import BootstrapResult, begin_bootstrap, is_pending
+from handlers.replication.loading.bootstrap_plan import PlannedTable, plan_bootstrap
+from handlers.replication.loading.table.tools import LoadTools
+from state.errors import ConfigError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from daemon.config.model import Config
+    from handlers.replication.loading.bootstrap_run import BootstrapProgress
+
+
+def require_policy(config: Config, name: str) -> None:
+    """Raise ConfigError if there is no such policy."""
+    if name not in config.policies:
+        known = ", ".join(config.policies) or "none"
+        raise ConfigError("unknown policy", hint=f"Configured policies: {known}.", key="policies", value=name)
+
+
+def bootstrap_policy(config: Config, name: str, progress: BootstrapProgress | None = None) -> BootstrapResult:
+    """Create the policy's replica, once, or continue an unfinished bootstrap.
+
+    Raises ConfigError for an unknown name, and what the bootstrap raises.
+    """
+    require_policy(config, name)
+    settings = config.policies[name]
+    with (
+        closing(Metastore(config.sources[settings.source].metastore)) as source,
+        closing(Metastore(config.targets[settings.target].metastore)) as target,
+        closing(open_state(config.state.dir, STATE_KIND, name)) as store,
+    ):
+        begun = begin_bootstrap(
+            source=source, target=target, policy=handler_policy(name, settings), store=store
+        )
+        pending = is_pending(store)
+    if pending:
+        _load_tables(config, name, progress)
+    return begun
+
+
+def _load_tables(config: Config, name: str, progress: BootstrapProgress | None) -> None:
+    """Open the policy's projection, which loads the tables that wait."""
+    projection, _ = build_projection(
+        config, name, SilentObserver(), CallMetrics(CollectorRegistry()), Pulse(), progress
+    )
+    with closing(projection):
+        projection.open()
+
+
+def plan_policy(config: Config, name: str, planned: Callable[[PlannedTable], None]) -> Sequence[PlannedTable]:
+    """Return what a bootstrap of the policy would load; ``planned`` is called with each table. Changes nothing."""
+    require_policy(config, name)
+    settings = config.policies[name]
+    with ExitStack() as stack:
+        source = stack.enter_context(closing(Metastore(config.sources[settings.source].metastore)))
+        target = stack.enter_context(closing(Metastore(config.targets[settings.target].metastore)))
+        files = open_file_systems(config.files.all_options())
+        roots = AllowedRoots.of(config.sources[settings.source].read_roots)
+        copies = stack.enter_context(closing(CopyPool(Copier(files, roots), workers=1)))
+        tools = LoadTools(
+            policy=handler_policy(name, settings),
+            source=source,
+            target=target,
+            files=files,
+            copies=copies,
+            settings=load_settings(config),
+            stopping=threading.Event(),
+            beat=lambda: None,
+        )
+        tables = []
+        for table in plan_bootstrap(tools):
+            tables.append(table)
+            planned(table)
+    return tables

@@ -1,0 +1,1 @@
+"""The claim of a target database by one process, and the position recorded in it."""

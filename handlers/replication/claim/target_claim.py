@@ -1,0 +1,144 @@
+"""The claim of the target database, once per process, when it first opens the policy.
+
+The order of the steps matters, because the process may be killed between any two:
+
+1. Compare the target with the policy's state: a target that was restored from a backup, or that is a replica of another
+   source, is refused before anything is written.
+2. Write the new epoch to the state file.
+3. Write it to the target. From then on, an older instance is fenced. The target logs one ALTER_DATABASE event for it.
+
+A later open of the same process, after an error, only compares. Otherwise two running instances would take the target from
+each other again and again. Only an operator's request lets it claim the target again (``ReplicationProjection.forget_claim``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from handlers.replication.claim import fencing
+from handlers.replication.claim.fencing import Claim
+from handlers.replication.entries.kept_entries import parse_entries
+from handlers.replication.entries.left_tables import LeftTable
+from state.errors import StateCorrupt, Unsupported
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from handlers.metastore.client import Metastore
+    from handlers.replication.context import Context
+    from state.store import Store, Transaction
+
+
+CLAIM_KEY: Final = b"target/claim"
+WRITTEN_KEY: Final = b"target/last-id"
+"""The ``repl.last.id`` that was on the target when the state was recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedTarget:
+    """What an open of the target database found."""
+
+    last_id: int | None
+    """The target's position; None if the database does not exist or has none."""
+    outdated: bool = False
+    """Whether another instance held the target since the state file was written."""
+
+
+class TargetClaim:
+    """Claims one policy's target database, and records what was written to it."""
+
+    def __init__(self, context: Context, store: Store, source_name: str) -> None:
+        self._context = context
+        self._store = store
+        self._source_name = source_name
+
+    def open(self, *, state_lost: bool = False) -> OpenedTarget:
+        """Claim the database, or compare if this process has claimed it before.
+
+        If the state file is lost or out of date, the quarantine and the waiting loads are taken over from the target. Raises what ``TargetPosition.check`` raises, except for a missing database.
+        """
+        position = self._context.target_position
+        if position.stamp:
+            return OpenedTarget(position.read())
+        position.read()  # refuses a database that Hive marked as incompatible
+        parameters = position.find_parameters()
+        identity = fencing.describe_source(
+            self._source_name, self._context.policy.source_db, _find_uuid(self._context.source)
+        )
+        claim, last_id = self._load_claim(), self._load_last_id()
+        outdated = parameters is not None and self._examine(parameters, claim, last_id, identity)  # step 1
+        if parameters is not None and (state_lost or outdated):
+            self._restore(parameters)
+        on_target = (parameters or {}).get(fencing.EPOCH)
+        epoch = fencing.next_epoch(on_target, claim.epoch if claim is not None else None)
+        with self._store.transaction() as txn:  # step 2
+            txn.put(CLAIM_KEY, Claim(epoch, on_target).to_bytes())
+            self._context.quarantine.flush(txn)
+            self._context.loads.flush(txn)
+            self._context.left.flush(txn)
+        stamp = {
+            fencing.EPOCH: epoch,
+            fencing.INSTANCE: fencing.describe_instance(),
+            fencing.SOURCE: identity,
+        }
+        position.claim(stamp, last_id)  # step 3
+        return OpenedTarget(None if parameters is None else position.written, outdated)
+
+    def _examine(
+        self, parameters: Mapping[str, str], claim: Claim | None, last_id: int | None, identity: str
+    ) -> bool:
+        """Compare the target with the state (step 1); return whether the state is out of date."""
+        database = self._context.policy.target_db
+        found = parameters.get(fencing.SOURCE, identity)
+        if found != identity:
+            raise fencing.other_source(database, found, identity)
+        return fencing.was_held_by_others(claim, parameters, last_id=last_id, database=database)
+
+    def _restore(self, parameters: Mapping[str, str]) -> None:
+        """Take over what the target says about its tables; if it says nothing, every table waits for a load."""
+        context, kept = self._context, parse_entries(parameters)
+        context.quarantine.remove_all()
+        for entry in kept.quarantined:
+            context.quarantine.put(entry)
+        context.left.remove_all()
+        for table in kept.left:
+            context.left.put(LeftTable(table))
+        waiting = dict(kept.waiting)
+        if not kept.complete:
+            present = context.target.table_names(context.policy.target_db)
+            covered = [table for table in present if context.policy.covers(context.policy.source_db, table)]
+            waiting = {table: waiting.get(table, "repair") for table in {*covered, *waiting}}
+        for table, reason in sorted(waiting.items()):
+            context.quarantine.remove(table)
+            if not context.loads.is_waiting(table):
+                context.loads.request(table, reason)
+
+    def record(self, txn: Transaction) -> None:
+        """Record the target's position in the store transaction of the policy's own position."""
+        written = self._context.target_position.written
+        if written is None:
+            txn.delete(WRITTEN_KEY)
+        else:
+            txn.put(WRITTEN_KEY, str(written).encode())
+
+    def _load_claim(self) -> Claim | None:
+        stored = self._store.get(CLAIM_KEY)
+        return None if stored is None else Claim.from_bytes(stored)
+
+    def _load_last_id(self) -> int | None:
+        stored = self._store.get(WRITTEN_KEY)
+        if stored is None:
+            return None
+        if not stored.isdigit():
+            raise StateCorrupt("the target's position in the state cannot be read", value=stored)
+        return int(stored)
+
+
+def _find_uuid(source: Metastore) -> str | None:
+    """Return the identity of the source's metastore; None if it has none (Hive 2.3)."""
+    try:
+        return source.metastore_uuid()
+    except Unsupported:
+        return None

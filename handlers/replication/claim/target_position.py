@@ -1,0 +1,238 @@
+"""``repl.last.id``: the position that the target database itself carries, and the proof that this instance may raise it.
+
+It shows users and Hive's own tools how far the replica is, and it guards the transaction map. On a real Hive 4, opening a
+source transaction again after its commit opens a *new* target transaction, and allocating its write id again moves the table's
+counter back and forgets other write ids (reference: stack/hive4, samples/_semantics.txt). Therefore the id of the previous
+event is written here before every commit and abort. After a restart, events up to this id are recorded but not applied.
+
+All parameters of the database come with one read, so every read checks all of them: Hive's mark of incompatibility, the epoch
+(``fencing``), the source's identity, and that ``repl.last.id`` is what was written here last. The metastore has no
+compare-and-set for databases. Reading, checking and writing therefore follow each other immediately, under one lock, on a
+connection of their own; and ``require_held`` repeats the check in front of every other write to the target if the last one is
+older than ``FRESH_S``. What remains is a process that is stopped between its check and the sending of one request.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+from handlers.replication.claim import fencing
+from handlers.replication.entries.kept_entries import select_kept
+from state.errors import NotFound, TargetDiverged
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from handlers.metastore.client import Metastore
+    from handlers.replication.policy import Policy
+    from handlers.structs.objects import Database
+
+
+LAST_ID: Final = "repl.last.id"
+INCOMPATIBLE: Final = "repl.incompatible"
+FRESH_S: Final = 1.0
+"""A write to the target needs a check of the epoch that is not older. A process that was stopped for longer checks again."""
+
+
+class TargetPosition:
+    """The parameters of the target database that belong to replication; thread-safe."""
+
+    def __init__(
+        self, target: Metastore, policy: Policy, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Use ``target``, which must be a client that nothing else uses."""
+        self._target = target
+        self._target.guard = self.require_held
+        self._policy = policy
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._checked_s = float("-inf")
+        self._attempted: int | None = None
+        """The position of a call that may have been applied although its answer is missing."""
+        self.written: int | None = None
+        """The position that was last read or written; None if the database has none, or does not exist."""
+        self.kept: Callable[[], dict[str, str]] = dict
+        """Returns the parameters that contain the quarantine and the waiting loads (``kept_entries``)."""
+        self._kept: dict[str, str] = {}
+        """Those that were written last."""
+        self.stamp: Mapping[str, str] = {}
+        """The parameters that mark the database as held by this process; empty until ``claim``."""
+
+    def read(self) -> int | None:
+        """Read the position; None if the database does not exist or was never replicated into.
+
+        Before the claim, any position is accepted. Raises what ``check`` raises.
+        """
+        with self._lock:
+            parameters = self._fetch()
+            if parameters is None:
+                return None
+            self._examine(parameters)
+            return self.written
+
+    def check(self, *, may_be_missing: bool = False) -> None:
+        """Check before a batch that the target is as this process left it; ``may_be_missing`` if the batch drops the database.
+
+        Raises Fenced if another instance took over, TargetDiverged if Hive marked the database as incompatible because a
+        replayed transaction was ended by others, if its position was moved, if it counts the events of another source, or if
+        the database is gone.
+        """
+        with self._lock:
+            parameters = self._fetch()
+            if parameters is not None:
+                self._examine(parameters)
+            elif self.written is not None and not may_be_missing:
+                raise TargetDiverged(
+                    "the target database is gone, although no event dropped it",
+                    database=self._policy.target_db,
+                    hint=f"Restore it, or move the policy's state file away and run 'tideline bootstrap {self._policy.name}'.",
+                )
+
+    def find_parameters(self) -> dict[str, str] | None:
+        """Return the database's parameters without any check; None if it does not exist."""
+        with self._lock:
+            return self._fetch()
+
+    def claim(self, stamp: Mapping[str, str], last_id: int | None) -> None:
+        """Mark the database, if it exists, as held by this process; from now on, every read checks the mark.
+
+        ``last_id`` is the position that the policy's state wrote last, used only if the database does not exist.
+        """
+        with self._lock:
+            self.written, self._attempted = last_id, None
+            if self._fetch() is None:
+                self.stamp, self._kept = dict(stamp), self.kept()
+                return
+            self.update(lambda database: self._put(database, stamp))
+            self.stamp = dict(stamp)
+            self.written = _last_id(self._fetch() or {})
+
+    def advance(self, event_id: int) -> None:
+        """Write ``event_id`` unless the position is already there or beyond; do nothing if the database does not exist.
+
+        The same call writes the entries of ``kept`` if they changed.
+        Also checks what ``check`` does, except for a missing database. A change of this parameter alone logs no event on the
+        target, so a chained replication does not see it (§0b).
+        """
+        with self._lock:
+            parameters = self._fetch()
+            if parameters is None:
+                return
+            self._examine(parameters)
+            raised = max(event_id, -1 if self.written is None else self.written)
+            if self.written == raised and select_kept(parameters) == self.kept():
+                return
+            self._attempted = raised
+            self.update(lambda database: self._put(database, {LAST_ID: str(raised)}))
+            self.written, self._attempted = raised, None
+
+    def has_kept(self) -> bool:
+        """Whether the target has the current entries of ``kept``, as far as this process knows."""
+        return self._kept == self.kept()
+
+    def update(self, change: Callable[[Database], Database]) -> None:
+        """Replace the database by ``change`` of it, at once after reading it; raise NotFound if it does not exist.
+
+        Every change of the target database goes through here: two concurrent ones would undo each other.
+        """
+        with self._lock:
+            started_s = self._clock()
+            database = self._target.get_database(self._policy.target_db)
+            self._require_held(database.parameters or {}, started_s)
+            self._target.alter_database(self._policy.target_db, change(database))
+
+    def require_held(self) -> None:
+        """Raise Fenced if another instance holds the database; reads it only if the last check is older than ``FRESH_S``.
+
+        Called in front of every write to the target's metastore and files, in any thread.
+        """
+        if not self.stamp:
+            return
+        with self._lock:
+            if self._clock() - self._checked_s > FRESH_S:
+                self._fetch()
+
+    def check_writable(self) -> None:
+        """Write the database's parameters unchanged, which shows that the metastore and its database accept writes.
+
+        Raises the error of the metastore if they do not.
+        """
+        self.update(lambda database: database)
+
+    def forget(self) -> None:
+        """Forget the written value, because the database was dropped."""
+        self.written, self._attempted = None, None
+
+    def close(self) -> None:
+        """Close the connection."""
+        with self._lock:
+            self._target.close()
+
+    def _put(self, database: Database, parameters: Mapping[str, str]) -> Database:
+        """Put ``parameters`` and the kept entries into ``database``, in place of earlier ones."""
+        present, self._kept = database.parameters or {}, self.kept()
+        others = {key: value for key, value in present.items() if key not in select_kept(present)}
+        database.parameters = {**others, **parameters, **self._kept}
+        return database
+
+    def _fetch(self) -> dict[str, str] | None:
+        """Return the database's parameters; None if it does not exist. Raises Fenced if another instance holds it."""
+        started_s = self._clock()
+        try:
+            parameters = self._target.get_database(self._policy.target_db).parameters or {}
+        except NotFound:
+            self._checked_s = started_s
+            return None
+        self._require_held(parameters, started_s)
+        return parameters
+
+    def _require_held(self, parameters: Mapping[str, str], started_s: float) -> None:
+        if self.stamp:
+            fencing.require_held(parameters, self.stamp[fencing.EPOCH], self._policy.target_db)
+        self._checked_s = started_s
+
+    def _examine(self, parameters: Mapping[str, str]) -> None:
+        """Check everything but the epoch, and take over the position that was read."""
+        self._require_compatible(parameters)
+        found = _last_id(parameters)
+        if self.stamp:
+            self._require_source(parameters)
+            if found != self.written and (found is None or found != self._attempted):
+                raise self._moved(found)
+        self.written, self._attempted = found, None
+
+    def _require_compatible(self, parameters: Mapping[str, str]) -> None:
+        if parameters.get(INCOMPATIBLE, "").lower() == "true":
+            raise TargetDiverged(
+                "a replayed transaction was ended outside of replication",
+                database=self._policy.target_db,
+                key=INCOMPATIBLE,
+                value="true",
+                hint="Bootstrap the policy again; never abort transactions of user 'tideline' by hand.",
+            )
+
+    def _require_source(self, parameters: Mapping[str, str]) -> None:
+        found, expected = parameters.get(fencing.SOURCE), self.stamp[fencing.SOURCE]
+        if found != expected:
+            raise fencing.other_source(self._policy.target_db, found, expected)
+
+    def _moved(self, found: int | None) -> TargetDiverged:
+        """Return the error for a position that this process did not write."""
+        if found is None or (self.written is not None and found < self.written):
+            return fencing.restored_target(self._policy.target_db, found, self.written)
+        return TargetDiverged(
+            "another client raised the target's position",
+            database=self._policy.target_db,
+            key=LAST_ID,
+            value=found,
+            expected=self.written,
+            hint="Stop the other client, set the parameter to the expected value, and run 'tideline verify'.",
+        )
+
+
+def _last_id(parameters: Mapping[str, str]) -> int | None:
+    text = parameters.get(LAST_ID)
+    return int(text) if text is not None and text.isdecimal() else None

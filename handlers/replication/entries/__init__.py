@@ -1,0 +1,1 @@
+"""Tables of a policy with an entry of their own in its state: quarantined, left, and materialized views."""

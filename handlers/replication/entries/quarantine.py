@@ -1,0 +1,110 @@
+"""The quarantined tables of a policy, with the reason of each.
+
+A permanent failure of one table must neither stop the policy nor be forgotten. Later events of a quarantined table are
+skipped, so that the target keeps the last correct state, until the table is bootstrapped again or dropped. The list is part
+of the projection's state and is written together with its position.
+
+A circuit breaker limits how fast tables are quarantined. If several fail within minutes, the cause is probably their
+environment: then the policy stops at the event and retries, instead of losing one table after the other. Bad input does not
+count: it is in the event itself, whatever the environment does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from handlers.replication.entries.table_entries import TableEntries
+from state.errors import BadInput, TidelineError, TooManyFailures
+from state.transactions.resumption import StoppedTable
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+BREAKER_TABLES: Final = 5
+"""Tables that may be quarantined within ``BREAKER_S`` for other reasons than bad input."""
+BREAKER_S: Final = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantinedTable:
+    """A quarantined table, the event that failed, and why. The field names are those of the stored JSON."""
+
+    table: str
+    event_id: int
+    code: str
+    reason: str
+    time_s: int = 0
+    """Unix time; 0 in entries of older versions, which did not store it."""
+    name: str | None = None
+    """The table's name when it was quarantined; None in entries of older versions, which did not store this and what follows."""
+    write_id: int = 0
+    """The highest write id that was allocated on the target."""
+    held: tuple[tuple[int, int], ...] = ()
+    """The write ids that were open, each with its source transaction."""
+    loaded_write_id: int = 0
+    """The highest write id that an earlier load of the table contains."""
+
+    def __post_init__(self) -> None:
+        """Turn the lists of JSON into tuples."""
+        object.__setattr__(self, "held", tuple((write_id, txn_id) for write_id, txn_id in self.held))
+
+    @property
+    def stopped(self) -> StoppedTable | None:
+        """What was known about the table when it was quarantined; None if it was not recorded."""
+        if self.name is None:
+            return None
+        return StoppedTable(self.name, self.write_id, frozenset(self.held))
+
+    def with_stop(self, stopped: StoppedTable, loaded_write_id: int) -> QuarantinedTable:
+        """Return the entry with what was known about the table."""
+        return replace(
+            self,
+            name=stopped.table,
+            write_id=stopped.high_water_mark,
+            held=tuple(sorted(stopped.held)),
+            loaded_write_id=loaded_write_id,
+        )
+
+
+class Quarantine(TableEntries[QuarantinedTable]):
+    """The quarantined tables of one policy, by the table name at the source."""
+
+    prefix = b"quarantine/"
+    kind = QuarantinedTable
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        super().__init__()
+        self._clock = clock
+        self._recent: deque[float] = deque()
+        """When the last tables were quarantined; kept over ``load``, because a failing policy is opened again and again."""
+
+    def add(self, table: str, event_id: int, error: TidelineError) -> QuarantinedTable | None:
+        """Quarantine ``table`` and return the entry; None if it already is quarantined, and then the first reason stays.
+
+        Raises TooManyFailures if ``BREAKER_TABLES`` tables were quarantined within the last ``BREAKER_S`` seconds.
+        """
+        if table in self:
+            return None
+        now_s = self._clock()
+        if not isinstance(error, BadInput):
+            self._require_few_failures(table, event_id, error, now_s)
+            self._recent.append(now_s)
+        return self.put(QuarantinedTable(table, event_id, error.code, str(error), int(now_s)))
+
+    def _require_few_failures(self, table: str, event_id: int, error: TidelineError, now_s: float) -> None:
+        while self._recent and self._recent[0] <= now_s - BREAKER_S:
+            self._recent.popleft()
+        if len(self._recent) >= BREAKER_TABLES:
+            raise TooManyFailures(
+                "several tables failed in a short time",
+                tables=len(self._recent),
+                within_s=BREAKER_S,
+                table=table,
+                event_id=event_id,
+                reason=str(error),
+            ) from error

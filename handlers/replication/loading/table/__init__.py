@@ -1,0 +1,1 @@
+"""The load of one table: its snapshot at the source, its files, and the table on the target."""

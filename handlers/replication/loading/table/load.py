@@ -1,0 +1,158 @@
+"""The load of one table: copies it from the source as of one event, while everything else streams.
+
+The steps, each of which may be repeated after a crash:
+
+1. Take the snapshot: event, write ids, definition (``snapshot``).
+2. Create the table on the target, marked as incomplete (``target_table``).
+3. List the files of the snapshot and read the statistics. Make sure that nothing happened meanwhile that cannot be replayed on
+   top. Copy the files and write the statistics. A partitioned table is copied page by page, so that memory stays bounded.
+4. Copy the constraints.
+5. Make sure that the copied files are those of the same table, and not of one that was created again under its name.
+6. Store the result in the table, give it its write ids, and remove the mark.
+
+If the snapshot cannot be read any more, the load starts again as of a later event, and keeps the files that are verified.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from handlers.failpoints import failpoint
+from handlers.replication.loading.table.constraints import load_constraints
+from handlers.replication.loading.table.copies import TableCopies
+from handlers.replication.loading.table.snapshot import (
+    SnapshotLost,
+    list_snapshot_files,
+    require_no_disruption,
+    require_same_table,
+    take_snapshot,
+)
+from handlers.replication.loading.table.statistics import (
+    read_partition_statistics,
+    read_table_statistics,
+    write_statistics,
+)
+from handlers.replication.loading.table.target_table import TargetTable
+from handlers.replication.loading.table.tools import LoadedTable, SilentProgress
+from handlers.replication.target_objects import is_view
+from state.errors import GapDetected, SourceBusy
+
+
+if TYPE_CHECKING:
+    from handlers.replication.loading.table.snapshot import TableSnapshot
+    from handlers.replication.loading.table.tools import LoadProgress, LoadTools
+    from handlers.replication.loading.table_loads import TableLoad
+    from handlers.structs.objects import Table
+
+
+SNAPSHOTS_MAX: Final = 10
+"""Snapshots that one call takes before it fails with SourceBusy."""
+PARTITIONS_PAGE: Final = 500
+
+
+def load_table(load: TableLoad, tools: LoadTools, progress: LoadProgress | None = None) -> LoadedTable:
+    """Load the table of ``load`` and return as of which event and write id; a repetition continues an unfinished load.
+
+    It runs in any thread and uses nothing of the replay's context. If the source has no such table, the target's is dropped,
+    and the result says so. The caller records the result with ``TableLoads.finish``, and replays the table's events after it.
+
+    Raises TransactionsOpen, SourceBusy, Interrupted and other transient errors: the table keeps waiting, and the call is
+    repeated later. Other errors are the table's own, such as UnsafePath.
+    """
+    tools.step()
+    return _TableLoader(load, tools, progress or SilentProgress()).run()
+
+
+class _TableLoader:
+    """One call of ``load_table``."""
+
+    def __init__(self, load: TableLoad, tools: LoadTools, progress: LoadProgress) -> None:
+        self._table = load.table
+        self._tools = tools
+        self._progress = progress
+        self._target = TargetTable(load, tools)
+        self._copies = TableCopies(load.table, tools, progress)
+
+    def run(self) -> LoadedTable:
+        result = self._target.find_result()
+        if result is not None:
+            return self._show(result)
+        reasons: list[str] = []
+        for _ in range(SNAPSHOTS_MAX):
+            try:
+                return self._load()
+            except (SnapshotLost, GapDetected) as lost:  # a later snapshot needs no purged event
+                reasons.append(str(lost))
+                self._progress.restarted(self._table, str(lost))
+        raise SourceBusy(
+            "the table changed during every attempt to load it",
+            table=f"{self._tools.policy.source_db}.{self._table}",
+            attempts=len(reasons),
+            reason=reasons[-1],
+        )
+
+    def _load(self) -> LoadedTable:
+        self._copies.start_again()
+        snapshot = take_snapshot(self._table, self._tools, self._progress)  # step 1
+        failpoint("load.after-snapshot")
+        table = snapshot.table
+        if table is None or table.tableType == "MATERIALIZED_VIEW":
+            self._target.remove()
+            return LoadedTable(self._table, snapshot.event_id, exists=False)
+        target = self._target.create(snapshot)  # step 2
+        if table.partitionKeys:
+            self._load_partitions(snapshot, target)  # step 3
+        elif not is_view(table):
+            self._load_files(snapshot, target)  # step 3
+        failpoint("load.after-files")
+        if not is_view(table):
+            load_constraints(self._table, self._tools)  # step 4
+        require_same_table(snapshot.changes)  # step 5
+        return self._complete(snapshot, target)  # step 6
+
+    def _load_files(self, snapshot: TableSnapshot, target: Table) -> None:
+        """Copy the files and statistics of a table without partitions."""
+        assert snapshot.table is not None
+        files = list_snapshot_files(snapshot, snapshot.table.sd.location, self._tools)
+        statistics = read_table_statistics(self._table, snapshot, self._tools)
+        require_no_disruption(snapshot.changes)
+        self._copies.copy(files, target.sd.location)
+        write_statistics(self._table, statistics, snapshot, self._tools)
+
+    def _load_partitions(self, snapshot: TableSnapshot, target: Table) -> None:
+        """Copy all partitions, with their files and statistics."""
+        source, db = self._tools.source, self._tools.policy.source_db
+        names = source.partition_names(db, self._table)
+        self._target.drop_other_partitions(target, frozenset(names))
+        for start in range(0, len(names), PARTITIONS_PAGE):
+            self._tools.step()
+            page = names[start : start + PARTITIONS_PAGE]
+            found = source.get_partitions(db, self._table, page)
+            if len(found) < len(page):
+                raise SnapshotLost("a partition was dropped")
+            partitions = self._target.put_partitions(target, found, snapshot)
+            listed = [
+                (list_snapshot_files(snapshot, each.source.sd.location, self._tools), each.location)
+                for each in partitions
+            ]
+            names_here = [each.name for each in partitions]
+            statistics = read_partition_statistics(self._table, names_here, snapshot, self._tools)
+            require_no_disruption(snapshot.changes)
+            for files, location in listed:
+                self._copies.copy(files, location)
+            write_statistics(self._table, statistics, snapshot, self._tools)
+            self._target.complete_partitions(target, partitions, snapshot)
+            failpoint("load.after-partitions")
+
+    def _complete(self, snapshot: TableSnapshot, target: Table) -> LoadedTable:
+        result = LoadedTable(
+            self._table, snapshot.event_id, snapshot.write_id, self._copies.files, self._copies.size_bytes
+        )
+        self._target.store_result(snapshot, target.sd.location, result)
+        return self._show(result)
+
+    def _show(self, result: LoadedTable) -> LoadedTable:
+        """Show the rows and remove the mark; the result is stored in the table, so this may be repeated."""
+        self._target.show_write_ids(result)
+        self._target.finish()
+        return result

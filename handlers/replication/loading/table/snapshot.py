@@ -1,0 +1,147 @@
+"""The snapshot of one table at the source: as of which event, which write ids, and which files they have.
+
+1. Read the source's newest event: the table is loaded as of this event.
+2. Read the highest write id, and lower it to those that were allocated up to the event.
+3. Wait until none of these write ids is open.
+4. List the files of the committed ones in each directory. A directory that was compacted or replaced beyond them makes the
+   snapshot unreadable (SnapshotLost), and so does a change that cannot be replayed on top of what was read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from handlers.files.table_listing import ListedFile, TableDirectory
+from handlers.replication.loading.table.source_changes import (
+    SourceChanges,
+    find_disruption,
+    find_lowest_allocation,
+    find_replacement,
+)
+from handlers.replication.loading.table.write_id_snapshot import WriteIdStates, wait_for_open_write_ids
+from handlers.replication.target_objects import is_transactional
+from handlers.structs.transactions import TxnState
+from state.errors import NotFound
+from state.transactions.acid_directories import AcidDirectory, select_directories
+
+
+if TYPE_CHECKING:
+    from handlers.replication.loading.table.tools import LoadProgress, LoadTools
+    from handlers.structs.objects import Table
+    from state.transactions.valid_write_ids import ValidWriteIds
+
+
+class SnapshotLost(Exception):  # noqa: N818 - an outcome that the load handles, never raised out of this package
+    """The table changed so that the snapshot cannot be read any more; a later one must be taken."""
+
+
+@dataclass(slots=True)
+class TableSnapshot:
+    """A table as of ``event_id``. ``table`` is None if the source has none then."""
+
+    event_id: int
+    table: Table | None
+    valid: ValidWriteIds | None
+    """The write ids of a transactional table; none is open."""
+    changes: SourceChanges
+
+    @property
+    def write_id(self) -> int:
+        """The highest write id of the snapshot; 0 for a table without transactions."""
+        return 0 if self.valid is None else self.valid.high_water_mark
+
+
+def take_snapshot(table: str, tools: LoadTools, progress: LoadProgress) -> TableSnapshot:
+    """Take the snapshot of a table (steps 1 to 3); raises SnapshotLost, TransactionsOpen and Interrupted."""
+    source, db = tools.source, tools.policy.source_db
+    event_id = source.current_event_id()  # step 1
+    changes = SourceChanges(source, tools.policy, table, event_id)
+    try:
+        found = source.get_table(db, table)
+    except NotFound:
+        require_no_disruption(changes)
+        return TableSnapshot(event_id, None, None, changes)
+    valid: ValidWriteIds | None = None
+    if is_transactional(found):
+        mark = source.highest_write_id(db, table)
+        events = changes.read_new()
+        _refuse(find_disruption(events))
+        lowest = find_lowest_allocation(events)
+        states = WriteIdStates(source, db, table, mark if lowest is None else min(mark, lowest - 1))  # step 2
+        wait_for_open_write_ids(states, table, tools, progress)  # step 3
+        valid = states.read_ended()
+        found = _read_again(table, tools)
+    require_no_disruption(changes)
+    return TableSnapshot(event_id, found, valid, changes)
+
+
+def _read_again(table: str, tools: LoadTools) -> Table:
+    """Read the table's current definition, after the wait."""
+    try:
+        return tools.source.get_table(tools.policy.source_db, table)
+    except NotFound as error:
+        raise SnapshotLost("the table was dropped or renamed") from error
+
+
+def list_snapshot_files(snapshot: TableSnapshot, location: str | None, tools: LoadTools) -> list[ListedFile]:
+    """Return the files of the snapshot in the directory of the table or of one partition (step 4); raises SnapshotLost."""
+    if location is None:
+        return []
+    directory = TableDirectory(tools.files, location, allowed=tools.copies.allowed)
+    try:
+        return directory.read_files(
+            directory.names if snapshot.valid is None else _select_names(snapshot, directory, tools)
+        )
+    except NotFound as error:
+        raise SnapshotLost(f"a directory vanished: {error.context.get('path')}") from error
+
+
+def _select_names(snapshot: TableSnapshot, directory: TableDirectory, tools: LoadTools) -> list[str]:
+    """Return what belongs to the snapshot: the directories of committed writes, and originals if no base replaced them."""
+    assert snapshot.valid is not None
+    acid = {name for name in directory.directories if AcidDirectory.parse(name) is not None}
+    originals = [name for name in directory.names if name not in acid]
+    if not acid:
+        return originals
+    info = tools.source.open_txns_info()
+    unfinished = {txn.id for txn in info.open_txns if txn.state in {TxnState.OPEN, TxnState.ABORTED}}
+    selected = select_directories(
+        acid,
+        snapshot.valid,
+        is_ended=lambda txn_id: txn_id <= info.txn_high_water_mark and txn_id not in unfinished,
+        is_committed=_CurrentWriteIds(snapshot.valid.table, tools).is_committed,
+    )
+    if selected.beyond is not None:
+        raise SnapshotLost(f"directory {selected.beyond} replaced some of the files")
+    return [*(originals if selected.originals else ()), *selected.names]
+
+
+class _CurrentWriteIds:
+    """Write ids above the snapshot, as of the first call, which answers for all."""
+
+    def __init__(self, name: str, tools: LoadTools) -> None:
+        self._name = name
+        self._tools = tools
+        self._valid: ValidWriteIds | None = None
+
+    def is_committed(self, write_id: int) -> bool:
+        """Whether readers see the write id, or may see it because Hive's list does not say."""
+        if self._valid is None:
+            self._valid = self._tools.source.valid_write_ids([self._name])[0]
+        return self._valid.is_visible(write_id)
+
+
+def require_no_disruption(changes: SourceChanges) -> None:
+    """Raise SnapshotLost if the table changed since the last look so that the changes cannot be replayed on top."""
+    _refuse(find_disruption(changes.read_new()))
+
+
+def require_same_table(changes: SourceChanges) -> None:
+    """Raise SnapshotLost if the name may belong to another table since the last look."""
+    _refuse(find_replacement(changes.read_new()))
+
+
+def _refuse(reason: str | None) -> None:
+    if reason is not None:
+        raise SnapshotLost(reason)

@@ -1,0 +1,82 @@
+"""Column statistics of loaded tables and partitions, as the source computed them.
+
+The metastore returns those that are correct for readers of the snapshot. Statistics of later writes follow in the log.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from handlers.structs.statistics import ColumnStatistics, ColumnStatisticsDesc
+from state.transactions.valid_write_ids import ValidWriteIds
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from handlers.replication.loading.table.snapshot import TableSnapshot
+    from handlers.replication.loading.table.tools import LoadTools
+    from handlers.structs.objects import Table
+    from handlers.structs.statistics import ColumnStatisticsObj
+
+
+def read_table_statistics(table: str, snapshot: TableSnapshot, tools: LoadTools) -> list[ColumnStatistics]:
+    """Return the column statistics of a table without partitions that hold for the snapshot."""
+    assert snapshot.table is not None
+    columns = tools.source.table_statistics(
+        tools.policy.source_db,
+        table,
+        _columns(snapshot.table),
+        valid_write_ids=None if snapshot.valid is None else snapshot.valid.format(),
+    )
+    return [_describe(table, None, columns, tools)] if columns else []
+
+
+def read_partition_statistics(
+    table: str, names: Sequence[str], snapshot: TableSnapshot, tools: LoadTools
+) -> list[ColumnStatistics]:
+    """Return the column statistics of the named partitions that hold for the snapshot."""
+    assert snapshot.table is not None
+    found = tools.source.partition_statistics(
+        tools.policy.source_db,
+        table,
+        names,
+        _columns(snapshot.table),
+        valid_write_ids=None if snapshot.valid is None else snapshot.valid.format(),
+    )
+    return [_describe(table, name, columns, tools) for name, columns in found.items() if columns]
+
+
+def write_statistics(
+    table: str, statistics: Sequence[ColumnStatistics], snapshot: TableSnapshot, tools: LoadTools
+) -> None:
+    """Write the statistics of a table, or those of several partitions in one call."""
+    if not statistics:
+        return
+    write_id, valid = snapshot.write_id or None, _valid_text(table, snapshot, tools)
+    if statistics[0].statsDesc.isTblLevel:
+        tools.target.update_table_statistics(statistics[0], write_id=write_id, valid_write_ids=valid)
+    else:
+        tools.target.set_partition_statistics(statistics, write_id=write_id, valid_write_ids=valid)
+
+
+def _columns(table: Table) -> list[str]:
+    return [column.name for column in table.sd.cols or []]
+
+
+def _describe(
+    table: str, partition_name: str | None, columns: Sequence[ColumnStatisticsObj], tools: LoadTools
+) -> ColumnStatistics:
+    description = ColumnStatisticsDesc(
+        isTblLevel=partition_name is None,
+        dbName=tools.policy.target_db,
+        tableName=table,
+        partName=partition_name,
+    )
+    return ColumnStatistics(statsDesc=description, statsObj=list(columns), engine="hive")
+
+
+def _valid_text(table: str, snapshot: TableSnapshot, tools: LoadTools) -> str | None:
+    if snapshot.write_id == 0:
+        return None
+    return ValidWriteIds(f"{tools.policy.target_db}.{table}", snapshot.write_id).format()

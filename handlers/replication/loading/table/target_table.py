@@ -1,0 +1,270 @@
+"""The target's table while it is loaded.
+
+It carries the parameter ``tideline.load`` with the id of the load until it is complete, so that nobody takes it for a finished
+one and a restarted load continues with it. A transactional table shows none of its rows until it has write ids, which it gets last
+and at once. Before that, the result of the load is stored in the table (``tideline.load.result``): a restart in between returns the
+same event and write id, and does not take rows of a later snapshot for those of the shown one.
+"""
+
+from __future__ import annotations
+
+import copy
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from handlers.failpoints import failpoint
+from handlers.replication.effects.statistics import ACCURATE
+from handlers.replication.loading.table.tools import LoadedTable
+from handlers.replication.target_objects import (
+    KEEP_STATISTICS,
+    format_partition_name,
+    is_external,
+    is_transactional,
+    map_external_location,
+    map_partition_location,
+    owns_data,
+    partition_key_names,
+    to_target_partition,
+    to_target_table,
+)
+from state.errors import NotFound, TargetDiverged
+from state.transactions.valid_write_ids import ValidWriteIds
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from handlers.replication.loading.table.snapshot import TableSnapshot
+    from handlers.replication.loading.table.tools import LoadTools
+    from handlers.replication.loading.table_loads import TableLoad
+    from handlers.structs.objects import Partition, Table
+
+
+LOAD: Final = "tideline.load"
+ORIGIN: Final = "tideline.load.origin"
+"""Names the table at the source: one that was created again under the same name is another."""
+RESULT: Final = "tideline.load.result"
+_OWN: Final = (LOAD, ORIGIN, RESULT)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetPartition:
+    """A partition of the source, and where it is on the target."""
+
+    source: Partition
+    name: str
+    location: str | None
+
+
+class TargetTable:
+    """The table that one load creates."""
+
+    def __init__(self, load: TableLoad, tools: LoadTools) -> None:
+        self._load = load
+        self._tools = tools
+        self._target = tools.target
+        self._policy = tools.policy
+
+    def find_result(self) -> LoadedTable | None:
+        """Return the result of this load if a run before has stored it, so that only the last steps are left."""
+        present = self._get()
+        parameters = {} if present is None else present.parameters or {}
+        if parameters.get(LOAD) != self._load.load_id or RESULT not in parameters:
+            return None
+        event_id, write_id, files, size_bytes = map(int, parameters[RESULT].split(":"))
+        return LoadedTable(self._load.table, event_id, write_id, files, size_bytes)
+
+    def remove(self) -> None:
+        """Drop the table if it exists, with its data if Hive owns it."""
+        present = self._get()
+        if present is not None:
+            with suppress(NotFound):
+                self._target.drop_table(
+                    self._policy.target_db, self._load.table, delete_data=owns_data(present)
+                )
+
+    def create(self, snapshot: TableSnapshot) -> Table:
+        """Create the table, or bring the one of this load up to date; any other of the name is dropped first."""
+        source = snapshot.table
+        assert source is not None
+        origin = f"{source.createTime}/{source.id}"
+        present = self._get()
+        if present is not None and not self._is_ours(present, source, origin):
+            self.remove()
+            present = None
+        external = map_external_location(source.sd.location, self._policy) if is_external(source) else None
+        location = external if present is None else present.sd.location
+        wanted = self._define(snapshot, location)
+        wanted.parameters = {**(wanted.parameters or {}), LOAD: self._load.load_id, ORIGIN: origin}
+        if present is None:
+            wanted.writeId = None
+            self._target.create_table(wanted, environment=KEEP_STATISTICS)
+        else:
+            self._alter(wanted)
+        failpoint("load.after-create")
+        return self._target.get_table(self._policy.target_db, self._load.table)
+
+    def _is_ours(self, present: Table, source: Table, origin: str) -> bool:
+        parameters = present.parameters or {}
+        return (
+            (parameters.get(LOAD), parameters.get(ORIGIN)) == (self._load.load_id, origin)
+            and RESULT not in parameters
+            and _kind(present) == _kind(source)
+        )
+
+    def _define(self, snapshot: TableSnapshot, location: str | None) -> Table:
+        """Return the table in the target's form; statistics of rows that the snapshot does not contain lose their accuracy."""
+        assert snapshot.table is not None
+        table = to_target_table(copy.deepcopy(snapshot.table), self._policy, location)
+        table.parameters = {k: v for k, v in (table.parameters or {}).items() if k not in _OWN}
+        table.writeId = _adjust_statistics(table.parameters, table.writeId, snapshot.valid)
+        return table
+
+    def put_partitions(
+        self, owner: Table, partitions: Sequence[Partition], snapshot: TableSnapshot
+    ) -> list[TargetPartition]:
+        """Add the partitions; existing ones of an earlier try are brought up to date by ``complete_partitions``."""
+        db, name = self._policy.target_db, self._load.table
+        keys = partition_key_names(owner)
+        added = [self._to_target(partition, owner, snapshot) for partition in partitions]
+        self._target.add_partitions(db, name, added, environment=KEEP_STATISTICS)
+        names = [format_partition_name(keys, list(partition.values or [])) for partition in partitions]
+        present = {
+            format_partition_name(keys, list(partition.values or [])): partition.sd.location
+            for partition in self._target.get_partitions(db, name, names)
+        }
+        return [
+            TargetPartition(partition, partition_name, present.get(partition_name))
+            for partition, partition_name in zip(partitions, names, strict=True)
+        ]
+
+    def complete_partitions(
+        self, owner: Table, partitions: Sequence[TargetPartition], snapshot: TableSnapshot
+    ) -> None:
+        """Write the definitions of the partitions once more, with a write id, which an addition does not store.
+
+        Statistics that hold for the snapshot get its write id instead of their own: readers only ask whether it is valid, and
+        Hive rejects partitions of different write ids in one call.
+        """
+        with_id: list[Partition] = []
+        without_id: list[Partition] = []
+        for partition in partitions:
+            wanted = self._to_target(partition.source, owner, snapshot)
+            wanted.sd.location = partition.location
+            holds = wanted.writeId is not None
+            wanted.writeId = snapshot.write_id if holds else None
+            (with_id if holds else without_id).append(wanted)
+        for group, write_id in ((with_id, snapshot.write_id), (without_id, None)):
+            if group:
+                self._target.alter_partitions(
+                    self._policy.target_db,
+                    self._load.table,
+                    group,
+                    write_id=write_id,
+                    valid_write_ids=None if write_id is None else self._valid_text(snapshot.valid),
+                    environment=KEEP_STATISTICS,
+                )
+
+    def _to_target(self, source: Partition, owner: Table, snapshot: TableSnapshot) -> Partition:
+        assert snapshot.table is not None
+        name = format_partition_name(partition_key_names(owner), list(source.values or []))
+        root = snapshot.table.sd.location
+        location = map_partition_location(source.sd.location, root, name, owner, self._policy)
+        partition = to_target_partition(copy.deepcopy(source), self._policy, location)
+        partition.parameters = dict(partition.parameters or {})
+        partition.writeId = _adjust_statistics(partition.parameters, partition.writeId, snapshot.valid)
+        return partition
+
+    def drop_other_partitions(self, owner: Table, names: frozenset[str]) -> None:
+        """Drop the partitions of an earlier try that the source no longer has."""
+        db, name = self._policy.target_db, self._load.table
+        others = [other for other in self._target.partition_names(db, name) if other not in names]
+        for start in range(0, len(others), 100):
+            self._target.drop_partitions(
+                db, name, others[start : start + 100], delete_data=owns_data(owner), if_exists=True
+            )
+
+    def store_result(self, snapshot: TableSnapshot, location: str | None, result: LoadedTable) -> None:
+        """Store the result in the table, with the table's final definition."""
+        wanted = self._define(snapshot, location)
+        text = f"{result.event_id}:{result.write_id}:{result.files}:{result.size_bytes}"
+        wanted.parameters = {**(wanted.parameters or {}), LOAD: self._load.load_id, RESULT: text}
+        self._alter(wanted)
+        failpoint("load.after-result")
+
+    def show_write_ids(self, result: LoadedTable) -> None:
+        """Give a transactional table its write ids, so that all its rows appear at once, and check them.
+
+        The list names no aborted ids, although the source may know some. Hive would open and abort a transaction for each, and
+        then hide every row above the lowest of them until its cleaner forgets them (reference: hive-replication.md §0c.3). No
+        file of an aborted write id is on the target, so there is nothing to hide.
+        """
+        if result.write_id == 0:
+            return
+        db, table = self._policy.target_db, self._load.table
+        wanted = ValidWriteIds(f"{db}.{table}", result.write_id)
+        self._target.repl_table_write_ids(db, table, wanted.format())
+        failpoint("load.after-write-ids")
+        present = self._target.valid_write_ids([wanted.table])[0]
+        if present != wanted or self._target.highest_write_id(db, table) != result.write_id:
+            raise TargetDiverged(
+                "the target did not take over the write ids of the source",
+                table=wanted.table,
+                expected=wanted.format(),
+                answer=present.format(),
+                hint="Another client writes to the replica: stop it. The load is repeated.",
+            )
+
+    def finish(self) -> None:
+        """Remove the parameters of the load: the table is complete."""
+        present = self._target.get_table(self._policy.target_db, self._load.table)
+        present.parameters = {k: v for k, v in (present.parameters or {}).items() if k not in _OWN}
+        failpoint("load.before-finish")
+        self._alter(present)
+        failpoint("load.after-finish")
+
+    def _get(self) -> Table | None:
+        try:
+            return self._target.get_table(self._policy.target_db, self._load.table)
+        except NotFound:
+            return None
+
+    def _alter(self, table: Table) -> None:
+        write_id = table.writeId if is_transactional(table) and (table.writeId or 0) > 0 else None
+        table.writeId = write_id
+        valid = None if write_id is None else ValidWriteIds(self._name, write_id).format()
+        self._target.alter_table(
+            self._policy.target_db,
+            self._load.table,
+            table,
+            write_id=write_id,
+            valid_write_ids=valid,
+            environment=KEEP_STATISTICS,
+        )
+
+    @property
+    def _name(self) -> str:
+        return f"{self._policy.target_db}.{self._load.table}"
+
+    def _valid_text(self, valid: ValidWriteIds | None) -> str | None:
+        """Return the snapshot's list with the target's name; None for a table without write ids."""
+        if valid is None or valid.high_water_mark == 0:
+            return None
+        return ValidWriteIds(self._name, valid.high_water_mark).format()
+
+
+def _adjust_statistics(
+    parameters: dict[str, str], write_id: int | None, valid: ValidWriteIds | None
+) -> int | None:
+    """Remove the mark of accuracy from statistics of a write id that the snapshot does not contain; return the id to store."""
+    if valid is None or not write_id or write_id < 1:
+        return None
+    if valid.is_visible(write_id):
+        return write_id
+    parameters.pop(ACCURATE, None)
+    return None
+
+
+def _kind(table: Table) -> tuple[object, ...]:
+    return (is_transactional(table), is_external(table), table.tableType, tuple(partition_key_names(table)))

@@ -1,0 +1,1 @@
+"""Replay of transactions: write ids, commits, aborts, and the files that they show."""

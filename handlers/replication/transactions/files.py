@@ -1,0 +1,375 @@
+"""The files of committed transactions on their way to the target.
+
+A write event lists the files that one transaction put into one table or partition. Their copies start at the write event, or
+earlier if that is safe (``batch_plan``), and only the commit waits for them. If some of a table's files cannot be copied, those
+already copied are discarded. The transaction is then committed, because other tables need it, and shows no file of this table.
+
+Files under a committed write id are never removed or replaced. A run that was killed between a commit and its record repeats the
+commit, and by then the source may have compacted the files away or replaced them. Therefore the target is asked before the files
+of the first event after ``repl.last.id`` are copied, because only that event can be a commit which the target already has, and
+before files are removed. The same applies to write ids that the mapping does not know. A committed write id needs no copies.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from handlers.events import FilesWritten
+from handlers.failpoints import failpoint
+from handlers.files.copies import build_copy_task
+from handlers.files.listing import list_write
+from handlers.files.paths import to_target_subdir
+from handlers.replication.batch_plan import find_early_copies
+from handlers.replication.effects.partitions import add_one
+from handlers.replication.effects.plain_files import remove_file
+from handlers.replication.transactions.target_write_ids import find_state, is_committed
+from handlers.structs import tjson
+from handlers.structs.notifications import WriteEventInfo
+from handlers.structs.objects import Partition
+from state.errors import BadInput, FileLost, NotFound, Refused, TargetDiverged, TidelineError
+from state.transactions.valid_write_ids import WriteIdState
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from handlers.events import Event, SourceFile, TxnCommitted
+    from handlers.files.pool import CopyHandle
+    from handlers.replication.context import Context
+    from state.transactions.open_transactions import SourceTxn, Touched
+
+
+EARLY_FILES_MAX: Final = 1_000
+"""Files that may wait in the pool before their turn; more would only block it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingWrite:
+    """A write event whose files are being copied.
+
+    Only what the commit needs is kept: a transaction may write a hundred thousand partitions, and the event of each contains
+    the table's and the partition's object.
+    """
+
+    table: str
+    partition_name: str
+    txn_id: int
+    write_id: int
+    raw_files: tuple[str, ...]
+    handles: tuple[CopyHandle, ...]
+
+
+class TransactionFiles:
+    """The copies of transactions that are not yet committed on the target; kept in memory only."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._pending: dict[int, list[PendingWrite]] = {}
+        """Write events of the transactions being replayed, by transaction."""
+        self._early: dict[tuple[int, int], PendingWrite] = {}
+        """Write events whose copies started before their turn, by event id and part."""
+        self._states: dict[int, dict[tuple[str, int], WriteIdState]] = {}
+        """The states of write ids that were read from the target, by transaction."""
+        self._unknown: dict[int, set[str]] = {}
+        self._committed: set[int] = set()
+        """Transactions that are replayed although the target has committed them."""
+        self.repeated_event_id = -1
+        """The event that a killed run may have applied: the first one after the target's own position at the start."""
+
+    def __contains__(self, txn_id: int) -> bool:
+        """Whether write events of the transaction have been replayed."""
+        return txn_id in self._pending
+
+    def is_committed(self, txn_id: int) -> bool:
+        """Whether the target had committed the transaction before it was replayed, so that some of its files were not copied."""
+        return txn_id in self._committed
+
+    def list_entries(self, txn_id: int) -> set[tuple[str, str]]:
+        """Return the file entries of a transaction that write events in the topic named, each with its table."""
+        return {(write.table, entry) for write in self._pending.get(txn_id, ()) for entry in write.raw_files}
+
+    def start_early_copies(self, coming: Iterable[Event]) -> None:
+        """Start copies for write events among ``coming``, the rest of a batch's look-ahead events."""
+        for event in find_early_copies(coming, self._context.write_ids.holds):
+            key = (event.event_id, event.part)
+            repeated = event.event_id == self.repeated_event_id
+            if key in self._early or repeated or not self._context.in_scope(event.db, event.table):
+                continue
+            if self._context.copies.pending()[0] + len(event.files) > EARLY_FILES_MAX:
+                return
+            with suppress(
+                BadInput, Refused
+            ):  # the error is raised again at the event's turn, and counts there
+                directory = self._context.table_cache.location(event.table or "", event.partition_name)
+                self._early[key] = self._submit(event, directory)
+
+    def start_copies(self, event: FilesWritten) -> None:
+        """Start the copies of a write event at its turn, unless they started early.
+
+        Files of a write id that is committed on the target are not copied. Raises BadInput, Refused or TargetDiverged if the table
+        cannot be followed.
+        """
+        assert event.table is not None
+        if event.partition_name and not self._holds(event):
+            self._unknown.setdefault(event.txn_id, set()).add(event.table)
+        if self._is_shown(event):
+            self._committed.add(event.txn_id)
+            self._pending.setdefault(event.txn_id, [])
+            return
+        write = self._early.pop((event.event_id, event.part), None)
+        if write is None:
+            write = self._submit(event, self._ensure_directory(event, event.table))
+        self._pending.setdefault(event.txn_id, []).append(write)
+
+    def _is_shown(self, event: FilesWritten) -> bool:
+        """Whether the target has committed the event's write id; raise TargetDiverged if it has not allocated it.
+
+        Files under an id that the target has not allocated would become visible with a later transaction.
+        """
+        table = event.table or ""
+        if event.event_id != self.repeated_event_id and self._holds(event):
+            return False
+        state = self._find_state(event.txn_id, table, event.write_id)
+        if state not in {WriteIdState.OPEN, WriteIdState.VISIBLE}:
+            raise TargetDiverged(
+                "the target has not allocated the write id of files to copy, or has aborted it",
+                table=f"{self._context.policy.target_db}.{table}",
+                txn_id=event.txn_id,
+                write_id=event.write_id,
+                state=state.value,
+                hint="Bootstrap the table again.",
+            )
+        return state is WriteIdState.VISIBLE
+
+    def _holds(self, event: FilesWritten) -> bool:
+        return self._context.write_ids.holds(event.txn_id, f"{event.db}.{event.table}", event.write_id)
+
+    def pop_unknown(self, txn_id: int) -> set[str]:
+        """Return the partitioned tables that the transaction wrote under write ids that the mapping does not know.
+
+        The state file was lost after their allocation, and with it the partitions that the transaction touched. Hive leaves
+        some of them out of its write events (§0c.2).
+        """
+        return self._unknown.pop(txn_id, set())
+
+    def _find_state(self, txn_id: int, table: str, write_id: int) -> WriteIdState:
+        """Return the state of a write id on the target, which is read once per table of a transaction."""
+        states = self._states.setdefault(txn_id, {})
+        if (table, write_id) not in states:
+            states[table, write_id] = find_state(self._context, table, write_id, txn_id)
+        return states[table, write_id]
+
+    def _submit(self, event: FilesWritten, directory: str) -> PendingWrite:
+        tasks = [build_copy_task(file, directory, created=True) for file in event.files]
+        failpoint("replay.before-copies")
+        handles = tuple(self._context.copies.submit(task) for task in tasks)
+        return PendingWrite(
+            event.table or "", event.partition_name, event.txn_id, event.write_id, event.raw_files, handles
+        )
+
+    def _ensure_directory(self, event: FilesWritten, table: str) -> str:
+        """Return the directory of the write's table or partition; add a partition that no event has added (§3.4)."""
+        try:
+            return self._context.table_cache.location(table, event.partition_name)
+        except NotFound:
+            if not event.partition_name or event.partition_text is None:
+                raise
+        add_one(tjson.decode(Partition, event.partition_text), table, self._context)
+        return self._context.table_cache.location(table, event.partition_name)
+
+    def find_unlogged_writes(self, known: SourceTxn, event: TxnCommitted) -> list[FilesWritten]:
+        """Return write events for the partitions that the transaction touched but Hive logged no write event for (§0c.2).
+
+        Their files are found by listing the partition at the source. The relay has already done this for most of them, soon after
+        the commit; its parts count as write events, also those without files.
+        """
+        logged = {(write.table, write.partition_name) for write in self._pending.get(event.txn_id, ())}
+        written = {table for table, _ in logged}
+        found = []
+        for touched in known.touched:
+            db, _, table = touched.table.partition(".")
+            if (table, touched.partition_name) in logged or not self._context.in_scope(db, table):
+                continue
+            if self._is_repeated(event, table, touched.write_id):
+                self._committed.add(event.txn_id)
+                continue
+            try:
+                files = self._list_at_source(touched, written=table in written)
+            except (FileLost, BadInput) as error:
+                self._context.handle_failure(table, event.event_id, error)
+                self.discard_table(table)
+                continue
+            found += [_to_write_event(touched, files, event)] if files else []
+        return found
+
+    def _is_repeated(self, event: TxnCommitted, table: str, write_id: int) -> bool:
+        """Whether a killed run has committed this write id already, so that its files are on the target."""
+        return (
+            event.event_id == self.repeated_event_id
+            and self._find_state(event.txn_id, table, write_id) is WriteIdState.VISIBLE
+        )
+
+    def _list_at_source(self, touched: Touched, *, written: bool) -> tuple[SourceFile, ...]:
+        """List the files that the transaction wrote into a partition, at the partition's current location.
+
+        Raises FileLost if the partition has rows under the write id that no file explains: it was dropped or renamed since, or a
+        compaction has merged its files. The second counts only if the transaction has ``written`` into the table: ANALYZE sets
+        the number of rows under a write id without files.
+        """
+        db, _, table = touched.table.partition(".")
+        try:
+            partition = self._context.source.get_partition_by_name(db, table, touched.partition_name)
+        except NotFound:
+            self._require_no_rows(table, touched, "no longer exists at the source")
+            return ()
+        location = partition.sd.location
+        if location is None:
+            return ()
+        found = list_write(
+            self._context.files, location, touched.write_id, allowed=self._context.copies.allowed
+        )
+        if written and not found.explains_rows:
+            self._require_no_rows(
+                table, touched, "has rows that no file explains, perhaps because it was compacted"
+            )
+        return found.files
+
+    def _require_no_rows(self, table: str, touched: Touched, reason: str) -> None:
+        """Raise FileLost if the statistics that came with the write id report rows; a partition merely added has none."""
+        db = self._context.policy.target_db
+        with suppress(NotFound):
+            present = self._context.target.get_partition_by_name(db, table, touched.partition_name)
+            rows = (present.parameters or {}).get("numRows", "0")
+            if present.writeId == touched.write_id and rows not in {"0", "-1"}:
+                raise FileLost(
+                    f"Hive logged no files for a partition that {reason}",
+                    hint="Bootstrap the table again. To avoid this, let the relay list partitions (relay.list_partitions).",
+                    table=touched.table,
+                    partition=touched.partition_name,
+                    write_id=touched.write_id,
+                )
+
+    def wait_for_copies(self, event: TxnCommitted) -> list[WriteEventInfo]:
+        """Wait for the copies of a transaction; return the write events of the tables whose files are all on the target.
+
+        A table with a missing file is handled as the policy requires, and its other files are discarded, unless the target shows
+        them already: then this commit is repeated, and the table is complete.
+        """
+        infos: list[WriteEventInfo] = []
+        for table, writes in _group_by_table(self._pending.get(event.txn_id, ())).items():
+            try:
+                for write in writes:
+                    self._context.copies.wait(write.handles)
+                    failpoint("replay.after-copies")
+            except (FileLost, BadInput, Refused) as error:
+                if self._discard(writes):
+                    self._context.handle_failure(table, event.event_id, error)
+                else:
+                    self._committed.add(event.txn_id)
+                continue
+            infos.extend(self._to_infos(table, writes))
+        return infos
+
+    def _to_infos(self, table: str, writes: Sequence[PendingWrite]) -> list[WriteEventInfo]:
+        """Return a table's write events for ``commit_txn``, with the target's names and the source's file entries.
+
+        The relay splits long file lists into parts; here they become one write event per partition again.
+        """
+        entries: dict[tuple[str, int], list[str]] = {}
+        for write in writes:
+            entries.setdefault((write.partition_name, write.write_id), []).extend(write.raw_files)
+        return [
+            WriteEventInfo(
+                writeId=write_id,
+                database=self._context.policy.target_db,
+                table=table,
+                files="]".join(files),
+                partition=partition_name,
+            )
+            for (partition_name, write_id), files in entries.items()
+            if files  # the relay lists partitions without files too
+        ]
+
+    def discard_transaction(self, txn_id: int) -> list[str]:
+        """Discard all copied files of a transaction; return the tables that had some, without those that are committed."""
+        tables = _group_by_table(self._pending.pop(txn_id, []))
+        return [table for table, writes in tables.items() if self._discard(writes)]
+
+    def discard_early_copies(self, event: FilesWritten) -> None:
+        """Remove the files that a killed run may have copied early for a table that is now quarantined."""
+        with suppress(BadInput, Refused):
+            if is_committed(self._context, event.table or "", event.write_id, event.txn_id):
+                return
+            directory = self._context.table_cache.location(event.table or "", event.partition_name)
+            for file in event.files:
+                remove_file(self._context, build_copy_task(file, directory).target_uri)
+
+    def discard_table(self, table: str) -> None:
+        """Discard the copied files of a table for all transactions that are not yet committed on the target."""
+        for txn_id, writes in self._pending.items():
+            self._discard([write for write in writes if write.table == table])
+            self._pending[txn_id] = [write for write in writes if write.table != table]
+        for key, write in list(self._early.items()):
+            if write.table == table:
+                self._discard([self._early.pop(key)])
+
+    def _discard(self, writes: Sequence[PendingWrite]) -> bool:
+        """Remove the files of ``writes`` once none of their copies can create one any more.
+
+        Files under committed write ids stay. Returns False if there are only such.
+        """
+        for write in writes:
+            self._context.copies.cancel(write.handles)
+        for write in writes:
+            with suppress(TidelineError):
+                self._context.copies.wait(write.handles)
+        keys = {(write.table, write.write_id, write.txn_id) for write in writes}
+        kept = {key[:2] for key in keys if is_committed(self._context, *key)}
+        removable = [write for write in writes if (write.table, write.write_id) not in kept]
+        for write in removable:
+            for handle in write.handles:
+                remove_file(self._context, handle.task.target_uri)
+        return bool(removable)
+
+    def forget_transaction(self, txn_id: int) -> None:
+        """Forget a transaction that is committed on the target."""
+        self._pending.pop(txn_id, None)
+        self._committed.discard(txn_id)
+        self._states.pop(txn_id, None)
+
+    def cancel_all(self) -> None:
+        """Forget everything and cancel running copies, as after a failure; copied files stay, because they are invisible."""
+        for writes in (*self._pending.values(), self._early.values()):
+            for write in writes:
+                self._context.copies.cancel(write.handles)
+        self._pending.clear()
+        self._early.clear()
+        self._committed.clear()
+        self._states.clear()
+        self._unknown.clear()
+
+
+def _group_by_table(writes: Sequence[PendingWrite]) -> dict[str, list[PendingWrite]]:
+    tables: dict[str, list[PendingWrite]] = {}
+    for write in writes:
+        tables.setdefault(write.table, []).append(write)
+    return tables
+
+
+def _to_write_event(touched: Touched, files: Sequence[SourceFile], event: TxnCommitted) -> FilesWritten:
+    """Return the write event that the source should have logged for ``touched``."""
+    db, _, table = touched.table.partition(".")
+    return FilesWritten(
+        event_id=event.event_id,
+        time_s=event.time_s,
+        kind="WRITE",
+        db=db,
+        table=table,
+        txn_id=event.txn_id,
+        write_id=touched.write_id,
+        partition_name=touched.partition_name,
+        files=tuple(files),
+        raw_files=tuple(f"{file.uri}###{to_target_subdir(file.subdir)}" for file in files),
+    )

@@ -1,0 +1,235 @@
+"""Replay of transactions: same write ids, files in place before the commit that shows them, no files of aborted transactions.
+
+The order of the steps is essential (reference: hive-replication.md §2.2, §11, and the answers of a real metastore in
+stack/hive4):
+
+1. At the first write id in scope, open a target transaction, with one source id per call: if several ids are given and some
+   are already known, none is opened.
+2. Allocate write ids one per call, and compare each answer with the source's write id.
+3. Copy the files, only for transactions that the source has committed. They go below directories of a write id that is not
+   yet visible on the target. A Hive 4 target forgets aborted transactions and would then show their files.
+4. Raise ``repl.last.id`` to the previous event, because opening the transaction again after its commit would damage the table.
+5. Wait for the copies, then send one ``commit_txn`` with the write events.
+6. Read the write-id lists to prove the commit: the write ids are visible. A commit under a wrong policy text is answered with
+   success as well.
+
+An abort consists of steps 4 and 5, with ``abort_txn`` and without files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from handlers.failpoints import failpoint
+from handlers.replication.effects.statistics import mark_inaccurate
+from handlers.replication.transactions.files import TransactionFiles
+from handlers.replication.transactions.source_writes import fail_tables, fetch_writes
+from handlers.replication.transactions.target_write_ids import require_committed
+from state.errors import BadInput, Refused, ServerFault, TargetDiverged
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from handlers.events import FilesWritten, TxnAborted, TxnCommitted, WriteIdsAllocated
+    from handlers.replication.context import Context
+    from handlers.structs.notifications import WriteEventInfo
+    from state.transactions.open_transactions import SourceTxn
+
+
+class TransactionReplay:
+    """Replays the transactions of one policy."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self.files = TransactionFiles(context)
+        self.unknown_up_to = -1
+        """Source transactions up to this one may be open on the target although the write-id mapping does not know them."""
+        self.unverified: set[str] = set()
+        """Tables that must be loaded after this event: their committed rows may be incomplete, because the state file was lost while a
+        transaction wrote into them, or an event that may be theirs cannot be read."""
+        self.checkpoint: Callable[[], None] = lambda: None
+        """Records the policy's state, with the position before the current event."""
+        self._ahead: dict[tuple[int, str], int] = {}
+        """Write ids that the target answered although the source has only allocated lower ones yet, by transaction and table."""
+
+    def allocate(self, event: WriteIdsAllocated) -> None:
+        """Give the target's transactions the same write ids (steps 1 and 2).
+
+        The write-id mapping is updated first, because it rejects what would damage the target. If the target then fails, the
+        mapping is ahead, and the repeated event sends the same calls again.
+        """
+        table = event.table
+        assert table is not None
+        write_ids = self._context.write_ids
+        for txn_id, write_id in event.pairs:
+            known = write_ids.allocate(txn_id, f"{event.db}.{table}", write_id, event.event_id) is None
+            if known and txn_id not in write_ids:
+                continue  # the event is repeated, and the transaction has ended since
+            failpoint("replay.before-open")
+            write_ids.link_target_txn(txn_id, self._open(txn_id))  # step 1
+            failpoint("replay.after-open")
+            self._allocate_one(table, txn_id, write_id)  # step 2
+            failpoint("replay.after-allocate")
+
+    def _open(self, txn_id: int) -> int:
+        """Return the target's transaction for a source transaction, opened at its first write id in scope (step 1)."""
+        known = self._context.write_ids.find_target_txn(txn_id)
+        if known is not None:
+            return known
+        return self._context.target.open_replayed(self._context.policy.txn_map_key, txn_id)
+
+    def _allocate_one(self, table: str, txn_id: int, write_id: int) -> None:
+        """Allocate one write id and check the answer (step 2).
+
+        The source logs a second, higher allocation for the same table if a query was recompiled. Only then is ``reallocate``
+        correct; otherwise it would wipe the table's rows. If the target holds a higher id already, the event is repeated after
+        the one that replaced its id, which must follow before the commit.
+        """
+        target, policy = self._context.target, self._context.policy
+        answer = target.allocate_replayed(policy.txn_map_key, policy.target_db, table, txn_id, write_id)
+        if answer is not None and answer > write_id:
+            self._ahead[txn_id, table] = answer
+            return
+        self._ahead.pop((txn_id, table), None)
+        if answer is not None and answer != write_id:
+            answer = target.allocate_replayed(
+                policy.txn_map_key, policy.target_db, table, txn_id, write_id, reallocate=True
+            )
+        if answer != write_id:
+            raise TargetDiverged(
+                "the target did not allocate the source's write id",
+                table=f"{policy.target_db}.{table}",
+                txn_id=txn_id,
+                expected=write_id,
+                answer=answer,
+                hint="Another client wrote to the replica or ended its transaction: bootstrap the table again.",
+            )
+
+    def start_copies(self, event: FilesWritten) -> None:
+        """Start copying the files of a committed transaction (step 3); quarantine the table if they cannot be copied."""
+        assert event.table is not None
+        try:
+            self.files.start_copies(event)
+        except (BadInput, Refused, TargetDiverged) as error:
+            self._context.handle_failure(event.table, event.event_id, error)
+            self.files.discard_table(event.table)
+
+    def commit(self, event: TxnCommitted) -> bool:
+        """Commit on the target (steps 3 to 6); return whether the transaction concerns the policy."""
+        known = self._context.write_ids.get(event.txn_id)
+        if not self._concerns_policy(event.txn_id, known):
+            return False
+        self._fail_tables_ahead(event)
+        if not event.enriched:
+            self._fetch_files(event, known)  # step 3
+        for write in [] if known is None else self.files.find_unlogged_writes(known, event):
+            self.start_copies(write)  # step 3
+        self._raise_target_position(event)  # step 4, while files are being copied
+        writes = self.files.wait_for_copies(event)  # step 5
+        repeated = self.files.is_committed(event.txn_id)
+        if known is not None and known.allocations and not writes and not repeated:
+            self._context.observer.transaction_without_files(event.txn_id)
+        unverified = self.files.pop_unknown(event.txn_id)
+        self._commit(event, known, writes)
+        if not event.listed:  # else the relay has found the partitions that the lost state would have named
+            self.unverified |= unverified
+        return True
+
+    def _fail_tables_ahead(self, event: TxnCommitted) -> None:
+        """Handle tables as failed for which the target holds a write id that the source did not allocate."""
+        for txn_id, table in [key for key in self._ahead if key[0] == event.txn_id]:
+            error = TargetDiverged(
+                "the target holds a higher write id than the source",
+                table=f"{self._context.policy.target_db}.{table}",
+                txn_id=txn_id,
+                write_id=self._ahead.pop((txn_id, table)),
+                hint="Another client wrote to the replica: bootstrap the table again.",
+            )
+            if table not in self._context.quarantine:
+                self._context.handle_failure(table, event.event_id, error)
+            self.files.discard_table(table)
+
+    def _fetch_files(self, event: TxnCommitted, known: SourceTxn | None) -> None:
+        """Start the copies of a commit whose write events are not, or not all, in the topic (step 3)."""
+        present = self.files.list_entries(event.txn_id)
+        for write in fetch_writes(event, known, self._context):
+            pairs = zip(write.files, write.raw_files, strict=True)
+            missing = [(file, entry) for file, entry in pairs if (write.table, entry) not in present]
+            if missing:
+                files, entries = zip(*missing, strict=True)
+                self.start_copies(replace(write, files=files, raw_files=entries))
+        for table in sorted({table for table, _ in present}):
+            if table in self._context.quarantine:
+                self.files.discard_table(table)
+
+    def commit_without_files(self, event: TxnCommitted, fault: ServerFault) -> None:
+        """Commit without files, because the target does not accept them: their tables keep their state and are quarantined."""
+        if not event.enriched:
+            fail_tables(event, self._context.write_ids.get(event.txn_id), fault, self._context)
+        for table in self.files.discard_transaction(event.txn_id):
+            self._context.handle_failure(table, event.event_id, fault)
+        self._raise_target_position(event)  # step 4
+        self._commit(event, self._context.write_ids.get(event.txn_id), [])
+
+    def abort(self, event: TxnAborted) -> bool:
+        """Abort on the target, which has no files of the transaction; return whether it concerns the policy."""
+        known = self._context.write_ids.get(event.txn_id)
+        if not self._concerns_policy(event.txn_id, known):
+            return False
+        self._mark_inaccurate(event, known, only_quarantined=False)
+        self._raise_target_position(event)  # step 4
+        failpoint("replay.before-abort")
+        self._context.target.abort_replayed(self._context.policy.txn_map_key, event.txn_id)  # step 5
+        failpoint("replay.after-abort")
+        self._context.write_ids.abort(event.txn_id)
+        self._ahead = {key: write_id for key, write_id in self._ahead.items() if key[0] != event.txn_id}
+        return True
+
+    def _concerns_policy(self, txn_id: int, known: SourceTxn | None) -> bool:
+        """Whether the end of this transaction must be replayed."""
+        return known is not None or txn_id in self.files or txn_id <= self.unknown_up_to
+
+    def _raise_target_position(self, event: TxnCommitted | TxnAborted) -> None:
+        """Raise ``repl.last.id`` to the previous event, so that no earlier event is repeated after the transaction's end."""
+        failpoint("replay.before-last-id")
+        self._context.target_position.advance(event.event_id - 1)
+        failpoint("replay.after-last-id")
+
+    def _commit(self, event: TxnCommitted, known: SourceTxn | None, writes: list[WriteEventInfo]) -> None:
+        """Send the commit (step 5), prove it (step 6), and forget the transaction.
+
+        A quarantine is recorded first, if this event caused one, in the state and on the target. Otherwise a run that is killed after the commit would leave
+        visible write ids without their files, and the next run would take them for complete.
+        """
+        self._mark_inaccurate(event, known, only_quarantined=True)
+        if self._context.quarantine.unsaved:
+            self.checkpoint()
+            self._context.target_position.advance(event.event_id - 1)
+        failpoint("replay.before-commit")
+        self._context.target.commit_replayed(self._context.policy.txn_map_key, event.txn_id, writes)  # step 5
+        failpoint("replay.after-commit")
+        if known is not None:
+            require_committed(self._context, known)  # step 6
+        failpoint("replay.after-proof")
+        self._context.write_ids.commit(event.txn_id)
+        self.files.forget_transaction(event.txn_id)
+
+    def _mark_inaccurate(
+        self, event: TxnCommitted | TxnAborted, known: SourceTxn | None, *, only_quarantined: bool
+    ) -> None:
+        """Mark as inaccurate the statistics of a transaction whose rows will not be on the target."""
+        if known is None:
+            return
+        touched: dict[tuple[str, int], list[str]] = {}
+        for each in known.touched:
+            touched.setdefault((each.table, each.write_id), []).append(each.partition_name)
+        for name, write_id, _ in known.allocations:
+            table = name.partition(".")[2]
+            if only_quarantined and table not in self._context.quarantine:
+                continue
+            try:
+                mark_inaccurate(table, write_id, touched.get((name, write_id), ()), self._context)
+            except Refused as error:
+                self._context.handle_failure(table, event.event_id, error)

@@ -1,0 +1,66 @@
+"""The program that a crash test kills: a quarantined table is released, resumes where it stopped, and the policy is followed.
+
+``python -m tests.crash.programs.resume_program SETTINGS`` with a JSON object; ends with 0 when everything was applied.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from handlers.replication.loading import catch_up, follower
+from state.store.sqlite import SqliteStore
+from tests.builders.replication.replica import Replica, build_replica
+
+
+if TYPE_CHECKING:
+    from handlers.replication.loading.resume import ReadEvents
+
+
+def main(text: str) -> None:
+    """Release what is quarantined, and follow the log to the event ``upto``."""
+    settings = json.loads(text)
+    replica = build_replica(
+        settings["source"],
+        settings["target"],
+        db=settings["db"],
+        target_db=settings["target_db"],
+        roots=settings["roots"],
+        store=SqliteStore(Path(settings["state"]), schema_version=1),
+        start=False,
+    )
+    with closing(replica.projection):
+        release(replica)
+        follow(replica, settings["upto"])
+
+
+def read(replica: Replica) -> ReadEvents:
+    return lambda after, upto: replica.events(after, upto=upto)
+
+
+def release(replica: Replica) -> None:
+    """Release the quarantined tables: each resumes."""
+    replica.projection.open()
+    for entry in replica.context.quarantine.entries():
+        done = replica.projection.loads.release(entry.table, read(replica))
+        assert done.reason is None, done
+
+
+def follow(replica: Replica, upto: int) -> None:
+    """Let tables catch up in the shortest turns, and follow the others with one event in each batch, up to the event ``upto``."""
+    catch_up.PIECE_EVENTS, follower.TURN_S = 1, 0.0  # type: ignore[misc]  # the shortest turns
+    projection = replica.projection
+    position, more = projection.open().event_id, True
+    while more or position < upto:
+        more = projection.loads.catch_up(read(replica))
+        assert projection.loads.to_load() == (), "a table that resumes is never loaded because of a kill"
+        if position < upto:
+            position = projection.apply(replica.events(position, upto=position + 1)).event_id
+    projection.settle()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from daemon.replica.bootstrap_progress import CountingProgress, LoggedProgress
+from daemon.replica.commands.text import plan_text
+from handlers.replication.loading.bootstrap_plan import PlannedTable
+from handlers.replication.loading.table.tools import LoadedTable
+
+
+def test_the_line_shows_tables_files_bytes_and_an_estimate() -> None:
+    now = [0.0]
+    lines: list[str] = []
+    progress = CountingProgress(lines.append, clock=lambda: now[0])
+    progress.started(1010, 10)
+    progress.copied("orders", 3, 4096)
+    assert "left" not in progress.line()
+    now[0] = 5.0
+    for number in range(10):
+        progress.finished(LoadedTable(f"t{number}", 1))
+    assert progress.line() == lines[-1]
+    assert progress.line().startswith("20 of 1,010 tables, 3 files, ")
+    assert progress.line().endswith("about 8 min 15 s left")
+
+
+def test_the_line_names_open_transactions_and_failed_tables_until_they_are_loaded() -> None:
+    progress = LoggedProgress("shop")
+    progress.started(2, 0)
+    progress.waiting("orders", [7, 8])
+    progress.failed("visits", "no access")
+    assert "waiting for 2 open transactions" in progress.line()
+    assert "1 tables failed, last: visits" in progress.line()
+    progress.waiting("orders", [])
+    progress.finished(LoadedTable("visits", 1))
+    assert "waiting" not in progress.line()
+    assert "failed" not in progress.line()
+
+
+def test_the_plan_shows_each_table_and_the_sums() -> None:
+    tables = [
+        PlannedTable("orders", "transactional", 0, 3, 2048, (7,)),
+        PlannedTable("visits", "plain", 5, 10, 1024, ()),
+    ]
+    text = plan_text(tables)
+    assert "orders" in text
+    assert text.endswith("2 tables, 13 files, 3.0 KiB; the bootstrap would wait for 1 open transactions")
+    assert plan_text([]) == "there is nothing to load"

@@ -1,0 +1,118 @@
+"""Transactions and drops of very many partitions: what is kept and copied for each of them."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from handlers.metastore import partitions
+from handlers.metastore.partitions import PartitionCalls
+from handlers.replication import table_cache
+from handlers.replication.table_cache import TableCache
+from handlers.replication.transactions.replay import TransactionReplay
+from handlers.structs.objects import Partition, StorageDescriptor
+from state.transactions.open_transactions import OpenTxn
+from tests.builders.replication.recording_metastore import RecordingMetastore
+from tests.builders.replication.replay_events import a_table, allocated, committed, created, written
+
+
+if TYPE_CHECKING:
+    import pytest
+
+    from tests.builders.replication.fake_target import FakedReplica
+
+
+def test_the_touched_partitions_of_a_transaction_are_copied_once_and_not_for_each_write_event(
+    replica: FakedReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copies = []
+    to_value = OpenTxn.to_value
+
+    def count(txn: OpenTxn) -> Any:
+        copies.append(txn.txn_id)
+        return to_value(txn)
+
+    monkeypatch.setattr(OpenTxn, "to_value", count)
+    file = replica.file()
+    writes = [written(3, file, part=part, parts=51) for part in range(50)]
+    replica.projection.apply([created(1), allocated(2, 1, 1), *writes, committed(3, part=50, parts=51)])
+    assert len(copies) <= 3, "for the commit only"
+
+
+def test_a_waiting_write_event_keeps_no_objects_of_its_table(replica: FakedReplica) -> None:
+    replay = TransactionReplay(replica.context)
+    replica.projection.apply([created(1), allocated(2, 1, 1)])
+    event = written(3, replica.file())
+    replay.start_copies(event)
+    gc.collect()
+    tracemalloc.start()
+    for number in range(100):
+        text = f"{number:05d}" * 10_000
+        replay.start_copies(replace(event, part=number, owner_text=text, partition_text=text))
+    gc.collect()
+    kept_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    replay.files.cancel_all()
+    assert kept_bytes < 100 * 30_000, "each event has 100,000 bytes of objects"
+
+
+def test_the_cached_locations_of_all_tables_together_are_bounded(
+    replica: FakedReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_cache, "_PARTITIONS_MAX", 10)
+
+    def find(_db: str, table: str, name: str) -> Partition:
+        location = f"file:/{table}/{name}"
+        return Partition(
+            values=["1"], dbName="shop_r", tableName=table, sd=StorageDescriptor(location=location)
+        )
+
+    target: Any = RecordingMetastore({"get_partition_by_name": find})
+    cache = TableCache(target, replica.context.policy)
+    for table in ("a", "b", "c"):
+        for number in range(7):
+            assert cache.location(table, f"dt={number}") == f"file:/{table}/dt={number}"
+            assert sum(map(len, cache._locations.values())) <= 10
+    target.calls.clear()
+    cache.location("c", "dt=6")
+    assert target.names() == []
+
+
+def test_the_locations_of_many_partitions_come_with_one_call(replica: FakedReplica) -> None:
+    def find(_db: str, table: str, names: list[str]) -> list[Partition]:
+        return [
+            Partition(
+                values=[name.removeprefix("dt=")],
+                dbName="shop_r",
+                tableName=table,
+                sd=StorageDescriptor(location=f"file:/{name}"),
+            )
+            for name in names
+            if name != "dt=7"
+        ]
+
+    owner = a_table(partition_columns=("dt",))
+    target: Any = RecordingMetastore({"get_partitions": find, "get_table": owner})
+    cache, names = TableCache(target, replica.context.policy), [f"dt={number}" for number in range(1_000)]
+    for _ in range(2):
+        found = cache.locations("orders", names)
+        assert found == {name: f"file:/{name}" for name in names if name != "dt=7"}
+    assert target.names() == ["get_table", "get_partitions", "get_partitions"]
+    assert target.calls[2].arguments[2] == ["dt=7"], "only what is missing is asked for again"
+    assert cache.location("orders", "dt=999") == "file:/dt=999"
+    assert "get_partition_by_name" not in target.names()
+
+
+def test_many_partitions_are_dropped_by_few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[list[str]] = []
+
+    def invoke(_self: PartitionCalls, _call: object, request: Any) -> None:
+        sent.append(request.parts.names)
+
+    monkeypatch.setattr(PartitionCalls, "_invoke", invoke)
+    names = [f"dt={number}" for number in range(2 * partitions.BATCH + 1)]
+    PartitionCalls.drop_partitions(object.__new__(PartitionCalls), "shop", "orders", names)
+    assert [len(some) for some in sent] == [partitions.BATCH, partitions.BATCH, 1]
+    assert [name for some in sent for name in some] == names
