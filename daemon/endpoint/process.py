@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 
 from daemon.endpoint.routes import endpoint_routes
 from daemon.endpoint.server import EndpointServer
-from daemon.endpoint.upstream import check_metastore
+from daemon.endpoint.upstream import check_metastore, refuse_own_address
 from daemon.http.server import HttpServer
 from daemon.process.signals import stop_signals
 
@@ -39,6 +39,7 @@ def run_endpoint(
     started: Callable[[str], None] = lambda _address: None,
 ) -> None:
     """Serve until SIGTERM or SIGINT; ``started`` receives the address. Main thread only. Raises ConfigError."""
+    refuse_own_address(settings)
     with stop_signals() as stopping:
         server = EndpointServer(settings, metrics, make_responders)
         with _probes(registry, http) as probes:

@@ -25,7 +25,9 @@ def parse_listen(text: str, option: str = "an address") -> tuple[str, int]:
     host = host.removeprefix("[").removesuffix("]")
     if not host or not port.isdecimal() or int(port) > PORT_MAX:
         raise ConfigError(
-            f"{option} must have the form HOST:PORT", value=text, hint="For example 0.0.0.0:9083."
+            f"{option} must have the form HOST:PORT",
+            value=text,
+            hint=f"For example 0.0.0.0:9083; ports end at {PORT_MAX}.",
         )
     return host, int(port)
 

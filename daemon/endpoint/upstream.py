@@ -6,13 +6,13 @@ Requests are complete before they are sent, so the metastore never sees half of 
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from daemon.endpoint.protocol.peer import Disconnected, Peer
 from daemon.endpoint.protocol.streams import Incoming
-from state.errors import AmbiguousCall, BadInput, MetastoreUnavailable
+from state.errors import AmbiguousCall, BadInput, ConfigError, MetastoreUnavailable
 
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 
 log = structlog.get_logger(__name__)
+
+WILDCARDS: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - addresses are compared with them
 
 
 class ClientGone(Exception):
@@ -106,6 +108,33 @@ def _connect(address: Address, settings: EndpointSettings) -> Peer:
             peer.close()
             raise
     return peer
+
+
+def refuse_own_address(settings: EndpointSettings) -> None:
+    """Raise ConfigError if a metastore's address is the endpoint's: a call would be forwarded to itself again and again.
+
+    The mistake is likely, because both have the same port by default. A name in front of the endpoint, such as a Kubernetes service, is not recognized.
+    """
+    for address in settings.metastores:
+        if address.port == settings.port and _resolve(address.host) & _listens_on(settings.host):
+            raise ConfigError(
+                "the metastore's address is the endpoint's own",
+                metastore=str(address),
+                listen=f"{settings.host}:{settings.port}",
+                hint="Give the endpoint another address with --listen, or name the metastore's own.",
+            )
+
+
+def _listens_on(host: str) -> set[str]:
+    found = _resolve(host)
+    return found | _resolve("localhost") | _resolve(socket.gethostname()) if found & WILDCARDS else found
+
+
+def _resolve(host: str) -> set[str]:
+    try:
+        return {str(found[4][0]) for found in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+    except OSError:  # an unknown name, which is reported when it is connected to
+        return set()
 
 
 def check_metastore(settings: EndpointSettings) -> bool:

@@ -42,10 +42,19 @@ def application() -> Application:
 
 
 def load_config(config_path: Path | None) -> Config:
-    """Return the configuration of ``--config``, or of the first default path that exists; raise ConfigError."""
-    from daemon.config.load import find_file
+    """Return the configuration of ``--config``, or of the first default path that exists; raise ConfigError.
 
-    return application().config_reader().load(find_file(config_path))
+    Without a file, and without a source in the environment, a line on standard error says so: what follows is usually an error
+    about something that the missing file would have contained.
+    """
+    from daemon.config.load import DEFAULT_PATHS, find_file
+
+    path = find_file(config_path)
+    config = application().config_reader().load(path)
+    if path is None and not config.sources:
+        looked_for = ", ".join(str(default) for default in DEFAULT_PATHS)
+        click.echo(f"No configuration file found ({looked_for}). Name one with --config.", err=True)
+    return config
 
 
 def version_text() -> str:

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 from daemon.process.heartbeat import Pulse
 from daemon.process.state_file import open_state
 from daemon.replica.loop import STATE_KIND, build_projection, handler_policy, load_settings
+from daemon.replica.verification.session import require_policy
 from daemon.sources.connections import CallMetrics
 from handlers.files.copies import Copier
 from handlers.files.paths import AllowedRoots
@@ -21,7 +22,6 @@ from handlers.replication.context import SilentObserver
 from handlers.replication.loading.bootstrap import BootstrapResult, begin_bootstrap, is_pending
 from handlers.replication.loading.bootstrap_plan import PlannedTable, plan_bootstrap
 from handlers.replication.loading.table.tools import LoadTools
-from state.errors import ConfigError
 
 
 if TYPE_CHECKING:
@@ -29,13 +29,6 @@ if TYPE_CHECKING:
 
     from daemon.config.model import Config
     from handlers.replication.loading.bootstrap_run import BootstrapProgress
-
-
-def require_policy(config: Config, name: str) -> None:
-    """Raise ConfigError if there is no such policy."""
-    if name not in config.policies:
-        known = ", ".join(config.policies) or "none"
-        raise ConfigError("unknown policy", hint=f"Configured policies: {known}.", key="policies", value=name)
 
 
 def bootstrap_policy(config: Config, name: str, progress: BootstrapProgress | None = None) -> BootstrapResult:

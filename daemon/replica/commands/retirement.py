@@ -44,8 +44,8 @@ def retire(policy: str, config_path: Path | None, as_json: bool) -> None:
 def retire_policy(config: Config, name: str) -> Retirement:
     """Retire a policy; raise ConfigError for an unknown name, and what the metastores raise."""
     from daemon.process.state_file import open_state
-    from daemon.replica.commands.bootstrap_run import require_policy
     from daemon.replica.loop import STATE_KIND, handler_policy
+    from daemon.replica.verification.session import require_policy
     from handlers.metastore.client import Metastore
     from handlers.replication.retirement import retire as end
 

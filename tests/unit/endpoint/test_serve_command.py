@@ -33,6 +33,12 @@ def test_a_wrong_metastore_address_ends_the_command(capsys: pytest.CaptureFixtur
     assert "thrift://host:port" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("listen", ["127.0.0.1:9083", "localhost:9083", "0.0.0.0:9083"])
+def test_an_endpoint_in_front_of_itself_is_refused(listen: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert tideline(["serve", "--metastore", "thrift://localhost:9083", "--listen", listen]) == 1
+    assert "the metastore's address is the endpoint's own" in capsys.readouterr().err
+
+
 def test_the_command_serves_until_sigterm_and_shows_metrics() -> None:
     with RawMetastore() as metastore:
         metastore.will("a", reply("a"))

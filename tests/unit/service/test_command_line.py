@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -14,10 +14,6 @@ from daemon.service.command_line import call
 from daemon.terminal.layout import failure_lines
 from state.errors import ConfigError, GapDetected
 from tests.builders.daemon.loops import daemon_status
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -128,6 +124,17 @@ def test_status_without_a_daemon_shows_the_last_status_and_fails(
 def test_an_unknown_policy_cannot_be_bootstrapped(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(["bootstrap", "shop", "-c", str(config)]) == 1
     assert "unknown policy" in capsys.readouterr().err
+
+
+def test_a_command_without_a_configuration_file_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("daemon.config.load.DEFAULT_PATHS", (Path("tideline.yaml"),))
+    assert call(["bootstrap", "shop"]) == 1
+    printed = capsys.readouterr().err
+    assert printed.startswith("No configuration file found (tideline.yaml)")
+    assert "unknown policy" in printed
 
 
 def test_dead_letters_require_a_broker(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
