@@ -56,6 +56,14 @@ _UPDATE_PARTITION: Final = Call(
 _UPDATE_PARTITION_BEFORE_4: Final = Call(
     "update_partition_column_statistics", {"stats_obj": ColumnStatistics}, bool, _REFUSALS, changes=True
 )
+_DELETE_OF_TABLE: Final = Call(
+    "delete_table_column_statistics",
+    {"db_name": str, "tbl_name": str, "col_name": str, "engine": str},
+    bool,
+    (NoSuchObjectException, MetaException, InvalidObjectException, InvalidInputException),
+    changes=True,
+    since=V4_0,  # older versions have no engine argument
+)
 _DELETE_OF_PARTITION: Final = Call(
     "delete_partition_column_statistics",
     {"db_name": str, "tbl_name": str, "part_name": str, "col_name": str, "engine": str},
@@ -98,11 +106,16 @@ class StatisticsCalls(Session):
         """Set the statistics of some columns of one partition; raise NotFound if the partition or a column is missing."""
         self._update(_UPDATE_PARTITION, _UPDATE_PARTITION_BEFORE_4, statistics, write_id, valid_write_ids)
 
-    def delete_partition_statistics(self, db: str, table: str, partition_name: str, column: str) -> None:
-        """Delete the statistics of one column of a partition; raise NotFound.
+    def delete_table_statistics(self, db: str, table: str, column: str) -> None:
+        """Delete the statistics of one column of a table; raise NotFound.
 
-        The column is required: without it, 4.2 reports success and deletes nothing.
+        Hive refuses it for transactional tables (InvalidRequest). The column is required: without it, 4.2 reports success and
+        deletes nothing.
         """
+        self._invoke(_DELETE_OF_TABLE, db, table, column, _ENGINE)
+
+    def delete_partition_statistics(self, db: str, table: str, partition_name: str, column: str) -> None:
+        """Delete the statistics of one column of a partition, as ``delete_table_statistics``; raise NotFound."""
         self._invoke(_DELETE_OF_PARTITION, db, table, partition_name, column, _ENGINE)
 
     def set_partition_statistics(

@@ -1,8 +1,7 @@
 """Dispatch of events: decides whether an event concerns the policy, and calls the one function that knows its effect.
 
 Events of kinds that are not listed here have no effect on a replica by intent: functions, catalogs, compactions (the target
-compacts by itself), deletions of statistics (Hive does not replay them either) and unknown kinds. All events of materialized
-views have none either.
+compacts by itself) and unknown kinds. All events of materialized views have none either.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from handlers.events import (
     PartitionsAdded,
     PartitionsAltered,
     PartitionsDropped,
+    StatisticsDeleted,
     StatisticsUpdated,
     TableAltered,
     TableCreated,
@@ -67,6 +67,7 @@ TABLE_EFFECTS: Final[dict[type[Event], Effect]] = {
     PartitionsDropped: partitions.drop,
     Inserted: plain_files.insert,
     StatisticsUpdated: statistics.update,
+    StatisticsDeleted: statistics.delete,
     ConstraintsAdded: constraints.add,
     ConstraintDropped: constraints.drop,
 }
@@ -74,8 +75,6 @@ IGNORED_IF_UNDECODABLE: Final = frozenset(
     {
         "OPEN_TXN",
         "COMMIT_COMPACTION_EVENT",
-        "DELETE_TBL_COL_STAT_EVENT",
-        "DELETE_PART_COL_STAT_EVENT",
         "RELOAD",
         "CREATE_FUNCTION",
         "DROP_FUNCTION",

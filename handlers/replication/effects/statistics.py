@@ -1,4 +1,4 @@
-"""Replay of column statistics, and the invalidation of statistics whose rows will not be on the target.
+"""Replay of column statistics and of their deletion, and the invalidation of statistics whose rows will not be on the target.
 
 Statistics are copied as the source computed them, because the data does not change on the way. The target's metastore accepts
 any statistics, even those that damage its state (older or future write ids). Only the order protects it, and replay keeps the
@@ -7,17 +7,19 @@ order: the ALTER_TABLE that raises BASIC_STATS comes before them in the log (ref
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from handlers.metastore.partitions import BATCH
-from handlers.replication.target_objects import KEEP_STATISTICS, replayed_write_id
+from handlers.replication.target_objects import KEEP_STATISTICS, is_transactional, replayed_write_id
 from state.errors import InvalidRequest, MalformedEvent, NotFound
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from handlers.events import StatisticsUpdated
+    from handlers.events import StatisticsDeleted, StatisticsUpdated
+    from handlers.metastore.client import Metastore
     from handlers.replication.context import Context
     from handlers.structs.objects import Partition, Table
     from handlers.structs.statistics import ColumnStatistics
@@ -45,6 +47,52 @@ def update(event: StatisticsUpdated, context: Context) -> None:
             raise
         if statistics.statsObj:
             _write(statistics, event.table, write_id, context)
+
+
+def delete(event: StatisticsDeleted, context: Context) -> None:
+    """Delete the statistics of a column; those that do not exist, or whose table was dropped since, are skipped.
+
+    Hive refuses the deletion for transactional tables, so that a source logs none. An event without a column deleted all of
+    them in Hive 3.1 and none in 4.2; what the source has now shows which.
+    """
+    assert event.table is not None
+    try:
+        owner = context.table_cache.table(event.table)
+    except NotFound:
+        return
+    if is_transactional(owner):
+        return
+    for column in [event.column] if event.column else _find_deleted_columns(event, owner, context):
+        with suppress(NotFound):
+            _delete_column(event, column, context)
+
+
+def _delete_column(event: StatisticsDeleted, column: str, context: Context) -> None:
+    assert event.table is not None
+    db = context.policy.target_db
+    if event.partition_name:
+        context.target.delete_partition_statistics(db, event.table, event.partition_name, column)
+    else:
+        context.target.delete_table_statistics(db, event.table, column)
+
+
+def _find_deleted_columns(event: StatisticsDeleted, owner: Table, context: Context) -> list[str]:
+    """Return the columns whose statistics the target has and the source does not have any more."""
+    assert event.table is not None
+    table, name = event.table, event.partition_name
+    columns = [column.name for column in owner.sd.cols or []]
+
+    def read(metastore: Metastore, db: str) -> set[str]:
+        if name:
+            found = metastore.partition_statistics(db, table, [name], columns).get(name, [])
+        else:
+            found = metastore.table_statistics(db, table, columns)
+        return {each.colName for each in found}
+
+    at_source: set[str] = set()
+    with suppress(NotFound):
+        at_source = read(context.source, context.policy.source_db)
+    return sorted(read(context.target, context.policy.target_db) - at_source)
 
 
 def _write(statistics: ColumnStatistics, table: str, write_id: int | None, context: Context) -> None:

@@ -56,8 +56,8 @@ def compare_statistics(
         ours, theirs = source.columns.get(column), target.columns.get(column)
         if ours == theirs:
             continue
-        # Replay does not delete statistics, and a target whose statistics are not marked as accurate returns none.
-        if compacted or ours is None or (theirs is None and unmarked):
+        # A target whose statistics are not marked as accurate returns none; a source returns none of an invisible write id.
+        if compacted or (ours is None and not source.valid) or (theirs is None and unmarked):
             yield NotCompared("statistics")
         else:
             yield Difference("statistics", f"{prefix}column {column}", ours, theirs)

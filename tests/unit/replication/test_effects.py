@@ -18,6 +18,7 @@ from handlers.events import (
     PartitionsAltered,
     PartitionsDropped,
     SourceFile,
+    StatisticsDeleted,
     StatisticsUpdated,
 )
 from handlers.replication.claim.target_position import TargetPosition
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 
 MISSING = NotFound("there is none")
 PLAIN: dict[str, str] = {}
+NOT_TRANSACTIONAL = {"transactional": "false"}
 
 
 @pytest.fixture
@@ -390,6 +392,58 @@ def test_other_rejected_statistics_count_as_a_failure(replica: FakedReplica) -> 
 
 def test_statistics_of_a_table_that_was_dropped_since_have_no_effect(replica: FakedReplica) -> None:
     statistics.update(statistics_event(5), context_on(replica, RecordingMetastore({"get_table": MISSING})))
+
+
+def deleted(column: str | None, partition_name: str | None = None) -> StatisticsDeleted:
+    return StatisticsDeleted(
+        **header("DELETE_PART_COL_STAT_EVENT"), column=column, partition_name=partition_name
+    )
+
+
+def test_deleted_statistics_are_deleted_on_the_target(replica: FakedReplica) -> None:
+    target = RecordingMetastore({"get_table": a_table(parameters=NOT_TRANSACTIONAL, location="file:/t")})
+    context = context_on(replica, target)
+    statistics.delete(deleted("id"), context)
+    assert target.only("delete_table_statistics").arguments == ("shop_r", "orders", "id")
+    statistics.delete(deleted("id", "dt=a"), context)
+    assert target.only("delete_partition_statistics").arguments == ("shop_r", "orders", "dt=a", "id")
+
+
+def test_statistics_that_are_already_deleted_and_those_of_transactional_tables_are_skipped(
+    replica: FakedReplica,
+) -> None:
+    gone = {
+        "get_table": a_table(parameters=NOT_TRANSACTIONAL, location="file:/t"),
+        "delete_table_statistics": MISSING,
+    }
+    statistics.delete(deleted("id"), context_on(replica, RecordingMetastore(gone)))
+    acid = RecordingMetastore({"get_table": a_table(location="file:/t")})
+    statistics.delete(deleted("id"), context_on(replica, acid))
+    assert acid.names() == ["get_table"]
+    statistics.delete(deleted("id"), context_on(replica, RecordingMetastore({"get_table": MISSING})))
+
+
+@pytest.mark.parametrize("partition", [None, "dt=a"])
+def test_a_deletion_without_a_column_deletes_what_the_source_does_not_have(
+    replica: FakedReplica, partition: str | None
+) -> None:
+    def having(*names: str) -> RecordingMetastore:
+        found = [
+            ColumnStatisticsObj(colName=name, colType="int", statsData=ColumnStatisticsData())
+            for name in names
+        ]
+        return RecordingMetastore(
+            {
+                "get_table": a_table(parameters=NOT_TRANSACTIONAL, location="file:/t"),
+                "table_statistics": found,
+                "partition_statistics": {"dt=a": found},
+            }
+        )
+
+    target = having("id", "item")
+    statistics.delete(deleted(None, partition), context_on(replica, target, having("item")))
+    call = "delete_partition_statistics" if partition else "delete_table_statistics"
+    assert target.only(call).arguments[-1] == "id"
 
 
 @pytest.mark.parametrize(("write_id", "marked"), [(3, True), (4, False)])

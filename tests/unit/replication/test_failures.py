@@ -303,7 +303,7 @@ def test_an_undecodable_open_txn_is_ignored(replica: FakedReplica) -> None:
     assert replica.stored_quarantine() == {}
 
 
-@pytest.mark.parametrize("kind", ["DELETE_TBL_COL_STAT_EVENT", "COMMIT_COMPACTION_EVENT", "RELOAD"])
+@pytest.mark.parametrize("kind", ["CREATE_CATALOG", "COMMIT_COMPACTION_EVENT", "RELOAD"])
 @pytest.mark.parametrize("table", ["orders", None])
 def test_an_undecodable_event_of_a_kind_without_effect_is_ignored(
     replica: FakedReplica, kind: str, table: str | None

@@ -121,6 +121,13 @@ def test_other_statistics_are_a_difference_unless_a_side_compacted_the_files() -
     assert list(compare_statistics(source, target, compacted=True)) == [NotCompared("statistics")] * 2
 
 
+def test_statistics_that_only_the_target_has_are_a_difference() -> None:
+    source, target = Statistics(BASIC, {}), Statistics(BASIC, {"id": "low=1"})
+    (found,) = compare_statistics(source, target, compacted=False)
+    assert isinstance(found, Difference)
+    assert (found.key, found.source) == ("column id", None)
+
+
 def ids(mark: int, opened: tuple[int, ...] = (), aborted: tuple[int, ...] = ()) -> ValidWriteIds:
     return ValidWriteIds("shop.t", mark, opened, aborted)
 
