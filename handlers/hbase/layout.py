@@ -1,8 +1,9 @@
 """The layout of the store's entries in an HBase table.
 
 Each entry is one HBase row in one column family. The row key is the entry's key after one byte, because HBase does not allow an
-empty row key and because the store's own two rows come before all others::
+empty row key and because the store's own rows come before all others::
 
+    00 undo <version 8><number 4>  p:0, p:1 ..  what an open transaction has overwritten (``undo_log``)
     00 versions   p:next        the last version drawn (a counter)
     00 writes     p:0, p:1 ..   the transaction that is being applied (``redo_log``)
     01 <key>      p:v           the value
@@ -28,6 +29,9 @@ VALUE: Final = b"p:v"
 NEXT_VERSION: Final = b"p:next"
 VERSIONS_ROW: Final = b"\x00versions"
 WRITES_ROW: Final = b"\x00writes"
+UNDO_ROWS: Final = b"\x00undo"
+"""The prefix of the rows of the undo log."""
+BEHIND_UNDO_ROWS: Final = b"\x00undp"
 FAMILIES: Final = {
     # The Thrift interface's defaults turn off what makes look-ups of single rows fast.
     FAMILY.decode(): {"max_versions": 1, "bloom_filter_type": "ROW", "block_cache_enabled": True}
@@ -51,6 +55,11 @@ def entry_key(row: bytes) -> bytes:
 def row_range(start: bytes, end: bytes | None) -> tuple[bytes, bytes]:
     """Return the row keys that hold the entries with ``start <= key < end``."""
     return row_key(start), _BEHIND_ENTRIES if end is None else row_key(end)
+
+
+def undo_row(version: int, number: int) -> bytes:
+    """Return the key of a row of the undo log; the order of keys is the order of writing."""
+    return UNDO_ROWS + version.to_bytes(8) + number.to_bytes(4)
 
 
 def numbered_cell(number: int) -> bytes:

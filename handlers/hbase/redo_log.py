@@ -9,7 +9,7 @@ HBase writes one row at a time. So a commit has three steps:
 A process that is killed between them leaves the row, and the next one repeats step 2. All writes carry versions, so applying a
 transaction twice has the effect of applying it once, and later writes remain.
 
-Puts come in the order of ``EntryKind`` (numbers, postings, rows, tables), then removals in the reverse order. So every row has all its
+Puts come in the order of ``EntryKind`` (what rows need, postings, rows, tables), then removals in the reverse order. So every row has all its
 postings at every moment, and every table its rows. A reader at the same time may see postings without a row, which readers
 ignore, and rows of a table that does not exist yet or any more, which are never read.
 
@@ -132,10 +132,7 @@ CLEARED_AT_ONCE: Final = 4096
 
 def write(gateway: Gateway, writes: Writes) -> None:
     """Write a transaction as one row; after this returns it will take effect, whatever happens."""
-    data = writes.to_bytes()
-    parts = (data[at : at + CELL_BYTES_MAX] for at in range(0, len(data), CELL_BYTES_MAX))
-    cells = {layout.numbered_cell(number): part for number, part in enumerate(parts)}
-    gateway.put({layout.WRITES_ROW: cells}, writes.version)
+    gateway.put({layout.WRITES_ROW: split_cells(writes.to_bytes())}, writes.version)
 
 
 def read(gateway: Gateway) -> Writes | None:
@@ -143,8 +140,19 @@ def read(gateway: Gateway) -> Writes | None:
     found = gateway.rows([layout.WRITES_ROW], [layout.FAMILY]).get(layout.WRITES_ROW)
     if found is None:
         return None
-    names = map(layout.numbered_cell, range(len(found.cells)))
-    return Writes.from_bytes(b"".join(found.cells.get(name, b"") for name in names))
+    return Writes.from_bytes(join_cells(found.cells))
+
+
+def split_cells(data: bytes) -> layout.Cells:
+    """Return bytes of any length as the cells of one row."""
+    parts = (data[at : at + CELL_BYTES_MAX] for at in range(0, len(data), CELL_BYTES_MAX))
+    return {layout.numbered_cell(number): part for number, part in enumerate(parts)}
+
+
+def join_cells(cells: layout.Cells) -> bytes:
+    """Return the bytes that ``split_cells`` has split."""
+    names = map(layout.numbered_cell, range(len(cells)))
+    return b"".join(cells.get(name, b"") for name in names)
 
 
 def remove(gateway: Gateway, writes: Writes) -> None:

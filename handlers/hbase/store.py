@@ -1,11 +1,11 @@
 """The store port over an HBase table.
 
-The guarantees of the port hold here too, with three differences, which ``state.store.RemoteReader`` announces to callers: reads
-are messages; another process may see a transaction while it is applied, in the order of ``redo_log``; and a transaction larger
-than the buffer (``transaction``) is not atomic, but is repeated as a whole.
+The guarantees of the port hold here too, with two differences, which ``state.store.RemoteReader`` announces to callers: reads
+are messages; and another process may see a transaction while it is written or applied, in the order of ``redo_log``.
 
-One process writes. If it is killed, the process that opens the store next finishes the interrupted transaction. Applying it twice, or by
-two processes at once, does no harm (``redo_log``).
+One process writes. If it is killed after the commit, the process that opens the store next finishes the transaction. Applying it
+twice, or by two processes at once, does no harm (``redo_log``). If it is killed before, what a long transaction wrote early is rolled
+back by the next transaction, not when the store is opened: a reader must not interfere with a running writer (``undo_log``).
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from handlers.failpoints import failpoint
-from handlers.hbase import layout, redo_log, server_filters
+from handlers.hbase import layout, redo_log, server_filters, undo_log
 from handlers.hbase.gateway import Gateway, make_connector
 from handlers.hbase.transaction import HBaseTransaction
+from state.errors import HBaseUnavailable
 from state.store import Pause, Reader, Transaction, pages
 
 
@@ -51,11 +52,15 @@ class HBaseStore:
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
         self.counts: Counter[str] = Counter()
-        """Since start: ``rows-fetched``, and ``ended``, the finished transactions of killed processes."""
+        """Since start: ``rows-fetched``, and transactions of killed or failed writers: ``ended`` and ``rolled-back``."""
         self._lock = threading.RLock()
         self._open: HBaseTransaction | None = None
         self._is_clean = False
-        self._finish_interrupted()
+        """Whether neither the redo log nor the undo log has anything."""
+        self._undo_rows: list[bytes] = []
+        """The rows of the undo log of the open transaction, or of one that failed and is not rolled back yet."""
+        self._finish_committed()
+        self._is_clean = not undo_log.rows(gateway)
 
     def get(self, key: bytes) -> bytes | None:
         """Return the value of ``key``, or None."""
@@ -105,12 +110,12 @@ class HBaseStore:
     def transaction(self) -> Iterator[Transaction]:
         """Open the one write transaction; it takes effect when the block ends without an error.
 
-        Raises HBaseUnavailable. If that happens while the transaction is applied, it is finished before the next one begins: callers
-        that cache something of the store must read it again.
+        Raises HBaseUnavailable. If that happens while the transaction is applied, it is finished before the next one begins, otherwise
+        it is rolled back: callers that cache something of the store must read it again.
         """
         with self._lock:
             assert self._open is None, "this thread has a transaction open already"
-            self._finish_interrupted()
+            self._end_interrupted()
             transaction = self._open = HBaseTransaction(self)
             try:
                 yield transaction
@@ -152,27 +157,50 @@ class HBaseStore:
         """Return the last of ``count`` new versions (used by the transaction)."""
         return self.gateway.add(layout.VERSIONS_ROW, layout.NEXT_VERSION, count)
 
+    def log_undo(self, keys: Sequence[bytes], version: int) -> None:
+        """Log what is stored under ``keys`` before they are written early (used by the transaction)."""
+        self._is_clean = False
+        for row in undo_log.write(self.gateway, keys, self.entries_of, version):
+            self._undo_rows.append(row)
+
     def _commit(self, transaction: HBaseTransaction) -> None:
         writes = transaction.writes()
-        if not writes:
+        if not writes and not self._undo_rows:
             return
         self._is_clean = False
+        if self._undo_rows and undo_log.rows(self.gateway) != self._undo_rows:
+            raise HBaseUnavailable("another process has rolled the open transaction back")
         redo_log.write(self.gateway, writes)
         failpoint("hbase-logged")
-        redo_log.apply(self.gateway, writes)
-        redo_log.remove(self.gateway, writes)
+        self._apply(writes, has_undo_log=bool(self._undo_rows))
+        self._undo_rows = []
         self._is_clean = True
 
-    def _finish_interrupted(self) -> None:
-        """Finish the transaction that the last writer logged but did not apply completely."""
+    def _apply(self, writes: redo_log.Writes, *, has_undo_log: bool) -> None:
+        """Apply a committed transaction; its redo row goes last, because it proves that the undo log must not be used."""
+        redo_log.apply(self.gateway, writes)
+        if has_undo_log:
+            undo_log.remove(self.gateway, writes.version)
+            failpoint("hbase-undo-removed")
+        redo_log.remove(self.gateway, writes)
+
+    def _end_interrupted(self) -> None:
+        """Finish or roll back the transaction of the last writer, if it was interrupted."""
         if self._is_clean:
             return
+        self._finish_committed()
+        if undo_log.roll_back(self.gateway, self._undo_rows, self.draw_versions):
+            self.counts["rolled-back"] += 1
+        self._undo_rows = []
+        self._is_clean = True
+
+    def _finish_committed(self) -> None:
+        """Finish the transaction that the last writer logged but did not apply completely."""
         writes = redo_log.read(self.gateway)
         if writes is not None:
-            redo_log.apply(self.gateway, writes)
-            redo_log.remove(self.gateway, writes)
+            self._apply(writes, has_undo_log=True)
+            self._undo_rows = []
             self.counts["ended"] += 1
-        self._is_clean = True
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

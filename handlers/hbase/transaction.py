@@ -1,9 +1,8 @@
 """The open transaction of the store on HBase: buffers writes until the commit; its own reads see them.
 
 A long transaction cannot be buffered whole. Rows and postings make it long, and they mean the same whenever they are written. So above
-a limit they are written early, in the same order, and everything else waits for the commit. A transaction with at most
-``SPILL_ENTRIES`` and ``SPILL_BYTES`` of them is atomic. If a longer one fails or is killed, some of its rows and postings may
-remain, ahead of the position, until the same events are applied again.
+a limit they are written early, in the same order, and everything else waits for the commit. What they replace is logged before
+(``undo_log``), so a transaction of any length that fails or is killed is rolled back before the next one begins.
 
 A cleared range is kept as a range with a version: it removes earlier entries and spares later ones. So a table that is reloaded is
 never empty in between: its new rows are written first, and the old ones are removed at the commit.
@@ -57,6 +56,9 @@ class Stored(Protocol):
     def entries_of(self, keys: Sequence[bytes]) -> list[Entry]:
         """Return the stored entries of ``keys``, without those that do not exist."""
 
+    def log_undo(self, keys: Sequence[bytes], version: int) -> None:
+        """Log what is stored under ``keys`` before they are written early with ``version``."""
+
     def entries(self, start: bytes, end: bytes | None, *, keys_only: bool) -> Iterator[Entry]:
         """Yield the stored entries with ``start <= key < end``, in order."""
 
@@ -71,6 +73,7 @@ class HBaseTransaction:
         self._early_count = self._early_bytes = 0
         self._cleared: list[ClearedRange] = []
         self._ended = False
+        self._has_spilled = False
 
     def get(self, key: bytes) -> bytes | None:
         """Return the value of ``key`` as this transaction sees it, or None."""
@@ -121,7 +124,7 @@ class HBaseTransaction:
 
     def writes(self) -> Writes:
         """Return the writes for the commit."""
-        is_empty = not self._own and not self._cleared
+        is_empty = not self._own and not self._cleared and not self._has_spilled
         return Writes(0 if is_empty else self._next_version(), *self._split(self._own), self._cleared)
 
     def end(self) -> None:
@@ -139,10 +142,13 @@ class HBaseTransaction:
             self._spill()
 
     def _spill(self) -> None:
-        """Write rows and postings now, and before them the table number, so that no other process can draw it."""
+        """Write rows and postings now, and before them what they need: table numbers, which no other process may draw, and dictionaries."""
         early = {key: value for key, value in self._own.items() if kind_of(key) is not EntryKind.OTHER}
         writes = Writes(self._next_version(), *self._split(early))
-        for kind in (EntryKind.NUMBER, EntryKind.POSTING, EntryKind.ROW):
+        undone = [key for key in early if kind_of(key) is not EntryKind.BASIS]
+        self._store.log_undo(undone, writes.version)
+        self._has_spilled = True
+        for kind in (EntryKind.BASIS, EntryKind.POSTING, EntryKind.ROW):
             put_kind(self._store.gateway, writes, kind)
         for kind in (EntryKind.ROW, EntryKind.POSTING):
             delete_kind(self._store.gateway, writes, kind)

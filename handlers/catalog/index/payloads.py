@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final
 from handlers.structs import binary
 from handlers.structs.objects import Partition, StorageDescriptor
 from state.errors import MalformedEvent, StateCorrupt
+from state.partitions.index.records import DICTIONARIES
 
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ DICTIONARY_BYTES_MAX: Final = 32_000
 """The window of deflate."""
 NO_WRITE_ID: Final = -1
 ID_BYTES: Final = 8
-_DICTIONARIES: Final = b"pd/"
 RAW_DEFLATE: Final = -zlib.MAX_WBITS
 _TYPICAL: Final = {
     "COLUMN_STATS_ACCURATE": '{"BASIC_STATS":"true","COLUMN_STATS":{',
@@ -79,7 +79,7 @@ def make_dictionary(table: Table) -> bytes:
 def store_dictionary(txn: Transaction, content: bytes) -> bytes:
     """Store a dictionary and return its id."""
     number = blake2b(content, digest_size=ID_BYTES).digest()
-    txn.put(_DICTIONARIES + number, content)
+    txn.put(DICTIONARIES + number, content)
     return number
 
 
@@ -171,7 +171,7 @@ class Packer:
 
 def read_dictionary(reader: Reader, number: bytes) -> bytes:
     """Return a stored dictionary; raise StateCorrupt where it does not exist."""
-    stored = reader.get(_DICTIONARIES + number)
+    stored = reader.get(DICTIONARIES + number)
     if stored is None:
         raise StateCorrupt("the dictionary of a partition of the index is missing", dictionary=number.hex())
     return stored

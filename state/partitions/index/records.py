@@ -12,8 +12,8 @@ A row is the key of a partition (``partition_key``). A posting holds the whole r
 other column by itself, and the postings of one value continue in the table's own order.
 
 A store that cannot write several entries atomically writes them in the order of ``EntryKind`` and removes them in reverse order. This
-module does the same, because such a store may write a long transaction in pieces. Whatever a crash leaves, every row has its
-postings, and the number of every known table is never given to another table.
+module does the same, because such a store may write a long transaction in pieces. At every moment, every row has its
+postings and what its payload refers to, and the number of every known table is never given to another table.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 
+DICTIONARIES: Final = b"pd/"
+"""The prefix under which callers keep what their payloads refer to, under names that follow from the content."""
 _NUMBER: Final = b"px/n"
 _TABLES: Final = b"px/t/"
 _ROWS: Final = b"px/p/"
@@ -48,7 +50,8 @@ _CHECKED_AT_ONCE: Final = 256
 class EntryKind(IntEnum):
     """The kind of a stored entry, in the order of writing."""
 
-    NUMBER = 0
+    BASIS = 0
+    """The last table number, and what payloads refer to: harmless by themselves, and needed by all that follows."""
     POSTING = 1
     ROW = 2
     OTHER = 3
@@ -61,7 +64,7 @@ def kind_of(key: bytes) -> EntryKind:
         return EntryKind.POSTING
     if key.startswith(_ROWS):
         return EntryKind.ROW
-    return EntryKind.NUMBER if key == _NUMBER else EntryKind.OTHER
+    return EntryKind.BASIS if key == _NUMBER or key.startswith(DICTIONARIES) else EntryKind.OTHER
 
 
 @dataclass(frozen=True, slots=True)

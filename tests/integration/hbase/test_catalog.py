@@ -10,6 +10,7 @@ import pytest
 from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog import projection
 from handlers.catalog.following import loader
+from state.errors import HBaseUnavailable
 from tests.builders.catalog.indexed_source import KINDS, Indexed, expected
 from tests.builders.catalog.random_changes import drawn_change
 
@@ -42,6 +43,35 @@ def test_a_history_ends_equal_to_the_source(store: HBaseStore) -> None:
             indexed.apply()
     indexed.follow()
     assert indexed.held() == expected(source)
+
+
+def test_partitions_are_counted_right_after_a_failed_transaction_that_had_written_some_of_them(
+    store: HBaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("handlers.hbase.transaction.SPILL_ENTRIES", 10)
+    source = MemorySource()
+    source.create("a")
+    for day in range(1, 10):
+        source.add("a", f"2015-01-0{day}", "x")
+    indexed = Indexed(source, own=store)
+    indexed.follow()
+    for day in range(1, 7):
+        source.drop("a", f"2015-01-0{day}", "x")
+    for day in range(10, 30):
+        source.add("a", f"2015-01-{day}", "x")
+    with monkeypatch.context() as patch:
+        patch.setattr("handlers.hbase.redo_log.write", lose_the_connection)
+        with pytest.raises(HBaseUnavailable):
+            indexed.follow()
+    indexed.reopen()
+    assert store.counts["rolled-back"] == 1
+    indexed.follow()
+    assert indexed.held() == expected(source)
+    assert indexed.follower.indexed == {f"{DB}.a": 23}
+
+
+def lose_the_connection(*_: object) -> None:
+    raise HBaseUnavailable("gone")
 
 
 def test_effects_whose_position_was_lost_are_applied_again(store: HBaseStore) -> None:

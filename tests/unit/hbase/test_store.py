@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from handlers.hbase import layout
 from state.errors import HBaseUnavailable, LimitExceeded, StateCorrupt
 from state.partitions.index.partition_index import PartitionIndex
+from state.partitions.index.records import DICTIONARIES, EntryKind, kind_of
 from state.partitions.index.repair import RepairReport, repair
 from state.store import get_many
 from state.store.memory import MemoryStore
@@ -188,29 +189,126 @@ def test_a_table_that_is_reloaded_is_never_empty_in_between() -> None:
     assert len(names(index, "")) == 20
 
 
+OTHER = "other.table"
+
+
+def long_change(change: IndexChange) -> None:
+    """Additions, replacements and removals, of which most are written before the commit; some rows are written twice."""
+    change.follow(OTHER, COLUMNS)
+    for number in range(9):
+        change.add(OTHER, (str(number), "1", "x"), b"new")
+        change.add(TABLE, ("a", str(number), "x"), b"replaced")
+    for values in BEFORE[1:]:
+        change.drop(TABLE, values)
+    change.load(OTHER, [((str(number), "2", "x"), b"listed") for number in range(9)])
+    change.add(TABLE, BEFORE[1], b"again")
+
+
+def rows_and_tables(store: HBaseStore) -> dict[bytes, bytes]:
+    """Everything but the last table number, which a failed transaction may have drawn."""
+    return {key: value for key, value in content(store).items() if kind_of(key) is not EntryKind.BASIS}
+
+
 @pytest.mark.usefixtures("_short_buffer")
-def test_a_failed_long_transaction_leaves_only_entries_that_repair_removes_or_a_retry_writes_again() -> None:
+def test_a_failed_long_transaction_is_rolled_back_before_the_next_one_begins() -> None:
     server = FakeHBase()
     store = server.store()
     an_index(COLUMNS, BEFORE, store)
-    other = "other.table"
+    before = rows_and_tables(store)
 
     def broken(change: IndexChange) -> None:
-        change.follow(other, COLUMNS)
-        change.load(other, [((str(number), "1", "x"), b"") for number in range(20)])
+        long_change(change)
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         changed(store, broken)
-    index = PartitionIndex(store)
-    assert index.tables() == [TABLE]
-    with pytest.raises(AssertionError):
-        index.check()
-    assert repair(store).unowned > 0
-    index.check()
+    assert rows_and_tables(store) != before, "written early"
+    with store.transaction():
+        assert rows_and_tables(server.store()) == before
+    assert store.counts["rolled-back"] == 1
+    PartitionIndex(store).check()
     assert repair(store) == RepairReport()
-    changed(store, lambda change: change.follow(other, COLUMNS))
-    assert names(PartitionIndex(store), "", other) == []
+
+
+@pytest.mark.usefixtures("_short_buffer")
+def test_a_long_transaction_interrupted_after_any_message_takes_effect_as_a_whole_or_not_at_all() -> None:
+    outcomes = set()
+    for failing in range(200):
+        server = FakeHBase()
+        store = server.store()
+        an_index(COLUMNS, BEFORE, store)
+        before = rows_and_tables(store)
+        server.failures = [*[None] * failing, *[ConnectionError("gone")] * 2]
+        with suppress(HBaseUnavailable):
+            changed(store, long_change)
+        got_through = bool(server.failures)
+        server.failures = []
+        again = server.store() if failing % 2 else store
+        server.failures = [*[None] * (failing % 13), *[ConnectionError("gone")] * 2]
+        with suppress(HBaseUnavailable), again.transaction():
+            pass  # rolling back is interrupted, too
+        server.failures = []
+        with again.transaction():
+            pass
+        PartitionIndex(again).check()
+        again.check()
+        assert repair(again) == RepairReport()
+        after = rows_and_tables(again)
+        outcomes.add(after == before)
+        if after != before:
+            assert PartitionIndex(again).tables() == sorted([OTHER, TABLE])
+            assert len(names(PartitionIndex(again), "", OTHER)) == 9
+            assert len(names(PartitionIndex(again), "")) == 9
+        if got_through:
+            break
+    else:
+        pytest.fail("the transaction never got through")
+    assert outcomes == {True, False}
+
+
+@pytest.mark.usefixtures("_short_buffer")
+def test_opening_a_store_does_not_roll_back_the_running_writer() -> None:
+    server = FakeHBase()
+    store = server.store()
+    an_index(COLUMNS, BEFORE, store)
+    index = PartitionIndex(store)
+    with store.transaction() as txn:
+        change = index.change(txn)
+        long_change(change)
+        server.store()
+    change.publish()
+    index.check()
+    assert len(names(index, "", OTHER)) == 9
+
+
+@pytest.mark.usefixtures("_short_buffer")
+def test_a_transaction_that_another_writer_has_rolled_back_is_not_committed() -> None:
+    server = FakeHBase()
+    store = server.store()
+    an_index(COLUMNS, BEFORE, store)
+    before = rows_and_tables(store)
+
+    def overtaken(change: IndexChange) -> None:
+        long_change(change)
+        with server.store().transaction():
+            pass
+
+    with pytest.raises(HBaseUnavailable):
+        changed(store, overtaken)
+    with store.transaction():
+        pass
+    assert rows_and_tables(store) == before
+
+
+@pytest.mark.usefixtures("_short_buffer")
+def test_a_long_transaction_writes_what_payloads_refer_to_before_the_rows() -> None:
+    server = FakeHBase()
+    store = server.store()
+    index = an_index(COLUMNS, BEFORE, store)
+    with store.transaction() as txn:
+        txn.put(DICTIONARIES + b"1", b"typical")
+        index.change(txn).load(TABLE, [((str(number), "1", "x"), b"1") for number in range(9)])
+        assert server.store().get(DICTIONARIES + b"1") == b"typical"
 
 
 def test_postings_without_rows_are_dropped_counted_and_removed_by_repair() -> None:

@@ -1,0 +1,107 @@
+"""The undo log: what was stored before a long transaction wrote some of its entries early.
+
+A transaction that outgrows its buffer writes rows and postings before it commits (``transaction``). If it then fails, counts, table
+records and the caller's position are lost while these entries remain, and a repeated transaction would take them for old ones: it would
+not count them again. So before each early write, what is stored under its keys is logged, in rows of its own. A transaction
+that failed or was killed is rolled back before the next one begins:
+
+1. ``write`` logs the entries, then they are overwritten or removed; this may repeat;
+2. the transaction commits by writing the redo row, even if nothing else is left to write (``redo_log``); ``remove`` forgets the log;
+3. without a redo row, ``roll_back`` restores the logged entries, the latest first, and forgets each row of the log when it is restored.
+
+Restored entries carry new versions, so a late message of the failed transaction has no effect. Restoring may be repeated at any point.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from handlers.failpoints import failpoint
+from handlers.hbase import layout
+from handlers.hbase.redo_log import Writes, delete_kind, join_cells, put_kind, split_cells
+from handlers.hbase.server_filters import KEYS_ONLY
+from state.partitions.index.records import EntryKind
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from handlers.hbase.gateway import Gateway
+    from handlers.hbase.transaction import Entry
+
+
+KEYS_OF_A_ROW: Final = 1000
+"""Entries logged in one row, which is read and restored at once."""
+_ROWS: Final = (layout.UNDO_ROWS, layout.BEHIND_UNDO_ROWS)
+_ROWS_AT_ONCE: Final = 4096
+_UNDONE: Final = (EntryKind.POSTING, EntryKind.ROW)
+
+
+def write(
+    gateway: Gateway, keys: Sequence[bytes], read: Callable[[Sequence[bytes]], list[Entry]], version: int
+) -> Iterator[bytes]:
+    """Log what ``read`` finds under ``keys`` before they are written with ``version``; yield each row of the log before writing it."""
+    for number, chunk in enumerate(_chunks(keys)):
+        stored = {key: value for key, value, _ in read(chunk)}
+        before = Writes(version, stored, [key for key in chunk if key not in stored])
+        row = layout.undo_row(version, number)
+        yield row
+        gateway.put({row: split_cells(before.to_bytes())}, version)
+    failpoint("hbase-undo-logged")
+
+
+def rows(gateway: Gateway) -> list[bytes]:
+    """Return all rows of the log, in the order in which they were written."""
+    found: list[bytes] = []
+    start, end = _ROWS
+    while True:
+        page = gateway.scan((start, end), [layout.FAMILY], _ROWS_AT_ONCE, KEYS_ONLY)
+        found += [each.row for each in page]
+        if len(page) < _ROWS_AT_ONCE:
+            return found
+        start = page[-1].row + b"\x00"
+
+
+def remove(gateway: Gateway, version: int) -> None:
+    """Forget the log of a transaction that has committed; ``version`` is one of its later versions."""
+    logged = rows(gateway)
+    if logged:
+        gateway.delete(logged, version)
+
+
+def roll_back(gateway: Gateway, attempted: Sequence[bytes], draw_versions: Callable[[int], int]) -> bool:
+    """Restore what a transaction that did not commit has overwritten; return whether there was anything to restore.
+
+    ``attempted`` are the rows of the log that this process has sent. Late messages must not take effect: neither those rows nor the commit.
+    """
+    logged = rows(gateway)
+    if not logged and not attempted:
+        return False
+    version = draw_versions(len(logged) + 1) - len(logged)
+    gateway.delete([layout.WRITES_ROW, *set(attempted).difference(logged)], version)
+    for row in reversed(logged):
+        version += 1
+        _restore(gateway, row, version)
+        failpoint("hbase-restored")
+        gateway.delete([row], version)
+    return True
+
+
+def _restore(gateway: Gateway, row: bytes, version: int) -> None:
+    """Restore the entries of one row in the order that readers rely on: no row ever lacks a posting."""
+    found = gateway.rows([row], [layout.FAMILY]).get(row)
+    if found is None:
+        return
+    logged = Writes.from_bytes(join_cells(found.cells))
+    before = Writes(version, logged.puts, logged.deletes)
+    for kind in _UNDONE:
+        put_kind(gateway, before, kind)
+    for kind in reversed(_UNDONE):
+        delete_kind(gateway, before, kind)
+
+
+def _chunks(keys: Sequence[bytes]) -> Iterator[list[bytes]]:
+    left = iter(keys)
+    while chunk := list(islice(left, KEYS_OF_A_ROW)):
+        yield chunk
