@@ -102,7 +102,7 @@ class SparkSession:
     """The program ``spark_statements.py``."""
 
     def __init__(self, uri: str, directory: Path) -> None:
-        program = Path(__file__).with_name("spark_statements.py")
+        program = Path(__file__).parent / "programs" / "spark_statements.py"
         self._log = (directory / "spark.log").open("w")
         self._process = subprocess.Popen(
             [sys.executable, str(program), uri, str(directory)],
