@@ -49,6 +49,10 @@ class Upstream:
     def exchange(self, request: Message) -> Message:
         """Send a request and return its complete answer; raise AmbiguousCall, BadInput, LimitExceeded."""
         self.send(request)
+        return self.receive_answer(request)
+
+    def receive_answer(self, request: Message) -> Message:
+        """Return the complete answer to a request that was sent; raise AmbiguousCall, BadInput, LimitExceeded."""
         incoming = Incoming(lambda: self._receive(request), self._transport, self._settings.answer_bytes_max)
         answer = incoming.message(incoming.read_to_end())
         _check_end(incoming, request)

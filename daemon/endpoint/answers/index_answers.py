@@ -86,10 +86,13 @@ class IndexAnswers:
         arguments = read_arguments(call.shape, request.body)
         if arguments.expression is not None:
             arguments = replace(arguments, tree=self._read_expression(arguments.expression))
-        with self._tables.open_table(arguments.db, arguments.table) as view:
-            if isinstance(view, Forward):
-                raise NotAnswered(view.reason)
-            return request.answer(_make_body(call, view, arguments, rules)), view
+        found = self._tables.read(
+            arguments.db, arguments.table, lambda view: _make_body(call, view, arguments, rules)
+        )
+        if isinstance(found, Forward):
+            raise NotAnswered(found.reason)
+        body, view = found
+        return request.answer(body), view
 
     def _read_expression(self, expression: bytes) -> Expression:
         tree = None if self._read is None else self._read(expression)

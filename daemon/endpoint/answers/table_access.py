@@ -1,23 +1,27 @@
 """The seam between the partition calls and the index: one snapshot of a table, or the reason to forward the call.
 
 Who implements ``TableAccess`` decides where the index is and when it is fresh enough. The partition calls decide what a call means and
-whether the index can answer it. An answer uses one ``TableView`` from its first to its last byte.
+whether the index can answer it. An answer uses one ``TableView`` from its first to its last byte. Whether that view is fresh enough may
+turn out only after the answer was made, while the metastore was asked.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable
 
     from handlers.catalog.index.payload_bytes import PayloadBytes
     from handlers.catalog.index.table_records import TableRecord
     from state.partitions.index.check_budget import AnswerBudget
     from state.partitions.index.partition_index import PartitionIndex
+
+
+T = TypeVar("T")
 
 
 class Reason(StrEnum):
@@ -64,7 +68,7 @@ class Forward:
 
 @dataclass(frozen=True, slots=True)
 class TableView:
-    """One table in one snapshot of the index, for one thread, valid until the context in which it was opened ends."""
+    """One table in one snapshot of the index, for one thread, valid while the answer is made."""
 
     name: str
     """``db.table`` in lower case, under which ``index`` knows the table."""
@@ -81,11 +85,12 @@ class TableView:
 
 
 class TableAccess(Protocol):
-    """Opens tables of one metastore's index; thread-safe."""
+    """Reads tables of one metastore's index; thread-safe."""
 
-    def open_table(self, db: str, table: str) -> AbstractContextManager[TableView | Forward]:
-        """Open a table of the catalog ``hive``, named as the client named it.
+    def read(self, db: str, table: str, make: Callable[[TableView], T]) -> tuple[T, TableView] | Forward:
+        """Return what ``make`` makes of a table of the catalog ``hive``, named as the client named it, and the view, which has ended.
 
-        A view has applied at least the source's newest event id as of this call, unless the configuration permits less, and its
-        table is followed.
+        The view has applied at least the source's newest event id as of this call, unless the configuration permits less, and its
+        table is followed. ``make`` may be called twice: what it made of a view that was too old is dropped. Its errors are passed on,
+        and so are those that it had with a view that was too old, because they only mean that the call is forwarded.
         """

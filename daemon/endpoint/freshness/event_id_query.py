@@ -1,12 +1,13 @@
 """The query for the newest event id, on a connection of its own to the metastore.
 
-It is sent for almost every answer from the index, so it is one prepared message, and its answer is read as bytes.
+It is sent for almost every answer from the index, so it is one prepared message, and its answer is read as bytes. Sending and
+receiving are separate: the answer from the index is made in between.
 """
 
 from __future__ import annotations
 
 import struct
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +20,8 @@ from state.errors import AmbiguousCall, BadInput
 
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from daemon.endpoint.settings import EndpointSettings
 
 
@@ -29,23 +32,36 @@ _REQUEST: Final = Message(Header("get_current_notificationEventId", TMessageType
 
 
 class EventIdQuery:
-    """Queries one metastore; for one thread at a time."""
+    """Queries one metastore (``newest_event.EventQuery``); for one thread at a time."""
 
     def __init__(self, settings: EndpointSettings) -> None:
         self._settings = replace(
             settings, connect_s=min(CONNECT_S, settings.connect_s), answer_s=QUERY_S, request_s=QUERY_S
         )
         self._upstream: Upstream | None = None
+        self._is_reused = False
+        """Whether the connection had served a query before the one under way."""
 
-    def __call__(self) -> int:
-        """Return the newest event id; raise MetastoreUnavailable, AmbiguousCall, BadInput."""
-        had_connection = self._upstream is not None
+    def send(self) -> None:
+        """Send the query; raise MetastoreUnavailable, AmbiguousCall."""
+        self._is_reused = self._upstream is not None
+        if not self._is_reused:
+            self._send()
+            return
         try:
-            return self._query()
+            self._send()
         except AmbiguousCall:
-            if not had_connection:
+            self._send_again()
+
+    def receive(self) -> int:
+        """Return the newest event id; raise MetastoreUnavailable, AmbiguousCall, BadInput."""
+        try:
+            return self._receive()
+        except AmbiguousCall:
+            if not self._is_reused:
                 raise
-        return self._query()  # the metastore has closed an idle connection
+        self._send_again()
+        return self._receive()
 
     def close(self) -> None:
         """Close the connection; a later query connects again."""
@@ -54,11 +70,26 @@ class EventIdQuery:
             with suppress(OSError):
                 upstream.peer.close()
 
-    def _query(self) -> int:
-        if self._upstream is None:
-            self._upstream = Upstream(self._settings, Transport.BUFFERED)
+    def _send_again(self) -> None:
+        """Send the query on another connection: the metastore has closed an idle one."""
+        self._is_reused = False
+        self._send()
+
+    def _send(self) -> None:
+        with self._closed_on_failure():
+            if self._upstream is None:
+                self._upstream = Upstream(self._settings, Transport.BUFFERED)
+            self._upstream.send(_REQUEST)
+
+    def _receive(self) -> int:
+        with self._closed_on_failure():
+            assert self._upstream is not None, "a query was sent"
+            return _read_event_id(self._upstream.receive_answer(_REQUEST))
+
+    @contextmanager
+    def _closed_on_failure(self) -> Iterator[None]:
         try:
-            return _read_event_id(self._upstream.exchange(_REQUEST))
+            yield
         except BaseException:
             self.close()
             raise

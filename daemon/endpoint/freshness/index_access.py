@@ -1,11 +1,12 @@
-"""Opens tables of the index that another process keeps, where the index is certain to be new enough.
+"""Reads tables of the index that another process keeps, where the index is certain to be new enough.
 
-A table is opened in four steps:
+A table is read in four steps:
 
 1. open a snapshot of the index; forward calls about tables that are not followed in it, which needs no query;
-2. query the source's newest event id (``newest_event``);
-3. answer from the snapshot if it contains that event. Otherwise wait for the follower, for a bounded time, and open another one;
-4. check the table again in the snapshot that answers.
+2. send the query for the source's newest event id (``newest_event``);
+3. make the answer from the snapshot while the metastore answers the query. If the snapshot contains that event, the answer is valid.
+   No answer is made from a snapshot that is known to be too old;
+4. otherwise wait for the follower, for a bounded time, and make the answer from another snapshot, with the table checked again.
 
 The event id is queried after the request arrived. Whatever was committed before that has an id that is not above it, because the
 metastore allocates ids in the order of commits. So an answer contains every change that was committed before its request.
@@ -15,8 +16,8 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
@@ -26,7 +27,7 @@ from state.freshness import Freshness, Patience
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from daemon.endpoint.freshness.newest_event import NewestEvent
     from daemon.endpoint.freshness.position_watch import PositionWatch
@@ -36,9 +37,11 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
+T = TypeVar("T")
+
 
 class IndexAccess:
-    """Opens tables for any thread (``table_access.TableAccess``)."""
+    """Reads tables for any thread (``table_access.TableAccess``)."""
 
     def __init__(  # noqa: PLR0913 - the parts of one decision, all by name
         self,
@@ -64,44 +67,42 @@ class IndexAccess:
         self._patience = Patience()
         self._lock = threading.Lock()
 
-    @contextmanager
-    def open_table(self, db: str, table: str) -> Iterator[TableView | Forward]:
-        """Open a table of the catalog ``hive``, or return why the call must be forwarded."""
-        with ExitStack() as stack:
-            yield self._open(stack, f"{db}.{table}".lower())
-
-    def _open(self, stack: ExitStack, name: str) -> TableView | Forward:
-        try:
-            found = self._open_fresh(stack, name)
-        except TidelineError as error:
-            log.debug("the index cannot be used", code=error.code, problem=str(error))
-            found = Forward(Reason.UNAVAILABLE)
-        if isinstance(found, Forward):
-            stack.close()  # forwarding may take long, and needs no snapshot
-        return found
-
-    def _open_fresh(self, stack: ExitStack, name: str) -> TableView | Forward:
-        # 1.
-        moment = stack.enter_context(self._file.moment())
-        view = self._view(moment, name)
-        if isinstance(view, Forward) or not self._freshness.observes:
-            return view
-        # 2.
-        arrived_s = self._clock()
-        newest = self._newest.observe(self._freshness, arrived_s)
+    def read(self, db: str, table: str, make: Callable[[TableView], T]) -> tuple[T, TableView] | Forward:
+        """Return what ``make`` makes of a table of the catalog ``hive``, or why the call must be forwarded."""
+        name, arrived_s = f"{db}.{table}".lower(), self._clock()
+        with ExitStack() as stack:  # ends the snapshot before anything is waited for: forwarding needs none
+            # 1.
+            view = _guard(lambda: self._open(stack, name))
+            if isinstance(view, Forward):
+                return view
+            if not self._freshness.observes:
+                return make(view), view
+            # 2.
+            pending = self._newest.begin(self._freshness, arrived_s)
+            # 3.
+            made = None if view.event_id < self._newest.known_id else (make(view), view)
+        newest = _guard(pending.result)
+        if isinstance(newest, Forward):
+            return newest
         if newest.sent_s > arrived_s and newest.event_id < view.event_id:
             return Forward(Reason.UNAVAILABLE)  # the index is ahead of its source, which was restored
-        # 3.
-        if view.event_id >= newest.event_id:
-            return view
-        stack.close()
-        if not self._wait(newest.event_id, view.event_id):
-            return Forward(Reason.NOT_FRESH)
+        if made is not None and view.event_id >= newest.event_id:
+            return made
         # 4.
-        view = self._view(stack.enter_context(self._file.moment()), name)
-        if isinstance(view, TableView) and view.event_id < newest.event_id:
-            return Forward(Reason.NOT_FRESH)
-        return view
+        return self._read_later(name, view.event_id, newest.event_id, make)
+
+    def _read_later(
+        self, name: str, position: int, event_id: int, make: Callable[[TableView], T]
+    ) -> tuple[T, TableView] | Forward:
+        """Wait until the follower, which was at ``position``, has applied an event, and read then."""
+        waited = _guard(lambda: self._wait(event_id, position))
+        if waited is not True:
+            return waited or Forward(Reason.NOT_FRESH)
+        with ExitStack() as stack:
+            view = _guard(lambda: self._open(stack, name))
+            if isinstance(view, Forward):
+                return view
+            return Forward(Reason.NOT_FRESH) if view.event_id < event_id else (make(view), view)
 
     def _wait(self, event_id: int, position: int) -> bool:
         with self._lock:
@@ -114,6 +115,9 @@ class IndexAccess:
             self._patience = self._patience.after_timeout(event_id)
         return False
 
+    def _open(self, stack: ExitStack, name: str) -> TableView | Forward:
+        return self._view(stack.enter_context(self._file.moment()), name)
+
     def _view(self, moment: IndexMoment, name: str) -> TableView | Forward:
         state = moment.table_state(name)
         if state is None or state.known is None:
@@ -125,3 +129,12 @@ class IndexAccess:
         if self._differing.contains(name, moment.index.table(name).number):
             return Forward(Reason.DIFFERS)
         return TableView(name, moment.record(name), moment.index, moment.payloads, moment.budget, event_id)
+
+
+def _guard(step: Callable[[], T]) -> T | Forward:
+    """Return what a step returns; where it fails, the index cannot be used."""
+    try:
+        return step()
+    except TidelineError as error:
+        log.debug("the index cannot be used", code=error.code, problem=str(error))
+        return Forward(Reason.UNAVAILABLE)

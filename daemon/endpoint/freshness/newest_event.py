@@ -3,13 +3,17 @@
 A request may only rely on a query that was sent after it arrived (``state.freshness``). While a query is under way, requests that arrive
 wait for the next one, and one query then serves all of them. So the metastore receives at most one such call at a time, however
 many clients there are.
+
+A query is begun and finished in two steps, so that a request is answered while the metastore answers the query. Whoever needs a result
+first receives it, for all: a request that takes long after it began a query delays no other.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 from state.errors import Inconsistent, MetastoreUnavailable, TidelineError
 from state.freshness import Observation
@@ -21,51 +25,111 @@ if TYPE_CHECKING:
     from state.freshness import Freshness
 
 
-class NewestEvent:
-    """Queries the source on behalf of many threads."""
+class EventQuery(Protocol):
+    """A query for the newest event id; one call at a time, from any thread, and ``send`` and ``receive`` alternate."""
 
-    def __init__(self, query: Callable[[], int], clock: Callable[[], float] = time.monotonic) -> None:
-        """``query`` returns the newest event id; it is called by one thread at a time."""
-        self._query = query
-        self._clock = clock
-        self._changed = threading.Condition()
-        self._begun = 0
-        self._ended = 0
-        self._last: Observation | None = None
-        self._failure: TidelineError | None = None
+    def send(self) -> None:
+        """Send the query."""
 
-    def observe(self, freshness: Freshness, arrived_s: float) -> Observation:
-        """Return an observation that a request which arrived then may rely on.
+    def receive(self) -> int:
+        """Return the event id that was the newest at some moment since ``send`` was called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """An observation that may still be under way."""
+
+    newest: NewestEvent
+    number: int
+    """The number of the query that is needed."""
+    known: Observation | None = None
+    """An observation that is new enough already."""
+
+    def result(self) -> Observation:
+        """Return the observation.
 
         Raises the error of the query, and Inconsistent if the source's newest event is older than before: the metastore was restored.
         """
+        return self.known or self.newest.finish(self.number)
+
+
+class NewestEvent:
+    """Queries the source on behalf of many threads."""
+
+    def __init__(self, query: EventQuery, clock: Callable[[], float] = time.monotonic) -> None:
+        self._query = query
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._is_busy = False
+        """Whether a thread is sending or receiving."""
+        self._begun = 0
+        self._ended = 0
+        self._sent_s = 0.0
+        self._last: Observation | None = None
+        self._failure: TidelineError | None = None
+
+    @property
+    def known_id(self) -> int:
+        """The newest event id that was ever observed; -1 before the first."""
+        last = self._last
+        return -1 if last is None else last.event_id
+
+    def begin(self, freshness: Freshness, arrived_s: float) -> Pending:
+        """Return an observation that a request which arrived then may rely on; sends a query if that is needed and none is under way."""
         with self._changed:
             last = self._last
             if last is not None and freshness.accepts(last, arrived_s):
-                return last
+                return Pending(self, self._ended, last)
             needed = self._begun + 1
-            while self._ended < needed and self._begun > self._ended:
-                self._changed.wait()
-            if self._ended >= needed:
-                return self._result()
-            self._begun += 1
-        return self._run()
+            if self._begun > self._ended:
+                return Pending(self, needed)  # the one under way was sent too early
+            self._begun, self._is_busy = needed, True
+        self._send()
+        return Pending(self, needed)
 
-    def _run(self) -> Observation:
-        failure: TidelineError = MetastoreUnavailable("the query for the newest event ended unexpectedly")
+    def finish(self, number: int) -> Observation:
+        """Return the result of a query, or of a later one; send and receive where no other thread does."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._ended >= number or not self._is_busy)
+                if self._ended >= number:
+                    return self._result()
+                self._is_busy = True
+                is_next = self._begun == self._ended
+                self._begun += is_next
+            if is_next:
+                self._send()
+            else:
+                self._receive()
+
+    def _send(self) -> None:
+        failure: TidelineError | None = _unexpected()
+        sent_s = self._clock()
+        try:
+            self._query.send()
+            failure = None
+        except TidelineError as error:
+            failure = error
+        finally:
+            if failure is not None:
+                self._end(None, failure)
+        with self._changed:
+            self._sent_s, self._is_busy = sent_s, False
+            self._changed.notify_all()
+
+    def _receive(self) -> None:
+        failure: TidelineError = _unexpected()
         found: Observation | None = None
         try:
-            sent_s = self._clock()
-            found = Observation(self._query(), sent_s)
+            found = Observation(self._query.receive(), self._sent_s)
         except TidelineError as error:
             failure = error
         finally:
             self._end(found, failure)
-        return self._result()
 
     def _end(self, found: Observation | None, failure: TidelineError) -> None:
         with self._changed:
-            self._ended = self._begun
+            self._ended, self._is_busy = self._begun, False
             self._failure = failure if found is None else self._check(found)
             if self._failure is None:
                 self._last = found
@@ -82,8 +146,11 @@ class NewestEvent:
         )
 
     def _result(self) -> Observation:
-        with self._changed:
-            if self._failure is not None:
-                raise self._failure
-            assert self._last is not None, "a query without failure has a result"
-            return self._last
+        if self._failure is not None:
+            raise self._failure
+        assert self._last is not None, "a query without failure has a result"
+        return self._last
+
+
+def _unexpected() -> TidelineError:
+    return MetastoreUnavailable("the query for the newest event ended unexpectedly")

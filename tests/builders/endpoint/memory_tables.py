@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from daemon.endpoint.answers.table_access import Forward, Reason, TableView
 from handlers.catalog.index.payload_bytes import PayloadBytes
@@ -11,28 +10,31 @@ from handlers.catalog.index.table_records import read_record
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
     from handlers.catalog.index.partition_follower import PartitionFollower
 
 
+T = TypeVar("T")
+
+
 class MemoryTables:
-    """Opens the tables of a follower; ``forward`` makes it refuse, as for a table that is not fresh."""
+    """Reads the tables of a follower; ``forward`` makes it refuse, as for a table that is not fresh."""
 
     def __init__(self, follower: PartitionFollower) -> None:
         self._follower = follower
         self.forward: Reason | None = None
 
-    @contextmanager
-    def open_table(self, db: str, table: str) -> Iterator[TableView | Forward]:
-        """Open a table as it is now."""
+    def read(self, db: str, table: str, make: Callable[[TableView], T]) -> tuple[T, TableView] | Forward:
+        """Read a table as it is now."""
         name = f"{db}.{table}".lower()
         with self._follower.snapshot() as snapshot:
             if self.forward is not None:
-                yield Forward(self.forward)
-            elif (record := read_record(snapshot.catalog or snapshot.reader, name)) is None:
-                yield Forward(Reason.UNKNOWN_TABLE)
-            else:
-                payloads = PayloadBytes(snapshot.reader)
-                event_id = snapshot.event_id() or 0
-                yield TableView(name, record, snapshot.index, payloads, snapshot.budget, event_id)
+                return Forward(self.forward)
+            record = read_record(snapshot.catalog or snapshot.reader, name)
+            if record is None:
+                return Forward(Reason.UNKNOWN_TABLE)
+            payloads = PayloadBytes(snapshot.reader)
+            event_id = snapshot.event_id() or 0
+            view = TableView(name, record, snapshot.index, payloads, snapshot.budget, event_id)
+            return make(view), view

@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from daemon.endpoint.answers.table_access import Forward, TableView
+from daemon.endpoint.answers.table_access import Forward
 from daemon.endpoint.freshness.index_access import IndexAccess
 from daemon.endpoint.freshness.newest_event import NewestEvent
 from daemon.endpoint.freshness.position_watch import PositionWatch
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from daemon.endpoint.answers.table_access import TableView
     from dev.fixtures.memory_source import MemorySource
 
 
@@ -49,6 +50,22 @@ class FakeTime:
         self.meanwhile()
 
 
+class FakeQuery:
+    """A query that the source answers as soon as it is sent, so that its result is as old as it may be."""
+
+    def __init__(self, query: Callable[[], int]) -> None:
+        self._query = query
+        self._found = 0
+
+    def send(self) -> None:
+        """Ask the source."""
+        self._found = self._query()
+
+    def receive(self) -> int:
+        """Return its answer."""
+        return self._found
+
+
 @dataclass
 class Opened:
     """A catalog that follows the source, and the access of another process to its index."""
@@ -63,13 +80,13 @@ class Opened:
 
     def read(self, table: str) -> dict[tuple[str, ...], Partition] | str:
         """Return the partitions of a table, or the reason to forward."""
-        with self.access.open_table(DB.upper(), table) as found:
-            return str(found.reason) if isinstance(found, Forward) else content(found, table)
+        found = self.access.read(DB.upper(), table, lambda view: content(view, table))
+        return str(found.reason) if isinstance(found, Forward) else found[0]
 
     def read_at(self, table: str) -> tuple[int, dict[tuple[str, ...], Partition]] | None:
         """Return the event that a view reflects, and its partitions; None if the call must be forwarded."""
-        with self.access.open_table(DB, table) as found:
-            return (found.event_id, content(found, table)) if isinstance(found, TableView) else None
+        found = self.access.read(DB, table, lambda view: (view.event_id, content(view, table)))
+        return None if isinstance(found, Forward) else found[0]
 
 
 def content(view: TableView, table: str) -> dict[tuple[str, ...], Partition]:
@@ -98,7 +115,7 @@ def opened_index(
         differing = DifferingTables()
         access = IndexAccess(
             file=file,
-            newest=NewestEvent(query, time.clock),
+            newest=NewestEvent(FakeQuery(query), time.clock),
             watch=PositionWatch(file.position, time.clock, time.pause),
             differing=differing,
             freshness=freshness,

@@ -159,6 +159,25 @@ def test_eventual_freshness_never_queries_the_source(source: MemorySource, tmp_p
         assert made.queries == []
 
 
+def test_no_answer_is_made_from_a_snapshot_that_is_known_to_be_too_old(
+    source: MemorySource, opened: Opened
+) -> None:
+    made: list[int] = []
+
+    def read() -> None:
+        opened.access.read(DB, "a", lambda view: made.append(view.event_id))
+
+    before = len(source.events)
+    source.add("a", DAYS[5], "0")
+    read()
+    assert made == [before], "made while the source was asked, and dropped"
+    read()
+    assert made == [before]
+    opened.indexed.follow()
+    read()
+    assert made == [before, before + 1]
+
+
 def test_tables_that_are_not_followed_need_no_query(source: MemorySource, opened: Opened) -> None:
     assert opened.read("nowhere") == "unknown-table"
     opened.indexed.projection.request_load(f"{DB}.a")
@@ -194,8 +213,9 @@ def test_calls_are_forwarded_after_the_source_was_restored_from_a_backup(
 
 
 def test_a_table_that_differs_is_forwarded_until_it_is_loaded_again(opened: Opened) -> None:
-    with opened.access.open_table(DB, "a") as view:
-        number = view.index.table(f"{DB}.a").number  # type: ignore[union-attr]  # a view
+    found = opened.access.read(DB, "a", lambda view: view.index.table(f"{DB}.a").number)
+    assert isinstance(found, tuple)
+    number = found[0]
     opened.differing.add(Difference(f"{DB}.a", number, "get_partitions", 6, 0))
     assert opened.read("a") == "differs"
     opened.indexed.projection.reload(f"{DB}.a")

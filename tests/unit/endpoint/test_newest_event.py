@@ -12,6 +12,7 @@ from daemon.endpoint.freshness.newest_event import NewestEvent
 from daemon.endpoint.freshness.position_watch import PositionWatch
 from state.errors import Inconsistent, MetastoreUnavailable
 from state.freshness import Freshness, Observation
+from tests.builders.partitions.index_access import FakeQuery
 
 
 if TYPE_CHECKING:
@@ -30,23 +31,25 @@ class SlowSource:
         self.may_end = threading.Semaphore(0)
         self.queries = 0
 
-    def query(self) -> int:
+    def send(self) -> None:
         self.queries += 1
-        found = self.queries
         self.begun.release()
+
+    def receive(self) -> int:
+        found = self.queries
         assert self.may_end.acquire(timeout=DEADLINE_S)
         return found
 
 
 def test_requests_that_arrive_during_a_query_share_the_next_one() -> None:
     source, ticks = SlowSource(), count()
-    newest = NewestEvent(source.query, lambda: float(next(ticks)))
+    newest = NewestEvent(source, lambda: float(next(ticks)))
     found: list[tuple[float, Observation]] = []
 
     def request() -> None:
         arrived_s = float(next(ticks))
         arrived.release()
-        found.append((arrived_s, newest.observe(EXACT, arrived_s)))
+        found.append((arrived_s, newest.begin(EXACT, arrived_s).result()))
 
     arrived = threading.Semaphore(0)
     threads = [threading.Thread(target=request) for _ in range(9)]
@@ -65,8 +68,30 @@ def test_requests_that_arrive_during_a_query_share_the_next_one() -> None:
     assert 2 <= source.queries <= 3, "one for the first request, and one or two for the others"
 
 
-def test_a_failed_query_fails_its_requests_and_no_later_one() -> None:
+def test_a_request_that_takes_long_after_its_query_was_sent_delays_no_other() -> None:
+    ids, ticks = iter([5, 6, 7]), count()
+    newest = NewestEvent(FakeQuery(lambda: next(ids)), lambda: float(next(ticks)))
+    slow = newest.begin(EXACT, 0.0)
+    abandoned = newest.begin(EXACT, 1.0)
+    assert newest.begin(EXACT, 2.0).result().event_id == 6, (
+        "the slow request's query is finished, and another one made"
+    )
+    assert slow.result().event_id == 6
+    assert abandoned.result().event_id == 6
+    assert newest.known_id == 6
+
+
+@pytest.mark.parametrize("fails_when_sent", [True, False])
+def test_a_failed_query_fails_its_requests_and_no_later_one(fails_when_sent: bool) -> None:
     results: Iterator[Exception | int] = iter([MetastoreUnavailable("down"), KeyError("a defect"), 7])
+
+    class Query(FakeQuery):
+        def receive(self) -> int:
+            return super().receive() if fails_when_sent else self._query()
+
+        def send(self) -> None:
+            if fails_when_sent:
+                super().send()
 
     def query() -> int:
         result = next(results)
@@ -74,21 +99,21 @@ def test_a_failed_query_fails_its_requests_and_no_later_one() -> None:
             raise result
         return result
 
-    newest = NewestEvent(query, lambda: 1.0)
+    newest = NewestEvent(Query(query), lambda: 1.0)
     with pytest.raises(MetastoreUnavailable):
-        newest.observe(EXACT, 1.0)
+        newest.begin(EXACT, 1.0).result()
     with pytest.raises(KeyError):
-        newest.observe(EXACT, 1.0)
-    assert newest.observe(EXACT, 1.0).event_id == 7
+        newest.begin(EXACT, 1.0).result()
+    assert newest.begin(EXACT, 1.0).result().event_id == 7
 
 
 def test_a_newest_event_that_goes_backwards_is_reported_until_it_has_caught_up() -> None:
     ids, ticks = iter([9, 8, 9]), count()
-    newest = NewestEvent(lambda: next(ids), lambda: float(next(ticks)))
-    assert newest.observe(EXACT, 0.0).event_id == 9
+    newest = NewestEvent(FakeQuery(lambda: next(ids)), lambda: float(next(ticks)))
+    assert newest.begin(EXACT, 0.0).result().event_id == 9
     with pytest.raises(Inconsistent):
-        newest.observe(EXACT, 1.0)
-    assert newest.observe(EXACT, 3.0).event_id == 9
+        newest.begin(EXACT, 1.0).result()
+    assert newest.begin(EXACT, 3.0).result().event_id == 9
 
 
 def test_many_threads_wait_for_one_position_and_one_of_them_reads_it() -> None:
