@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 
 EXPRESSION_BYTES_MAX: Final = 1 << 20
+KEPT_BYTES_MAX: Final = 16 << 10
+"""Longer expressions are read each time."""
+KEPT_MAX: Final = 256
 REST_S: Final = 10.0
 """How long nothing is read after a failure of the process, so that bytes which kill it cannot cause endless restarts."""
 _HIVE_4: Final = b"\x01\x00org.apache.hadoop.hive.ql.plan."
@@ -37,18 +40,35 @@ class ExpressionReader:
         self._process: JavaProcess | None = None
         self._rest_until_s = 0.0
         self._lock = threading.Lock()
+        self._known: dict[bytes, Expression] = {}
+        """The trees of the last expressions; the bytes of an expression determine its tree."""
         self.failures = 0
         """The number of expressions that could not be read."""
 
     def read(self, expression: bytes) -> Expression | None:
-        """Return the tree of an expression, None where it cannot be read. Raises ConfigError where Java is missing."""
+        """Return the tree of an expression, None where it cannot be read. Raises ConfigError where Java is missing.
+
+        Clients repeat their expressions, so the trees of the last ones are kept: the Java process takes longer than most answers.
+        """
         with self._lock:
+            known = self._known.get(expression)
+            if known is not None:
+                return known
             text = self._text(expression) if len(expression) <= EXPRESSION_BYTES_MAX else None
         try:
-            return _parse_node(json.loads(text or ""))
+            found = _parse_node(json.loads(text or ""))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             self.failures += 1
             return None
+        self._keep(expression, found)
+        return found
+
+    def _keep(self, expression: bytes, found: Expression) -> None:
+        if len(expression) <= KEPT_BYTES_MAX:
+            with self._lock:
+                self._known[expression] = found
+                if len(self._known) > KEPT_MAX:
+                    del self._known[next(iter(self._known))]
 
     @property
     def pid(self) -> int | None:

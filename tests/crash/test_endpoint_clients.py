@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.crash
 REPETITIONS = 20
+KILLS_WITHIN = 5
+"""Kills while statements run, however fast the machine is."""
 PERSISTENT = {
     "hive.metastore.connect.retries": "60",
     "hive.metastore.failure.retries": "60",
@@ -195,6 +197,16 @@ def hive_work(run: Persistent, db: str, round_: int) -> None:
     assert run(f"select id from {plain} where ds like '2024-01%' order by id") == [("2",), ("3",)]
 
 
+def work_while_killed(endpoint: EndpointProcess, work: Callable[[int], None]) -> int:
+    """Work in rounds, from the second on, until the endpoint was killed often enough meanwhile; return the last round."""
+    last, enough = 1, endpoint.kills + KILLS_WITHIN
+    with endpoint.killed_again_and_again(1.0, 4.0):
+        while endpoint.kills < enough:
+            last += 1
+            work(last)
+    return last
+
+
 def test_a_spark_session_works_through_an_endpoint_that_is_killed_between_and_within_statements(
     metastore: Metastore, endpoint: EndpointProcess, tmp_path: Path
 ) -> None:
@@ -207,12 +219,10 @@ def test_a_spark_session_works_through_an_endpoint_that_is_killed_between_and_wi
             return spark.run(statement)
 
         spark_work(run_after_kill, db, 1)
-        with endpoint.killed_again_and_again(1.0, 4.0):
-            spark_work(spark.run, db, 2)
-        assert spark.run(f"SELECT id FROM {db}.visits_2 WHERE dt > '2024-01-02'") == [["3"]]
-    assert endpoint.kills > 9
+        last = work_while_killed(endpoint, lambda round_: spark_work(spark.run, db, round_))
+        assert spark.run(f"SELECT id FROM {db}.visits_{last} WHERE dt > '2024-01-02'") == [["3"]]
     with Client(metastore.uri) as direct:
-        for round_ in (1, 2):
+        for round_ in range(1, last + 1):
             table = direct.get_table(db, f"visits_{round_}")
             assert table.parameters is not None
             assert table.parameters["round"] == str(round_)
@@ -230,24 +240,22 @@ def test_a_sql_engine_of_hive_4_works_through_an_endpoint_that_is_killed_between
             db = f"hive_{endpoint.port}"
             session.run(f"create database {db}")
             hive_work(Persistent(session, endpoint.kill_and_start), db, 1)
-            with endpoint.killed_again_and_again(1.0, 4.0):
-                hive_work(Persistent(session), db, 2)
-            answers = _read(session, db)
+            last = work_while_killed(endpoint, lambda round_: hive_work(Persistent(session), db, round_))
+            answers = _read(session, db, last)
     finally:
         through.stop()
-    assert endpoint.kills > 15
     direct = SqlEngine(metastore)
     direct.start()
     try:
         with Session.connect(direct.address) as session:
-            assert _read(session, db) == answers
+            assert _read(session, db, last) == answers
     finally:
         direct.stop()
 
 
-def _read(session: Session, db: str) -> list[list[tuple[str, ...]]]:
-    """Return what both rounds left behind, with the open transactions."""
-    tables = [f"{db}.{kind}_{round_}" for round_ in (1, 2) for kind in ("acid", "plain")]
+def _read(session: Session, db: str, last: int) -> list[list[tuple[str, ...]]]:
+    """Return what all rounds left behind, with the open transactions."""
+    tables = [f"{db}.{kind}_{round_}" for round_ in range(1, last + 1) for kind in ("acid", "plain")]
     questions = [
         *(f"select * from {each} order by id" for each in tables),
         *(f"show partitions {each}" for each in tables),

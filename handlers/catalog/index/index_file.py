@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from handlers.catalog.following.table_state import TableState, parse_state
 from handlers.catalog.following.table_states import STATES
+from handlers.catalog.index.joined_rows import JoinedRows
 from handlers.catalog.index.payload_bytes import PayloadBytes
 from handlers.catalog.index.table_records import has_record, read_record
 from state.errors import NotFound
@@ -66,7 +67,7 @@ class IndexFile:
         self._file = SqliteReader(path, schema_version=schema_version)
         nothing = MemoryStore()
         self._index = PartitionIndex(nothing)  # has no tables; holds the plans that all snapshots share
-        self._payloads = PayloadBytes(nothing)
+        self._payloads = PayloadBytes(nothing, rows=JoinedRows())
 
     @contextmanager
     def moment(self) -> Iterator[IndexMoment]:

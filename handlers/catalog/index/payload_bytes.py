@@ -26,8 +26,9 @@ from state.errors import MalformedEvent
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
+    from handlers.catalog.index.joined_rows import JoinedRows
     from state.partitions.index.check_budget import AnswerBudget
     from state.store import Reader
 
@@ -44,6 +45,8 @@ _TIMES_BYTES: Final = 14
 DESCRIPTOR_AT: Final = _TIMES_BYTES + len(_DESCRIPTOR)
 """Bytes from the end of the values to the first field of the storage descriptor."""
 _JOINED_BETWEEN_LOOKS: Final = 256
+KEPT_ROWS_MAX: Final = 5_000
+"""Partitions of an answer that are kept in memory; those of a longer one would displace all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,33 +61,42 @@ class _WireDictionary:
 class PayloadBytes:
     """Joins the bytes of partitions from their payloads, as of one reader."""
 
-    def __init__(self, reader: Reader, dictionaries: dict[bytes, _WireDictionary] | None = None) -> None:
+    def __init__(
+        self,
+        reader: Reader,
+        dictionaries: dict[bytes, _WireDictionary] | None = None,
+        rows: JoinedRows | None = None,
+    ) -> None:
+        """``rows`` keeps partitions in memory; without it, each is joined every time."""
         self._reader = reader
         self._dictionaries: dict[bytes, _WireDictionary] = {} if dictionaries is None else dictionaries
+        self._rows = rows
 
     def at(self, reader: Reader) -> PayloadBytes:
         """Return the same for another reader; known dictionaries are shared, as they never change."""
-        return PayloadBytes(reader, self._dictionaries)
+        return PayloadBytes(reader, self._dictionaries, self._rows)
 
     def is_bucketed(self, dictionary: bytes) -> bool:
         """Whether the table of a dictionary is bucketed."""
         return self._dictionary(dictionary).is_bucketed
 
-    def join(self, payloads: Iterable[bytes], db: str, table: str, budget: AnswerBudget) -> list[bytes]:
+    def join(self, payloads: Sequence[bytes], db: str, table: str, budget: AnswerBudget) -> list[bytes]:
         """Return pieces that together are the structs of the partitions, one after the other.
 
         Raises StateCorrupt, and LimitExceeded where ``budget`` is used up.
         """
         names = text_field(2, db) + text_field(3, table)
+        rows = self._rows if len(payloads) <= KEPT_ROWS_MAX else None
         pieces: list[bytes] = []
-        unlooked = 0
-        for number, payload in enumerate(payloads):
-            if not number % _JOINED_BETWEEN_LOOKS:
-                budget.count_bytes(unlooked)
-                budget.look()
-                unlooked = 0
-            unlooked += self._append(pieces, payload, names)
-        budget.count_bytes(unlooked)
+        for start in range(0, len(payloads), _JOINED_BETWEEN_LOOKS):
+            budget.look()
+            some = payloads[start : start + _JOINED_BETWEEN_LOOKS]
+            if rows is None:
+                joined = [self._join_one(payload, names) for payload in some]
+            else:
+                joined = rows.get_all(names, some, lambda payload: self._join_one(payload, names))
+            budget.count_bytes(sum(map(len, joined)))
+            pieces += joined
         return pieces
 
     def inflate(self, payload: bytes) -> tuple[bytes, bytes]:
@@ -98,17 +110,16 @@ class PayloadBytes:
             raise unreadable(payload) from error
         return inflated, dictionary.columns if payload[ID_BYTES] else b""
 
-    def _append(self, pieces: list[bytes], payload: bytes, names: bytes) -> int:
-        """Append the pieces of one partition and return their size."""
+    def _join_one(self, payload: bytes, names: bytes) -> bytes:
+        """Return the struct of one partition."""
         inflated, columns = self.inflate(payload)
         descriptor = find_descriptor(inflated)
-        if descriptor:
-            after_values = descriptor - DESCRIPTOR_AT
-            between, rest = inflated[after_values:descriptor], inflated[descriptor:]
-            pieces += (inflated[:after_values], names, between, columns, rest)
-        else:
-            pieces.append(_insert_decoded(payload, inflated, names, columns))
-        return len(inflated) + len(names) + len(columns)
+        if not descriptor:
+            return _insert_decoded(payload, inflated, names, columns)
+        values = descriptor - DESCRIPTOR_AT
+        return b"".join(
+            (inflated[:values], names, inflated[values:descriptor], columns, inflated[descriptor:])
+        )
 
     def _dictionary(self, number: bytes) -> _WireDictionary:
         found = self._dictionaries.get(number)

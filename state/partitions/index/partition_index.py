@@ -19,7 +19,7 @@ import time
 from collections import Counter, OrderedDict
 from dataclasses import dataclass
 from heapq import nsmallest
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, runtime_checkable
 
 from state.errors import NotFound
@@ -256,8 +256,11 @@ class PartitionIndex:
 
     def find_names(self, prepared: PreparedFilter, limit: int = NO_LIMIT) -> list[bytes]:
         """Return the names of the first ``limit`` partitions that match, in order and in UTF-8."""
-        name_of = partition_key.name_reader(len(prepared.table.key_schema.columns))
-        return take_first(map(name_of, self.keys(prepared)), limit)
+        columns, keys = len(prepared.table.key_schema.columns), self.keys(prepared)
+        batches = iter(lambda: list(islice(keys, KEYS_BATCH)), [])
+        return take_first(
+            chain.from_iterable(partition_key.read_names(batch, columns) for batch in batches), limit
+        )
 
     def find_payloads(self, prepared: PreparedFilter) -> list[tuple[bytes, bytes]]:
         """Return (name, payload) of all partitions that match, in the order of names.
@@ -266,14 +269,17 @@ class PartitionIndex:
         LimitExceeded where they are too many for one answer.
         """
         if self._remote is None and prepared.check is None and prepared.access.column is None:
-            name_of = partition_key.name_reader(len(prepared.table.key_schema.columns))
+            columns = len(prepared.table.key_schema.columns)
             pairs: list[tuple[bytes, bytes]] = []
             budget = self.budget()
             for start, end in self._ranges(prepared):
                 scanned = self._reader.scan(start, end)
                 while batch := list(islice(scanned, KEYS_BATCH)):
-                    budget.count_bytes(sum([len(value) for _, value in batch]))
-                    pairs += [(name_of(key), records.payload_of(value)) for key, value in batch]
+                    keys, values = zip(*batch, strict=True)
+                    budget.count_bytes(sum(map(len, values)))
+                    pairs += zip(
+                        partition_key.read_names(keys, columns), records.payloads_of(values), strict=True
+                    )
             self.counts["rows-scanned"] += len(pairs)
             return sorted(pairs)
         found = self.find_rows(prepared)
