@@ -4,8 +4,8 @@ A request may only rely on a query that was sent after it arrived (``state.fresh
 wait for the next one, and one query then serves all of them. So the metastore receives at most one such call at a time, however
 many clients there are.
 
-A query is begun and finished in two steps, so that a request is answered while the metastore answers the query. Whoever needs a result
-first receives it, for all: a request that takes long after it began a query delays no other.
+A query is begun and finished in two steps, so that a request is answered while the metastore answers the query. The first request that
+needs the result receives it for all: a request that takes long after it began a query delays no other.
 """
 
 from __future__ import annotations

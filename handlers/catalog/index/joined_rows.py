@@ -3,8 +3,8 @@
 A payload determines the bytes of its partition, together with the names of database and table. So an entry can never be wrong, whatever
 happens to the table, and needs no invalidation. Inflating and joining a partition takes 2.5 µs, finding it here 0.05 µs.
 
-Two generations bound the memory: where the newer one is full, it becomes the older one, and the older one is dropped. An entry that
-is found in the older one is copied to the newer.
+Two halves bound the memory: where the newer half is full, it becomes the older one, and the older one is dropped. An entry that is found
+in the older half is copied to the newer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 BYTES_MAX: Final = 64 * 1024 * 1024
-"""Memory of both generations: about 40,000 partitions."""
+"""Memory of both halves: about 40,000 partitions."""
 _OVERHEAD_BYTES: Final = 200
 """Memory of an entry beside its bytes: two objects and a slot of the dictionary."""
 
@@ -30,7 +30,7 @@ class JoinedRows:
     """Partitions of many tables; for any thread."""
 
     def __init__(self, bytes_max: int = BYTES_MAX) -> None:
-        self._generation_bytes = bytes_max // 2
+        self._half_bytes = bytes_max // 2
         self._newer: dict[bytes, Rows] = {}
         self._older: dict[bytes, Rows] = {}
         self._size = 0
@@ -57,5 +57,5 @@ class JoinedRows:
                 if payload not in rows:
                     rows[payload] = row
                     self._size += len(payload) + len(row) + _OVERHEAD_BYTES
-            if self._size > self._generation_bytes:
+            if self._size > self._half_bytes:
                 self._older, self._newer, self._size = self._newer, {}, 0

@@ -42,6 +42,7 @@ def test_keys_sort_by_fields_then_names_and_every_field_is_found_from_the_end(
     made = {prefix + WIDE.row(values): values for values in rows}
     by_fields = sorted(made, key=lambda key: (WIDE.fields(made[key]), WIDE.name(made[key]).encode()))
     assert sorted(made) == by_fields
+    assert partition_key.read_names(made, 4) == [partition_key.name(key) for key in made]
     for key, values in made.items():
         assert [partition_key.field(key, at) for at in range(4)] == WIDE.fields(values)
         assert partition_key.name(key).decode() == WIDE.name(values)

@@ -1,0 +1,57 @@
+"""Partitions that are kept in memory by their payloads: the same as made every time, and bounded."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dev.fixtures.hive_tables import a_partition, a_table
+from handlers.catalog.index.joined_rows import JoinedRows
+from handlers.catalog.index.payload_bytes import PayloadBytes
+from handlers.catalog.index.payloads import Packer, make_dictionary, normalize, store_dictionary
+from state.partitions.index.check_budget import AnswerBudget
+from state.store.memory import MemoryStore
+
+
+PAYLOADS = st.integers(0, 30).map(str).map(str.encode)
+
+
+def whole(names: bytes, payload: bytes) -> bytes:
+    return names + payload * 10
+
+
+@given(st.lists(st.tuples(st.sampled_from([b"a", b"b"]), st.lists(PAYLOADS, max_size=8)), max_size=30))
+def test_kept_partitions_are_those_that_would_be_made(reads: list[tuple[bytes, list[bytes]]]) -> None:
+    rows = JoinedRows(bytes_max=3_000)
+    for names, payloads in reads:
+        expected = [whole(names, payload) for payload in payloads]
+        assert rows.get_all(names, payloads, partial(whole, names)) == expected
+
+
+def test_a_partition_that_is_read_again_and_again_is_made_once_and_others_are_forgotten() -> None:
+    rows, made = JoinedRows(bytes_max=10_000), list[bytes]()
+
+    def make(payload: bytes) -> bytes:
+        made.append(payload)
+        return payload * 10
+
+    for number in range(1_000):
+        rows.get_all(b"t", [b"often", str(number).encode()], make)
+    assert made.count(b"often") == 1
+    assert len(made) == 1_001
+    rows.get_all(b"t", [b"0"], make)
+    assert made.count(b"0") == 2
+
+
+def test_a_renamed_table_has_its_new_name_in_partitions_that_were_read_before() -> None:
+    table = a_table("db", "t", partition_keys=("dt",), location="/w/t")
+    store = MemoryStore()
+    with store.transaction() as txn:
+        number = store_dictionary(txn, make_dictionary(table))
+    payload = Packer(store).pack(normalize(a_partition(table, "2015-01-01")), number)
+    kept, fresh = PayloadBytes(store, rows=JoinedRows()), PayloadBytes(store)
+    for name in ("t", "t", "renamed", "t", "renamed"):
+        found = kept.at(store).join([payload], "db", name, AnswerBudget())
+        assert b"".join(found) == b"".join(fresh.join([payload], "db", name, AnswerBudget()))
