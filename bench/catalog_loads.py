@@ -1,6 +1,7 @@
 """The load of one large table while events of another are applied, in one process, as in the daemon: calls in a thread of their own.
 
-Measured are the duration of the load, the longest time that events waited for it, the longest time between two signs of life of the
+Measured are the duration of the load, the longest time that events waited for it (the longest call of ``apply`` or ``settle``, in wall
+time, and in processor time of the thread, which does not depend on other processes), the longest time between two signs of life of the
 follower, and the peak of the process's memory above that before the load. The listing is generated when it is read, so the figures
 contain no fixture.
 """
@@ -10,6 +11,9 @@ from __future__ import annotations
 import gc
 import tempfile
 import time
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,7 +30,7 @@ from state.timelines.periods import UpdatePeriod
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from handlers.catalog.following.ports import Follower
     from handlers.structs.objects import Partition
@@ -50,13 +54,24 @@ def load_cases(quick: bool) -> Iterator[Row]:
 
 
 def _measure(name: str, follower: Follower, partitions: int, directory: Path) -> Iterator[Row]:
-    case = _Case(follower, partitions, directory)
-    load_s, blocked_s, silent_s, peak_mib = case.load()
+    found = _Case(follower, partitions, directory).load()
     title = f"load of {partitions:,} partitions into the {name}"
-    yield row(title, partitions / load_s, "partitions/s")
-    yield row(f"{title}: longest wait of events", blocked_s, "s", at_most=0.1)
-    yield row(f"{title}: latest heartbeat", silent_s, "s", at_most=2)
-    yield row(f"{title}: peak of memory", peak_mib, "MiB", at_most=300)
+    yield row(title, partitions / found.load_s, "partitions/s")
+    yield row(f"{title}: longest wait of events", found.blocked_s * 1e3, "ms", at_most=100)
+    yield row(f"{title}: longest wait of events, processor time", found.blocked_cpu_s * 1e3, "ms")
+    yield row(f"{title}: latest heartbeat", found.silent_s, "s", at_most=2)
+    yield row(f"{title}: peak of memory", found.peak_bytes / MIB, "MiB", at_most=300)
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """What a load took; ``peak_bytes`` is above the memory before it."""
+
+    load_s: float
+    blocked_s: float
+    blocked_cpu_s: float
+    silent_s: float
+    peak_bytes: int
 
 
 class _LargeSource(MemorySource):
@@ -84,6 +99,8 @@ class _Case:
         self._source = _LargeSource(partitions)
         self._source.create("small")
         self._beats: list[float] = []
+        self._blocked_s: list[float] = []
+        self._blocked_cpu_s: list[float] = []
         metastore: Any = self._source
         self._projection = CatalogProjection(
             source_name="s",
@@ -96,8 +113,8 @@ class _Case:
         self._projection.open()
         self._settle()
 
-    def load(self) -> tuple[float, float, float, float]:
-        """Load the large table; return the duration, the longest wait, the longest silence, and the peak of memory in MiB."""
+    def load(self) -> _Load:
+        """Load the large table."""
         self._source.create("large")
         self._projection.apply(self._source.events[self._projection.position.event_id :])
         self._projection.request_load(f"{DB}.large")
@@ -106,20 +123,27 @@ class _Case:
         idle_bytes = peak_bytes = _memory_bytes()
         started_s = time.perf_counter()
         self._beats[:] = [started_s]
-        blocked_s = 0.0
         while self._projection.states.is_waiting(f"{DB}.large"):
             events = self._events()
-            began_s = time.perf_counter()
-            self._projection.apply(events)
-            blocked_s = max(blocked_s, time.perf_counter() - began_s)
-            self._projection.settle()
+            self._measure(partial(self._projection.apply, events))
+            self._measure(self._projection.settle)
             peak_bytes = max(peak_bytes, _memory_bytes())
         ended_s = time.perf_counter()
-        silences = [
-            later - earlier for earlier, later in zip(self._beats, [*self._beats[1:], ended_s], strict=True)
-        ]
+        silences = [later - earlier for earlier, later in pairwise([*self._beats, ended_s])]
         self._projection.close()
-        return ended_s - started_s, blocked_s, max(silences), (peak_bytes - idle_bytes) / MIB
+        return _Load(
+            ended_s - started_s,
+            max(self._blocked_s),
+            max(self._blocked_cpu_s),
+            max(silences),
+            peak_bytes - idle_bytes,
+        )
+
+    def _measure(self, call: Callable[[], object]) -> None:
+        began_s, began_cpu_s = time.perf_counter(), time.thread_time()
+        call()
+        self._blocked_cpu_s.append(time.thread_time() - began_cpu_s)
+        self._blocked_s.append(time.perf_counter() - began_s)
 
     def _events(self) -> Sequence[Any]:
         start = len(self._source.events)

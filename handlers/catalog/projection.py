@@ -79,7 +79,9 @@ class CatalogProjection:
         self.calls = calls or CallsAtOnce(source)
         self._missed = MissedEvents()
         self._clock = clock
-        self._loader = Loader(self.calls, store, self.states, followers, self._observer, self._missed, clock)
+        self._loader = Loader(
+            self.calls, store, self.states, followers, self._observer, self._missed, clock, self.turns
+        )
         self._survey: Survey | None = None
         self.position = Position(0)
 
@@ -288,11 +290,14 @@ class CatalogProjection:
         self._store.close()
 
     def _load_for(self, seconds: float, wait_s: float) -> bool:
-        """Load for a bounded time; return whether more can be loaded at once."""
-        end_s = time.monotonic() + seconds
+        """Load for a bounded time, with no further step where it would probably end later; return whether more can be loaded at once."""
+        step_began_s = time.monotonic()
+        end_s = step_began_s + seconds
         while self._load(wait_s):
             self._beat()
-            if self._awaits_answers() or time.monotonic() >= end_s:
+            now_s = time.monotonic()
+            took_s, step_began_s = now_s - step_began_s, now_s
+            if self._awaits_answers() or now_s + took_s >= end_s:
                 return True
         return False
 

@@ -73,6 +73,15 @@ class Turns:
         finally:
             self._count(-1)
 
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """A computation beside the follower that calls ``give_way`` often; the follower leaves it a share of the time, as readers."""
+        self._count(1)
+        try:
+            yield
+        finally:
+            self._count(-1)
+
     def give_way(self) -> None:
         """Wait while it is the follower's turn."""
         if not self._may_read.is_set():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from handlers.catalog.following.table_info import (
@@ -19,6 +20,7 @@ from handlers.catalog.following.table_info import (
 from handlers.catalog.following.table_state import LoadProgress
 from handlers.failpoints import failpoint
 from state.errors import AmbiguousCall, MetastoreUnavailable, NotFound, ServerFault
+from state.sorting import sort_in_steps
 
 
 if TYPE_CHECKING:
@@ -26,10 +28,13 @@ if TYPE_CHECKING:
 
     from handlers.catalog.following.ports import Follower
     from handlers.metastore.client import Metastore
+    from state.store import Pause
 
 
 FAILED: Final = (ServerFault, AmbiguousCall, MetastoreUnavailable)
 """The metastore did not serve a call, or not in time: the cause may be the table that the call is about."""
+PARSED_BETWEEN_PAUSES: Final = 200
+"""Partition names that are parsed in about a millisecond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,8 @@ class ListingRequest:
     """The names of its partitions in order, where they were listed before."""
     size: int
     """Partitions of the next piece."""
+    pause: Pause = lambda: None
+    """Called between parts of longer computations, so that the catalog's thread applies events meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +82,14 @@ class Listing:
     """
     until: int
     """The newest event id afterwards."""
+    pause: Pause = lambda: None
 
     def partitions(self) -> Iterator[PartitionInfo]:
         """Yield all partitions; raise MalformedEvent for a name that does not fit the table's columns."""
-        for one in self.whole or ():
+        whole: Sequence[PartitionInfo | str] = self.whole or ()
+        for number, one in enumerate(whole):
+            if not number % PARSED_BETWEEN_PAUSES:
+                self.pause()
             yield parse_partition_name(self.table.columns, one) if isinstance(one, str) else one
 
 
@@ -96,8 +107,8 @@ def read_listing(source: Metastore, followers: Sequence[Follower], request: List
     )
     others = [one for one in accepting if not one.loads_in_pieces and (piece is None or piece.is_last)]
     need = [one for one in others if not (request.trusted and one.properties_suffice(table))]
-    whole = _read_whole(source, table, need) if need else None
-    return Listing(as_of, table, piece, whole, source.current_event_id())
+    whole = _read_whole(source, table, need, request.pause) if need else None
+    return Listing(as_of, table, piece, whole, source.current_event_id(), request.pause)
 
 
 def list_partitions(source: Metastore, table: TableInfo, *, by_name: bool) -> Iterator[PartitionInfo]:
@@ -122,7 +133,7 @@ def _read_piece(source: Metastore, table: TableInfo, request: ListingRequest, as
     """Read the next piece of a table; the names are listed once."""
     names = request.names
     if names is None:
-        names = sorted(source.partition_names(table.db, table.table))
+        names = sort_in_steps(source.partition_names(table.db, table.table), request.pause)
     before = request.progress or LoadProgress(as_of, table.columns)
     start = bisect_right(names, before.last) if before.last else 0
     chosen = names[start : start + request.size]
@@ -139,11 +150,12 @@ def _read_piece(source: Metastore, table: TableInfo, request: ListingRequest, as
 
 
 def _read_whole(
-    source: Metastore, table: TableInfo, followers: Sequence[Follower]
+    source: Metastore, table: TableInfo, followers: Sequence[Follower], pause: Pause
 ) -> Sequence[PartitionInfo] | Sequence[str]:
     """Return all partitions, without the partitions themselves, or only their names: what remains in memory until it is stored."""
     if all(one.names_suffice(table) for one in followers):
-        return list(dict.fromkeys(source.partition_names(table.db, table.table)))
+        names = sort_in_steps(source.partition_names(table.db, table.table), pause)
+        return [name for name, _ in groupby(names)]
     found = list_partitions(source, table, by_name=False)
     return list(
         {tuple(one.spec.values()): PartitionInfo(one.spec, one.parameters, None) for one in found}.values()

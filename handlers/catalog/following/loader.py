@@ -39,6 +39,7 @@ from handlers.catalog.following.table_state import (
     KnownTable,
     TableState,
 )
+from handlers.catalog.turns import Turns
 from handlers.failpoints import failpoint
 from state.errors import BadInput, Inconsistent, NotFound, Refused
 
@@ -76,7 +77,7 @@ Steps = Generator[Future[Any] | None, None, bool]
 class Loader:
     """Reads tables of one source into the followers; used by one thread."""
 
-    def __init__(  # noqa: PLR0913 - the parts of a loader
+    def __init__(  # noqa: PLR0913, PLR0917 - the parts of a loader
         self,
         calls: BackgroundCalls,
         store: Store,
@@ -85,8 +86,10 @@ class Loader:
         observer: Observer,
         missed: MissedEvents,
         clock: Clock = time.time,
+        turns: Turns | None = None,
     ) -> None:
-        """``clock`` returns the Unix time."""
+        """``clock`` returns the Unix time. Computations in the thread of calls give way to the work that ``turns`` knows."""
+        self._turns = turns or Turns()
         self._clock = clock
         self._retries_from_s = self._loads_from_s = 0.0
         self._failures = 0
@@ -224,7 +227,14 @@ class Loader:
     def _request(self, name: str, reason: str) -> ListingRequest:
         progress = self._states.progress(name)
         names = None if progress is None else self._listings.get(name)
-        return ListingRequest(name, reason not in FROM_PARTITIONS, progress, names, min(self._piece, PIECE))
+        return ListingRequest(
+            name,
+            reason not in FROM_PARTITIONS,
+            progress,
+            names,
+            min(self._piece, PIECE),
+            self._turns.give_way,
+        )
 
     def _has_changed(self, name: str, before: TableState | None) -> bool:
         """Whether an event has changed what is to be loaded, for example by a rename: the listing does not belong to it."""
@@ -271,12 +281,16 @@ class Loader:
         for follower in self._followers:
             if self._loads_whole(follower, listing.table, reason):
                 loads.begin(follower, listing)
-        computed = self._calls.submit(lambda _: loads.read())
+        computed = self._calls.submit(lambda _: self._compute(loads))
         yield computed
         computed.result()
         while loads.write(self._store):
             yield None
         return True
+
+    def _compute(self, loads: _WholeLoads) -> None:
+        with self._turns.computing():
+            loads.read()
 
     @staticmethod
     def _loads_whole(follower: Follower, table: TableInfo, reason: str) -> bool:

@@ -14,6 +14,7 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
+from state.sorting import sort_in_steps
 from state.timelines.tables import records
 from state.timelines.tables.records import Entry
 from state.timelines.timeline import Timeline
@@ -76,11 +77,12 @@ class ListingLoad:
             yield partial(records.put_count, table=number, entry=entry, count=count)
 
     def _compute_timeline(self, key: TimelineKey, listed: array[int]) -> None:
+        ordered = sort_in_steps(listed)
         timeline = Timeline(key[0], "", jump_max=self.settings.jump_max)
-        self.skipped["stray"] += timeline.load(listed)
+        self.skipped["stray"] += timeline.load(ordered)
         self.runs[key] = timeline.runs
         if not self.settings.is_sole:
-            for ordinal, same in groupby(sorted(listed)):
+            for ordinal, same in groupby(ordered):
                 count = sum(1 for _ in same)
                 if count > 1 and ordinal in timeline.runs:
                     self._shared.append((Entry(*key, ordinal), count))

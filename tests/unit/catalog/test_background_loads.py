@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog import projection as projection_module
-from handlers.catalog.following import loader, missed_events
+from handlers.catalog.following import listings, loader, missed_events
 from handlers.catalog.following.background import CallThread, await_in_steps
 from handlers.catalog.following.table_state import PAUSE_MAX_S
 from handlers.catalog.index.partition_follower import PartitionFollower
@@ -239,6 +239,18 @@ def test_more_missed_events_than_are_kept_wait_for_the_listing(
     slow.apply()
     assert beats
     slow.finish()
+    assert slow.held() == expected(slow.source)
+
+
+def test_computing_a_large_listing_gives_way_to_events(slow: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[int] = []
+    monkeypatch.setattr(slow.projection.turns, "give_way", lambda: pauses.append(1))
+    monkeypatch.setattr(listings, "PARSED_BETWEEN_PAUSES", 10)
+    for day in range(100):
+        slow.source.add("a", f"2015-{day // 28 + 1:02}-{day % 28 + 1:02}", "x")
+    slow.finish()
+    passes = 2
+    assert len(pauses) >= passes * 100 // 10
     assert slow.held() == expected(slow.source)
 
 

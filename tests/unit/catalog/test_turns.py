@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+
+import pytest
 
 from handlers.catalog import turns as turns_module
 from handlers.catalog.turns import Turns
-
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def test_a_reader_waits_while_the_follower_works_and_continues_afterwards() -> None:
@@ -70,6 +68,23 @@ def test_a_follower_without_readers_never_waits(monkeypatch: pytest.MonkeyPatch)
         with turns.work():
             turns.breathe()
     assert all(waited), "a wait for readers that do not exist returns at once"
+
+
+def test_a_computation_gives_way_to_the_follower_which_leaves_it_a_share_of_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_s = 0.0
+    monkeypatch.setattr(turns_module, "time", SimpleNamespace(monotonic=lambda: now_s))
+    turns, waits = Turns(), list[float]()
+    monkeypatch.setattr(turns._no_readers, "wait", waits.append)
+    with turns.computing():
+        for _ in range(2):
+            with turns.work():
+                assert not turns._may_read.is_set(), "the computation would wait"
+                now_s += 0.1
+            turns.give_way()
+    assert waits == [pytest.approx(turns_module.READERS_SHARE * 0.1)]
+    assert turns._no_readers.is_set()
 
 
 def test_few_readers_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
