@@ -24,6 +24,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # re-exported
 
 from daemon.kafka.broker import LIBRARY_LOG, BrokerSettings, broker_settings, translate_errors
 from state.errors import ConfigError, KafkaUnavailable, NotFound, Refused
+from state.retention import NEVER, TopicLimits
 
 
 if TYPE_CHECKING:
@@ -135,6 +136,18 @@ class Topic:
     def watermarks(self) -> Watermarks:
         """Return the range of offsets from the leader of the partition; raise NotFound, KafkaUnavailable."""
         return Watermarks(self._offset(_EARLIEST).offset, self._offset(_LATEST).offset)
+
+    def limits(self) -> TopicLimits:
+        """Return what the topic keeps, and what it still has; raise NotFound, KafkaUnavailable."""
+        config = self._config()
+        retention_ms, retention_bytes = int(config["retention.ms"]), int(config["retention.bytes"])
+        first = self._offset(OffsetSpec.for_timestamp(0))
+        return TopicLimits(
+            NEVER if retention_ms < 0 else retention_ms / 1000,
+            limits_bytes=retention_bytes >= 0,
+            oldest_time_s=first.timestamp / 1000 if first.timestamp >= 0 else None,
+            has_deleted=self._offset(_EARLIEST).offset > 0,
+        )
 
     def _create(self) -> bool:
         config = {

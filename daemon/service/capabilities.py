@@ -12,6 +12,7 @@ from daemon.keys.capability import Keys
 from daemon.partitions.capability import Partitions
 from daemon.relay.capability import Relay
 from daemon.replica.capability import Replica
+from daemon.retention.capability import Retention
 from daemon.timelines.capability import Timelines
 
 
@@ -34,6 +35,7 @@ CAPABILITIES: Final[Sequence[Capability]] = (
     _FLAT,
     Keys(_FLAT),
     Endpoint(),
+    Retention(),
 )
 
 SHARED_COMMANDS: Final = (

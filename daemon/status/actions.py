@@ -31,6 +31,7 @@ KINDS: Final = (
     "failing-load",
     "differing-table",
     "left-table",
+    "retention",
     "dead-letters",
     "differing-answers",
 )
@@ -41,6 +42,7 @@ _SECTIONS: Final = {
     "verification": "a-projection-has-failed",
     "relay": "the-relay-is-behind",
     "watch": "the-relay-is-behind",
+    "retention": "events-or-files-will-be-removed-before-they-are-read",
     "flat": "the-driver-of-a-flat-table-keeps-failing",
     "serve": "an-answer-from-the-index-differs",
     "mining": "users-query-a-key-but-it-does-not-become-a-column",

@@ -153,6 +153,7 @@ def daemon_status(**changes: object) -> DaemonStatus:
         "flats": (),
         "mining": None,
         "endpoints": (),
+        "retention": (),
     }
     sections |= values["sections"] | changes.pop("sections", {})  # type: ignore[operator]  # both are dicts
     return DaemonStatus(**(values | changes | {"sections": sections}))  # type: ignore[arg-type]  # names are the fields

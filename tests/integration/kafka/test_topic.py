@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from daemon.kafka.broker import BrokerSettings
 from daemon.kafka.topic import Topic, TopicSettings, Watermarks
 from state.errors import ConfigError, KafkaUnavailable, NotFound
+from state.retention import NEVER, TopicLimits
 from tests.builders.kafka.fake_log import ddl
 
 
@@ -86,3 +87,24 @@ def test_watermarks_follow_what_is_written_and_what_expires(stream_of: StreamOf)
     assert stream.topic.watermarks() == Watermarks(0, 10)
     stream.truncate(4)
     assert stream.topic.watermarks() == Watermarks(4, 10)
+
+
+def test_the_limits_of_a_topic_are_what_the_broker_says(stream_of: StreamOf) -> None:
+    stream = stream_of(retention_s=7200)
+    stream.topic.ensure()
+    assert stream.topic.limits() == TopicLimits(7200.0)
+    stream.log.add(*(ddl(event_id) for event_id in range(1, 4)))
+    stream.relay_all()
+    full = stream.topic.limits()
+    assert full.oldest_time_s is not None
+    assert not full.has_deleted
+    stream.truncate(2)
+    rest = stream.topic.limits()
+    assert rest.has_deleted
+    assert (rest.oldest_time_s or 0) >= full.oldest_time_s
+
+
+def test_a_topic_without_limit_of_time_keeps_records_as_its_bytes_allow(stream_of: StreamOf) -> None:
+    stream = stream_of()
+    create_foreign_topic(stream, max_message_bytes="10000000", retention_ms="-1", retention_bytes="1000000")
+    assert stream.topic.limits() == TopicLimits(NEVER, limits_bytes=True)

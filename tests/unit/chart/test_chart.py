@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import helm_python
 import kubernetes_validate
@@ -12,10 +13,6 @@ import yaml
 from daemon.flat import settings
 from daemon.service.configuration import load_config
 from tests.unit.chart.conftest import CHART, Render, Values
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 KUBERNETES_VERSIONS = ("1.29", "1.37")
@@ -48,6 +45,7 @@ EVERYTHING: Values = {
     "priorityClassName": "high",
     "persistence": {"storageClass": "fast"},
     "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+    "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}, "relayLagSeconds": 90},
     "networkPolicy": {
         "enabled": True,
         "from": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}],
@@ -70,6 +68,7 @@ FLAT: Values = {
     },
     "networkPolicy": {"enabled": True},
 }
+OPERATORS = {"ServiceMonitor", "PrometheusRule"}
 BOTH = pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["defaults", "everything"])
 
 
@@ -92,7 +91,7 @@ def test_every_object_is_valid_kubernetes(render: Render, values: Values, versio
         objects
     )
     for kind, each in objects.items():
-        if kind != "ServiceMonitor":  # not a type of Kubernetes itself: its schema is the operator's
+        if kind not in OPERATORS:  # not types of Kubernetes itself: their schemas are the operator's
             kubernetes_validate.validate(each, version, strict=True)
 
 
@@ -300,7 +299,7 @@ def test_values_that_would_break_a_promise_are_refused(render: Render, values: V
 
 
 def test_what_can_be_switched_off_is_off(render: Render) -> None:
-    assert {"ServiceMonitor", "NetworkPolicy"}.isdisjoint(render({}))
+    assert (OPERATORS | {"NetworkPolicy"}).isdisjoint(render({}))
     off = render(
         {"podDisruptionBudget": {"enabled": False}, "serviceAccount": {"create": False, "name": "mine"}}
     )
@@ -317,6 +316,23 @@ def test_the_service_monitor_finds_the_service(render: Render) -> None:
     assert monitor["spec"]["endpoints"] == [{"port": "http", "path": "/metrics", "interval": "15s"}]
     assert monitor["metadata"]["labels"]["release"] == "prometheus"
     assert [port["name"] for port in objects["Service"]["spec"]["ports"]] == ["http"]
+
+
+def test_the_alerts_name_metrics_and_runbooks_that_exist(render: Render) -> None:
+    rule = render(EVERYTHING)["PrometheusRule"]
+    assert rule["metadata"]["labels"]["release"] == "prometheus"
+    (group,) = rule["spec"]["groups"]
+    docs = Path(__file__).parents[3] / "docs"
+    listed = set(re.findall(r"^\| `(tideline_\w+)`", (docs / "METRICS.md").read_text(), re.MULTILINE))
+    headings = re.findall(r"^#+ (.*)$", (docs / "OPERATIONS.md").read_text(), re.MULTILINE)
+    anchors = {re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-") for title in headings}
+    assert len({alert["alert"] for alert in group["rules"]}) == len(group["rules"])
+    for alert in group["rules"]:
+        assert set(re.findall(r"tideline_\w+", alert["expr"])) <= listed, alert["alert"]
+        page, _, anchor = alert["annotations"]["runbook"].partition("#")
+        assert (page, anchor in anchors) == ("docs/OPERATIONS.md", True), alert["alert"]
+        assert alert["labels"]["severity"] in {"warning", "critical"}
+    assert any(alert["expr"] == "tideline_relay_lag_seconds > 90" for alert in group["rules"])
 
 
 def test_the_network_policy_denies_what_it_does_not_name(render: Render) -> None:

@@ -55,7 +55,13 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
 
 def test_there_is_a_loop_per_source_and_per_policy_and_nothing_is_opened(config: Config) -> None:
     parts = parts_of(config)
-    assert [job.name for job in parts.jobs] == ["relay:lake", "watch:pond", "replication:shop"]
+    assert [job.name for job in parts.jobs] == [
+        "relay:lake",
+        "watch:pond",
+        "replication:shop",
+        "retention:lake",
+        "retention:pond",
+    ]
     assert [(part.name, part.relays) for part in parts.sources] == [("lake", True), ("pond", False)]
     assert parts.projections[0].target == "dr/shop_r"
     assert parts.projections[0].status().state == "starting"
@@ -64,7 +70,7 @@ def test_there_is_a_loop_per_source_and_per_policy_and_nothing_is_opened(config:
 
 def test_a_relay_alone_has_neither_projections_nor_watches(config: Config) -> None:
     parts = parts_of(config, relays_only=True)
-    assert [job.name for job in parts.jobs] == ["relay:lake"]
+    assert [job.name for job in parts.jobs] == ["relay:lake", "retention:lake"]
 
 
 def test_librdkafka_gets_options_in_its_own_spelling_and_the_secrets(config: Config) -> None:

@@ -15,12 +15,15 @@ from daemon.process.supervisor import LoopState
 from daemon.replica.sections.left import LEFT, LeftStatus, LeftTableStatus
 from daemon.replica.sections.loads import LOADS, LoadStatus
 from daemon.replica.verification.progress import VERIFICATION, DifferingTable, SamplerStatus
+from daemon.retention.measurement import Reader
+from daemon.retention.section import RETENTION, describe
 from daemon.service.assembly import all_sections
 from daemon.status.actions import KINDS, PAGE, REMOVE_CAUSE, OperatorAction, list_actions
 from daemon.status.model import DaemonStatus, FailedLoop, FailingLoad, ProjectionView
 from daemon.status.text import status_text
 from state.errors import Inconsistent, TidelineError
 from state.table_failure import TableFailure
+from tests.builders.daemon.retention import measurement
 
 
 if TYPE_CHECKING:
@@ -86,6 +89,11 @@ EVERYTHING = status(
                 "lake", "following", differing=(DifferingAnswer("shop.t", "get_partitions", 9, 6),)
             ),
         ),
+        "retention": (
+            describe(
+                measurement(Reader("relay:lake", 7, reads_topic=False), Reader("replication:a", 9)), 60.0
+            ),
+        ),
         "left": (LeftStatus("a", 1, (LeftTableStatus("shop_r.t", 4),), "tideline prune a"),),
     },
 )
@@ -121,6 +129,7 @@ def test_every_state_that_needs_an_operator_is_listed_with_its_command() -> None
         ("failing-load", "replication:p shop.3"): "tideline release p 3",
         ("differing-table", "replication:a shop.t"): "tideline verify a t --repair",
         ("left-table", "replication:a"): "tideline prune a",
+        ("retention", "relay:lake"): "tideline status",
         ("differing-answers", "serve:lake shop.t"): "tideline partitions load shop.t --source lake",
         ("failed-loop", "serve:lake"): REMOVE_CAUSE,
     }
@@ -185,13 +194,14 @@ def test_every_section_with_problems_of_its_own_is_part_of_the_list() -> None:
         "copies": (),
         "loads": ("failing-load",),
         "left": ("left-table",),
+        "retention": ("retention",),
         "endpoints": ("differing-answers",),
         "verification": ("differing-table",),
         "flats": (),
         "mining": (),
     }
     assert {section.key for section in all_sections()} == set(known)
-    sections: list[StatusSection[Any]] = [LOADS, VERIFICATION, LEFT, ENDPOINTS]
+    sections: list[StatusSection[Any]] = [LOADS, VERIFICATION, LEFT, ENDPOINTS, RETENTION]
     for section in sections:
         kinds = {action.kind for action in section.actions(section.of(EVERYTHING))}
         assert kinds == set(known[section.key])

@@ -1,0 +1,168 @@
+"""Measures one source: what its notification log, its topic and its change manager keep, and where its readers are.
+
+A measurement is a plain value. What it means at a later time is computed from it (``margins``), so that the time that is left keeps
+shrinking in the status while the source cannot be reached.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from state.errors import BadInput, Refused
+from state.retention import (
+    NEVER,
+    Margin,
+    TopicLimits,
+    find_margin,
+    log_kept_s,
+    next_event_time_s,
+    parse_duration,
+)
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from handlers.structs.notifications import NotificationEvent
+
+
+_CM_ENABLED: Final = "hive.repl.cm.enabled"
+_CM_RETAIN: Final = "hive.repl.cm.retain"
+_LOG_TTL: Final = "metastore.event.db.listener.timetolive"
+_LOG_TTL_WITH_CM: Final = "metastore.repl.event.db.listener.timetolive"
+
+
+class SourceCalls(Protocol):
+    """The calls of a metastore that a measurement needs."""
+
+    def current_event_id(self) -> int:
+        """Return the id of the newest event."""
+
+    def next_events(self, after: int, limit: int) -> list[NotificationEvent]:
+        """Return at most ``limit`` events with ids above ``after``."""
+
+    def config_value(self, key: str, default: str = "") -> str:
+        """Return one of the server's settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A relay or a projection, as the status of the daemon has it."""
+
+    name: str
+    event_id: int
+    """The last event that it has read completely."""
+    lag_s: float | None = None
+    reads_topic: bool = True
+    """False for a relay, which reads only the notification log."""
+    copies_files: bool = False
+    """Whether it reads the files that events name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderMeasurement:
+    """A reader, and the time of its next event (Unix time); None if it had read everything."""
+
+    reader: Reader
+    next_time_s: float | None
+    in_topic: bool
+    """Whether its next event was relayed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What a source keeps, and what its readers still need, at one time."""
+
+    source: str
+    time_s: float
+    """Unix time."""
+    current_event_id: int
+    oldest_event_id: int | None
+    oldest_time_s: float | None
+    log_s: float
+    topic: TopicLimits
+    files_s: float
+    """Retention of the change manager; ``NEVER`` if there is none or it is not known."""
+    readers: tuple[ReaderMeasurement, ...]
+
+
+def measure(
+    calls: SourceCalls,
+    source: str,
+    topic: TopicLimits,
+    readers: Sequence[Reader],
+    relayed_event_id: int | None,
+    now_s: float,
+) -> Measurement:
+    """Return what the source keeps now; raise Transient.
+
+    ``relayed_event_id`` is the last event in the topic; None if another daemon relays, which then reports if it is behind.
+    """
+    current = calls.current_event_id()
+    oldest = _first_event(calls, 0)
+    oldest_id, oldest_time_s = (None, None) if oldest is None else (oldest.eventId, float(oldest.eventTime))
+    has_cm = _setting(calls, _CM_ENABLED).lower() == "true"
+    ttl_s = parse_duration(_setting(calls, _LOG_TTL_WITH_CM if has_cm else _LOG_TTL), "s")
+    files_s = parse_duration(_setting(calls, _CM_RETAIN), "h") if has_cm else None
+    times: dict[int, float] = {}
+    for reader in readers:
+        if reader.event_id < current and reader.event_id not in times:
+            found = _event_time_s(calls, reader.event_id + 1)
+            times[reader.event_id] = next_event_time_s(
+                found, reader.lag_s, [oldest_time_s, topic.oldest_time_s], now_s
+            )
+    return Measurement(
+        source,
+        now_s,
+        current,
+        oldest_id,
+        oldest_time_s,
+        log_kept_s(ttl_s, oldest_id, oldest_time_s, now_s),
+        topic,
+        NEVER if files_s is None else files_s,
+        tuple(
+            ReaderMeasurement(
+                reader,
+                times.get(reader.event_id),
+                reader.reads_topic and (relayed_event_id is None or reader.event_id < relayed_event_id),
+            )
+            for reader in readers
+        ),
+    )
+
+
+def _first_event(calls: SourceCalls, after: int) -> NotificationEvent | None:
+    """Return the first event after an id; None if there is none, or if it is too large to be read."""
+    try:
+        return next(iter(calls.next_events(after, 1)), None)
+    except (BadInput, Refused):
+        return None
+
+
+def _event_time_s(calls: SourceCalls, event_id: int) -> float | None:
+    """Return the time of an event, or None if the log does not have it."""
+    found = _first_event(calls, event_id - 1)
+    return float(found.eventTime) if found is not None and found.eventId == event_id else None
+
+
+def _setting(calls: SourceCalls, key: str) -> str:
+    """Return a setting; an empty text if the metastore does not reveal it."""
+    try:
+        return calls.config_value(key).strip()
+    except (BadInput, Refused):
+        return ""
+
+
+def margins(measured: Measurement, now_s: float) -> Iterator[tuple[ReaderMeasurement, Margin, Margin]]:
+    """Yield each reader with the time that is left for its next event, and for the files that it names."""
+    for each in measured.readers:
+        kept_s = [measured.log_s]
+        if each.reader.reads_topic and (each.in_topic or each.next_time_s is None):
+            kept_s.append(measured.topic.kept_s(now_s))
+        files_s = [measured.files_s] if each.reader.copies_files else []
+        yield (
+            each,
+            find_margin(each.next_time_s, kept_s, now_s),
+            find_margin(each.next_time_s, files_s, now_s),
+        )

@@ -1,0 +1,189 @@
+"""The section ``retention`` of the daemon's status: what each source keeps, and how much time each reader has left."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client.core import GaugeMetricFamily
+
+from daemon.retention.measurement import Measurement, margins
+from daemon.status.actions import PAGE, OperatorAction
+from daemon.status.metrics import families
+from daemon.status.model import StatusSection
+from daemon.terminal.layout import duration_text, number_text, table_text
+from state.retention import Margin
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from prometheus_client.metrics_core import Metric
+
+
+_LOOK: Final = f"{PAGE}#events-or-files-will-be-removed-before-they-are-read"
+_SOURCE_GAUGES: Final = (
+    (
+        "tideline_source_oldest_event_id",
+        "Oldest event id that the notification log still has.",
+        "oldest_event_id",
+    ),
+    ("tideline_source_log_retention_seconds", "How long the notification log keeps an event.", "log_s"),
+    ("tideline_source_topic_retention_seconds", "How long the topic keeps a record.", "topic_s"),
+    (
+        "tideline_source_files_retention_seconds",
+        "How long the change manager keeps a deleted file.",
+        "files_s",
+    ),
+)
+_READER_GAUGES: Final = (
+    (
+        "tideline_gap_left_seconds",
+        "Time until the reader's next event is removed from all places that it can read.",
+        "left_s",
+    ),
+    (
+        "tideline_gap_retention_seconds",
+        "Time for which an event can be read; all of it is left to a reader that has caught up.",
+        "retention_s",
+    ),
+    (
+        "tideline_files_left_seconds",
+        "Time until the change manager may remove a file that the reader's next event names.",
+        "files_left_s",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderRetention:
+    """One relay or projection. A value is None if no limit is known."""
+
+    reader: str
+    event_id: int
+    left_s: float | None
+    """Until its next event cannot be read any more."""
+    retention_s: float | None
+    files_left_s: float | None
+    """Until the change manager may remove a file that its next event names."""
+    files_retention_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRetention:
+    """One source. A retention is None if it is not known, or without limit."""
+
+    source: str
+    measured_s: float
+    """Unix time of the measurement."""
+    oldest_event_id: int | None
+    oldest_event_s: float | None
+    """Unix time of the oldest event in the notification log."""
+    log_s: float | None
+    topic_s: float | None
+    oldest_record_s: float | None
+    """Unix time of the oldest record in the topic."""
+    files_s: float | None
+    readers: tuple[ReaderRetention, ...]
+
+
+def describe(measured: Measurement, now_s: float) -> SourceRetention:
+    """Return a measurement as its section shows it at a later time."""
+    return SourceRetention(
+        measured.source,
+        measured.time_s,
+        measured.oldest_event_id,
+        measured.oldest_time_s,
+        _finite(measured.log_s),
+        _finite(measured.topic.kept_s(now_s)),
+        measured.topic.oldest_time_s,
+        _finite(measured.files_s),
+        tuple(
+            ReaderRetention(
+                each.reader.name,
+                each.reader.event_id,
+                _finite(events.left_s),
+                _finite(events.retention_s),
+                _finite(files.left_s),
+                _finite(files.retention_s),
+            )
+            for each, events, files in margins(measured, now_s)
+        ),
+    )
+
+
+def _finite(seconds: float) -> float | None:
+    return seconds if math.isfinite(seconds) else None
+
+
+def _margin(left_s: float | None, retention_s: float | None) -> Margin | None:
+    return None if left_s is None or retention_s is None else Margin(left_s, retention_s)
+
+
+def _limits(value: tuple[SourceRetention, ...]) -> Iterator[tuple[ReaderRetention, str, Margin]]:
+    """Yield each reader with what it will lose, and how much time is left."""
+    for source in value:
+        for reader in source.readers:
+            for what, margin in (
+                ("events", _margin(reader.left_s, reader.retention_s)),
+                ("deleted files", _margin(reader.files_left_s, reader.files_retention_s)),
+            ):
+                if margin is not None:
+                    yield reader, what, margin
+
+
+class RetentionSection(StatusSection[tuple[SourceRetention, ...]]):
+    """The section ``retention``."""
+
+    key = "retention"
+    empty = ()
+
+    def __init__(self) -> None:
+        super().__init__(tuple[SourceRetention, ...])
+
+    def text(self, value: tuple[SourceRetention, ...], now_s: float) -> str:  # noqa: ARG002 - values are those of the status' time
+        """Return a row for each reader."""
+        header = ("RETENTION", "SOURCE", "OLDEST EVENT", "EVENTS KEPT", "LEFT", "FILES KEPT", "LEFT")
+        rows = [
+            (
+                reader.reader,
+                source.source,
+                number_text(source.oldest_event_id),
+                duration_text(reader.retention_s),
+                duration_text(reader.left_s),
+                duration_text(reader.files_retention_s),
+                duration_text(reader.files_left_s),
+            )
+            for source in value
+            for reader in source.readers
+        ]
+        return table_text(header, rows)
+
+    def actions(self, value: tuple[SourceRetention, ...]) -> Iterable[OperatorAction]:
+        """Return one entry for each reader that has less than half of a retention left."""
+        for reader, what, margin in _limits(value):
+            if margin.is_short:
+                kept, left = duration_text(margin.retention_s), duration_text(margin.left_s)
+                reason = f"{what} that it has not read are kept for {kept}; the next may be removed in {left}"
+                yield OperatorAction("retention", reader.reader, reason, _LOOK, "tideline status")
+
+    def unready_reasons(self, value: tuple[SourceRetention, ...]) -> list[str]:
+        """Return the readers that have less than a tenth of a retention left."""
+        return [
+            f"{reader.reader}: {what} that it has not read may be removed in {duration_text(margin.left_s)}"
+            for reader, what, margin in _limits(value)
+            if margin.is_critical
+        ]
+
+    def families(self, value: tuple[SourceRetention, ...]) -> Iterable[Metric]:
+        """Yield what sources keep, and the time that is left to readers."""
+        yield from families(
+            GaugeMetricFamily, _SOURCE_GAUGES, {"source": [row.source for row in value]}, value
+        )
+        rows = [(source.source, reader) for source in value for reader in source.readers]
+        labels = {"reader": [reader.reader for _, reader in rows], "source": [source for source, _ in rows]}
+        yield from families(GaugeMetricFamily, _READER_GAUGES, labels, [reader for _, reader in rows])
+
+
+RETENTION: Final = RetentionSection()

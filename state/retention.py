@@ -1,0 +1,129 @@
+"""Retention: how much time is left until a reader's next event, or a file that it names, is removed before it was read.
+
+A reader loses nothing as long as its next event is in one of the places that it can read: the notification log, and the topic if the
+event was relayed. Each place removes an event some time after it was written. Files that the source deleted stay in the change manager
+for a while; a file may be deleted at once after the event that names it, so its time also counts from the event.
+
+All results are lower bounds: cleaners run at intervals, Kafka deletes whole segments, and most files are never deleted. A reader that
+has read everything has the whole retention left, because the next event is not older than now.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+NEVER: Final = math.inf
+"""The retention of a place that removes nothing, and the time that is left if no limit is known."""
+WARNING_SHARE: Final = 0.5
+CRITICAL_SHARE: Final = 0.1
+"""Shares of a retention. With less than these left, an operator must act soon, or at once."""
+
+_UNITS_S: Final = (
+    (("d", "day", "days"), 86_400.0),
+    (("h", "hour", "hours"), 3_600.0),
+    (("m", "min", "minute", "minutes"), 60.0),
+    (("s", "sec", "second", "seconds"), 1.0),
+    (("ms", "msec", "millisecond", "milliseconds"), 1e-3),
+    (("us", "usec", "microsecond", "microseconds"), 1e-6),
+    (("ns", "nsec", "nanosecond", "nanoseconds"), 1e-9),
+)
+_SECONDS: Final = {name: seconds for names, seconds in _UNITS_S for name in names}
+
+
+def parse_duration(text: str, unit: str) -> float | None:
+    """Return the seconds of a duration as Hive writes it (``1d``, ``240h``, ``86400``); None if it is none.
+
+    ``unit`` is the unit of a number without one.
+    """
+    found = re.fullmatch(r"\s*([0-9]{1,15})\s*([a-z]*)\s*", text.lower())
+    if found is None or (found[2] and found[2] not in _SECONDS):
+        return None
+    return int(found[1]) * _SECONDS[found[2] or unit]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLimits:
+    """What a topic keeps: for how long, and whether the number of its bytes is limited too."""
+
+    retention_s: float
+    """``NEVER`` if it is not limited."""
+    limits_bytes: bool = False
+    oldest_time_s: float | None = None
+    """Unix time of the oldest record; None if there is none."""
+    has_deleted: bool = False
+    """Whether records were deleted from the topic."""
+
+    def kept_s(self, now_s: float) -> float:
+        """Return for how long a record stays.
+
+        If bytes are limited, that is how long records stay at the present rate: the age of the oldest one, once some were deleted.
+        """
+        if not self.limits_bytes or not self.has_deleted or self.oldest_time_s is None:
+            return self.retention_s
+        return min(self.retention_s, max(0.0, now_s - self.oldest_time_s))
+
+
+def log_kept_s(
+    configured_s: float | None, oldest_event_id: int | None, oldest_time_s: float | None, now_s: float
+) -> float:
+    """Return for how long the notification log keeps an event.
+
+    That is the configured time to live. If it is not known, it is the age of the oldest event of a log that was cleaned before.
+    """
+    if configured_s is not None:
+        return configured_s
+    if oldest_event_id is None or oldest_event_id <= 1 or oldest_time_s is None:
+        return NEVER
+    return max(0.0, now_s - oldest_time_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Margin:
+    """The time that is left, and the retention that it is a part of."""
+
+    left_s: float
+    retention_s: float
+
+    @property
+    def is_short(self) -> bool:
+        """Whether an operator must act soon."""
+        return self.left_s < WARNING_SHARE * self.retention_s < NEVER
+
+    @property
+    def is_critical(self) -> bool:
+        """Whether an operator must act at once."""
+        return self.left_s < CRITICAL_SHARE * self.retention_s < NEVER
+
+
+def find_margin(next_time_s: float | None, kept_s: Iterable[float], now_s: float) -> Margin:
+    """Return how much time is left for an event of ``next_time_s`` that places keep for ``kept_s``; None if the reader has read everything.
+
+    The place that keeps it longest counts. Without a place there is no known limit.
+    """
+    retention_s = max(kept_s, default=NEVER)
+    if next_time_s is None or retention_s == NEVER:
+        return Margin(retention_s, retention_s)
+    return Margin(min(retention_s, max(0.0, next_time_s + retention_s - now_s)), retention_s)
+
+
+def next_event_time_s(
+    found_s: float | None, lag_s: float | None, oldest_s: Iterable[float | None], now_s: float
+) -> float:
+    """Return the time of a reader's next event: ``found_s`` if it was read, else the best lower bound.
+
+    The lag of a reader never exceeds the age of its next event by much. If it is not known either, the event is as old as the oldest
+    that a place still has.
+    """
+    if found_s is not None:
+        return found_s
+    if lag_s is not None:
+        return now_s - lag_s
+    return min((time_s for time_s in oldest_s if time_s is not None), default=now_s)
