@@ -1,9 +1,15 @@
 """Writes table properties without losing concurrent changes of other writers.
 
-``alter_table`` replaces the whole table, so the table must not change between reading and writing it. Where the metastore can
-compare and set (HIVE-26882: 4.x, and later releases of 2.3 and 3.1), the write compares a property that every DDL statement
-changes: ``transient_lastDdlTime`` or, where a table has none, Tideline's event id. An older metastore accepts the change
-unconditionally.
+``alter_table`` replaces the whole table, so the table must not change between reading and writing it. Two comparisons find changes:
+
+1. Immediately before the write, the table is read once more and compared in every field with the one that the write is based on.
+   This finds changes by Thrift clients such as Lens too, which send the DDL time back as they read it.
+2. The metastore compares one property atomically with the write (HIVE-26882: 4.x, and later releases of 2.3 and 3.1):
+   ``transient_lastDdlTime``, which every DDL statement changes, or, where a table has none, Tideline's event id. An older metastore
+   accepts the write unconditionally.
+
+A Thrift client that keeps the DDL time and writes between the second reading and the write, two successive calls, is not noticed: the
+metastore can compare only one property, and no property changes with every write.
 
 The DDL time has a resolution of one second. So a table that was changed within the current second is read again in the next one:
 only then does every later change alter its DDL time.
@@ -16,6 +22,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from handlers.metastore.hive_version import V4_0
+from handlers.structs.objects import Table
 from state.errors import Conflict, InvalidRequest
 from state.timelines.table_properties import APPLIED_EVENT
 
@@ -24,15 +31,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from handlers.metastore.client import Metastore
-    from handlers.structs.objects import Table
 
 
 ATTEMPTS: Final = 3
 SKEW_S: Final = 2.0
 """How far a DDL time may be ahead of this clock and is still waited for."""
 _DDL_TIME: Final = "transient_lastDdlTime"
-_MODIFIED: Final = re.compile("modified|parameter value for key")
-"""The metastore's answer where the compared property has changed (HIVE-26882)."""
+_MODIFIED: Final = re.compile("The table has been modified|parameter value for key")
+"""The metastore's answer where the compared property has changed (HIVE-26882); a missing permission may say "cannot be modified"."""
 _ENVIRONMENT: Final = {"DO_NOT_UPDATE_STATS": "true"}
 
 
@@ -49,32 +55,31 @@ def write_properties(
     and InvalidRequest where the metastore refuses the change.
     """
     db, _, table_part = name.partition(".")
-    for attempt in range(1, ATTEMPTS + 1):
-        table = _read_stable_table(metastore, db, table_part)
-        old = table.parameters or {}
+    for _ in range(ATTEMPTS):
+        before = _read_stable_table(metastore, db, table_part)
+        old = before.parameters or {}
         new = compute(old)
         if all(old.get(key) == value for key, value in new.items() if key != APPLIED_EVENT):
             return False
         expected = _find_compared(old)
         rest = {key: value for key, value in old.items() if key not in new}
+        table = Table(**before.set_fields())
         table.parameters = {
             **rest,
             **_advance_ddl_time(old),
             **new,
         }  # new properties last, and within a timeline its class last
         before_write()
+        if metastore.get_table(db, table_part) != before:
+            continue
         try:
             _alter(metastore, db, table_part, table, expected)
         except InvalidRequest as error:
             if not _MODIFIED.search(str(error)):
                 raise
-            if attempt == ATTEMPTS:
-                raise Conflict(
-                    "other writers keep changing the table", table=name, attempts=attempt
-                ) from error
         else:
             return True
-    raise AssertionError("unreachable")
+    raise Conflict("other writers keep changing the table", table=name, attempts=ATTEMPTS)
 
 
 def _read_stable_table(metastore: Metastore, db: str, table_part: str) -> Table:

@@ -9,12 +9,12 @@ import pytest
 from dev.fixtures.hive_tables import a_table
 from handlers.catalog.following.ports import NullObserver
 from handlers.catalog.projection import CatalogProjection
-from handlers.catalog.timelines.property_writer import write_properties
+from handlers.catalog.timelines.property_writer import _MODIFIED, write_properties
 from handlers.catalog.timelines.publisher import Publisher, TimelineName, migrate
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from handlers.metastore.client import Metastore
-from handlers.structs.objects import Database
-from state.errors import Conflict
+from handlers.structs.objects import Database, FieldSchema
+from state.errors import Conflict, InvalidRequest
 from state.timelines.periods import UpdatePeriod
 from state.timelines.table_properties import APPLIED_EVENT, PRESENT, STORAGE_CLASS, build_key_prefix
 from state.timelines.timeline import Timeline
@@ -125,6 +125,22 @@ def test_a_write_after_a_concurrent_change_is_retried_and_loses_nothing(
     after = properties(client, database)
     assert (after["a"], after["owner.team"]) == ("1", "tide")
 
+    thrift: list[str] = []
+
+    def change_by_thrift() -> None:
+        if not thrift:
+            table = client.get_table(database, "sales")
+            thrift.append((table.parameters or {})["transient_lastDdlTime"])
+            table.parameters = {**(table.parameters or {}), "thrift.team": "lens"}
+            table.sd.cols = [*(table.sd.cols or []), FieldSchema(name="added", type="int")]
+            client.alter_table(database, "sales", table)
+
+    assert write_properties(client, f"{database}.sales", lambda _: {"b": "1"}, before_write=change_by_thrift)
+    table = client.get_table(database, "sales")
+    written = table.parameters or {}
+    assert (written["b"], written["thrift.team"]) == ("1", "lens"), "it had kept the DDL time"
+    assert [column.name for column in table.sd.cols or []] == ["id", "added"]
+
     ddl_times = iter(range(1, 100))
 
     def always() -> None:
@@ -135,6 +151,15 @@ def test_a_write_after_a_concurrent_change_is_retried_and_loses_nothing(
     with pytest.raises(Conflict):
         write_properties(client, f"{database}.sales", lambda _: {"a": "2"}, before_write=always)
     assert properties(client, database)["a"] == "1"
+
+
+def test_a_metastore_refuses_a_write_that_compares_another_ddl_time_and_says_so_in_words_that_are_known(
+    hive: Session, client: Metastore, database: str
+) -> None:
+    table = client.get_table(database, "sales")
+    table.parameters = {**(table.parameters or {}), "transient_lastDdlTime": "7"}
+    with pytest.raises(InvalidRequest, match=_MODIFIED.pattern):
+        client.alter_table(database, "sales", table, expected=("transient_lastDdlTime", "1"))
 
 
 def test_a_migration_changes_only_one_timeline(

@@ -12,10 +12,14 @@ from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog.following.ports import NullObserver
 from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines.drift import TimelineComparison, compare_timelines
+from handlers.catalog.timelines.property_writer import write_properties
 from handlers.catalog.timelines.publisher import PAUSE_MIN_S, Publisher, TimelineName, migrate
 from handlers.catalog.timelines.rules import Rule, Rules
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
+from handlers.metastore.error_mapping import to_tideline_error
 from handlers.metastore.hive_version import V3_1, V4_0
+from handlers.structs.exceptions import InvalidOperationException, MetaException
+from handlers.structs.objects import FieldSchema
 from state.errors import (
     AmbiguousCall,
     ConfigError,
@@ -29,14 +33,19 @@ from state.errors import (
 from state.store.memory import MemoryStore
 from state.timelines.periods import UpdatePeriod
 from state.timelines.table_properties import APPLIED_EVENT, PRESENT
+from state.timelines.timeline import Timeline
 from tests.builders.catalog.late_calls import LateCalls
 
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from handlers.structs.objects import Table
 
 
 NAME = f"{DB}.a"
+DAILY = "cube.storagetable.partition.timeline.cache.DAILY.dt."
+MODIFIED = "The table has been modified. The parameter value for key 'transient_lastDdlTime' is '7'"
 
 
 class WritableSource(MemorySource):
@@ -56,6 +65,9 @@ class WritableSource(MemorySource):
         self.calls.append(options)
         if self.refusals:
             raise self.refusals.pop(0)
+        after = table.copy()
+        after.parameters = self.tables[name].parameters
+        self.tables[name] = after
         self.alter(name, table.tableName, table.parameters or {})
 
 
@@ -76,8 +88,9 @@ class Outcomes(NullObserver):
 class Published:
     """A catalog that publishes into its own source."""
 
-    def __init__(self, source: WritableSource, delay_s: float = 0) -> None:
+    def __init__(self, source: WritableSource, delay_s: float = 0, form: str = "ends-and-holes") -> None:
         self.source = source
+        self.form = form
         self.store = MemoryStore()
         self.observer = Outcomes()
         self.delay_s = delay_s
@@ -86,7 +99,7 @@ class Published:
 
     def reopen(self) -> None:
         source: Any = self.source
-        rules = Rules((Rule((f"{DB}.*",), columns=("dt",)),), lens=False)
+        rules = Rules((Rule((f"{DB}.*",), columns=("dt",), form=self.form),), lens=False)
         self.follower = TimelineFollower(rules, self.observer, publishes=True)
         publisher = Publisher(
             metastore=source,
@@ -114,6 +127,12 @@ class Published:
 
     def parameters(self) -> dict[str, str]:
         return dict(self.source.tables["a"].parameters or {})
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table that was changed within the second is not waited for."""
+    monkeypatch.setattr("handlers.catalog.timelines.property_writer.time.sleep", lambda _: None)
 
 
 @pytest.fixture
@@ -180,7 +199,7 @@ def test_a_table_without_a_ddl_time_is_compared_by_the_event_id(source: Writable
 
 def test_a_refused_write_is_counted_and_a_conflict_is_tried_again(source: WritableSource) -> None:
     catalog = Published(source)
-    source.refusals = [InvalidRequest("modified")] * 3
+    source.refusals = [InvalidRequest(MODIFIED)] * 3
     catalog.follow()
     catalog.follow()
     assert catalog.observer.outcomes == ["conflict", "written"]
@@ -189,6 +208,105 @@ def test_a_refused_write_is_counted_and_a_conflict_is_tried_again(source: Writab
     catalog.follow()
     assert catalog.observer.outcomes[-1] == "failed"
     assert catalog.follower.unpublished == {}, "it would be refused again"
+
+
+def set_property(table: Table) -> None:
+    table.parameters = {**(table.parameters or {}), "team": "lens"}
+
+
+def set_timeline(table: Table) -> None:
+    table.parameters = {**(table.parameters or {}), DAILY + "latest": "2015-06-01"}
+
+
+def add_column(table: Table) -> None:
+    table.sd.cols = [*(table.sd.cols or []), FieldSchema(name="added", type="int")]
+
+
+def set_owner(table: Table) -> None:
+    table.owner = "lens"
+
+
+@pytest.mark.parametrize("change", [set_property, set_timeline, add_column, set_owner])
+def test_a_change_that_keeps_the_ddl_time_is_found_before_it_is_overwritten(
+    source: WritableSource, change: Callable[[Table], None]
+) -> None:
+    """As Lens and other Thrift clients make it: the whole table as it was read, with one change."""
+    any_source: Any = source
+    changed: list[Table] = []
+    bases: list[dict[str, str]] = []
+
+    def meddle() -> None:
+        if not changed:
+            table = source.tables["a"].copy()
+            change(table)
+            changed.append(table.copy())
+            source.tables["a"] = table
+
+    def compute(old: Mapping[str, str]) -> dict[str, str]:
+        bases.append(dict(old))
+        return {"ours": "1"}
+
+    assert write_properties(any_source, NAME, compute, before_write=meddle)
+    assert len(source.calls) == 1, "nothing was written on top of the table that had changed"
+    assert bases[1] == changed[0].parameters
+    written = source.tables["a"].copy()
+    expected = changed[0].copy()
+    expected.parameters = {**(expected.parameters or {}), "ours": "1"}
+    written.parameters = {**(written.parameters or {}), "transient_lastDdlTime": "100"}
+    assert written == expected
+
+
+def test_a_table_that_changes_before_every_write_is_a_conflict_and_is_never_overwritten(
+    source: WritableSource,
+) -> None:
+    any_source: Any = source
+    owners = iter("abcdef")
+
+    def meddle() -> None:
+        source.tables["a"] = source.tables["a"].copy()
+        source.tables["a"].owner = next(owners)
+
+    with pytest.raises(Conflict):
+        write_properties(any_source, NAME, lambda _: {"ours": "1"}, before_write=meddle)
+    assert source.calls == []
+
+
+DENIED = [
+    (
+        MetaException(message="Permission denied: user [bob] does not have [ALTER] privilege on [db/a]"),
+        "fault",
+    ),
+    (MetaException(message="java.security.AccessControlException: db.a cannot be modified by bob"), "fault"),
+    (InvalidOperationException(message="table db.a cannot be modified by user bob"), "failed"),
+]
+
+
+@pytest.mark.parametrize(("error", "outcome"), DENIED)
+def test_a_missing_permission_is_not_a_conflict_and_other_tables_are_published(
+    source: WritableSource, error: Exception, outcome: str
+) -> None:
+    source.create("b", ("dt", "x"))
+    source.add("b", "2015-01-01", "x")
+    catalog = Published(source)
+    source.refusals = [to_tideline_error(error, "alter_table", "thrift://here")]
+    catalog.follow()
+    assert catalog.observer.outcomes == [outcome, "written"]
+    assert len(source.calls) == 2, "one try for each table"
+    catalog.projection.settle()
+    assert len(source.calls) == 2, "it is not tried again at once"
+
+
+def test_a_table_with_the_last_day_of_the_calendar_in_ranges_harms_no_other(source: WritableSource) -> None:
+    source.add("a", "9999-12-31", "x")
+    source.add("a", "9999-12-30", "x")
+    source.create("b", ("dt", "x"))
+    source.add("b", "2015-01-01", "x")
+    catalog = Published(source, form="ranges")
+    catalog.follow()
+    assert catalog.observer.outcomes == ["written", "written"]
+    read = Timeline.from_properties(catalog.parameters(), UpdatePeriod.DAILY, "dt")
+    (timeline,) = catalog.follower.timelines.timelines(NAME)
+    assert read.runs == timeline.runs
 
 
 def test_unpublished_tables_survive_a_restart_and_a_dropped_one_is_forgotten(
@@ -274,7 +392,7 @@ def test_a_failed_migration_changes_nothing(source: WritableSource) -> None:
     hourly = replace(name, period=UpdatePeriod.HOURLY)
     with pytest.raises(NotFound):
         migrate(catalog.store, catalog.follower, any_source, NAME, hourly, "ranges")
-    source.refusals = [InvalidRequest("modified")] * 3
+    source.refusals = [InvalidRequest(MODIFIED)] * 3
     with pytest.raises(Conflict):
         migrate(catalog.store, catalog.follower, any_source, NAME, name, "ranges")
     assert catalog.parameters() == before
@@ -323,8 +441,7 @@ def test_a_timeline_that_lost_its_last_partition_is_published_as_empty_also_afte
 ) -> None:
     catalog = Published(source)
     catalog.follow()
-    start = "cube.storagetable.partition.timeline.cache.DAILY.dt."
-    assert catalog.parameters()[start + "latest"] == "2015-01-01"
+    assert catalog.parameters()[DAILY + "latest"] == "2015-01-01"
     catalog.delay_s = 3600
     catalog.reopen()
     source.drop("a", "2015-01-01", "x")
@@ -334,8 +451,29 @@ def test_a_timeline_that_lost_its_last_partition_is_published_as_empty_also_afte
     catalog.reopen()
     catalog.follow()
     parameters = catalog.parameters()
-    assert [parameters[start + key] for key in ("first", "latest", "holes.size")] == ["", "", "0"]
+    assert [parameters[DAILY + key] for key in ("first", "latest", "holes.size")] == ["", "", "0"]
     assert parameters["cube.storagetable.partition.timeline.cache.MONTHLY.dt.latest"] == "2015-02"
+
+
+@pytest.mark.parametrize("again", ["restart", "rebuild", "lost state"])
+def test_a_table_that_lost_all_partitions_is_published_as_empty_whatever_happened_meanwhile(
+    source: WritableSource, again: str
+) -> None:
+    catalog = Published(source)
+    catalog.follow()
+    source.drop("a", "2015-01-01", "x")
+    if again == "lost state":
+        catalog.store = MemoryStore()
+    catalog.delay_s = 3600
+    catalog.reopen()
+    catalog.follow()
+    catalog.delay_s = 0
+    catalog.reopen()
+    if again == "rebuild":
+        catalog.projection.reload(NAME)
+    catalog.follow()
+    assert catalog.parameters()[DAILY + "latest"] == ""
+    assert not Timeline.from_properties(catalog.parameters(), UpdatePeriod.DAILY, "dt").runs
 
 
 def test_a_timeline_that_would_take_megabytes_of_properties_is_refused_before_they_are_built(
@@ -343,8 +481,10 @@ def test_a_timeline_that_would_take_megabytes_of_properties_is_refused_before_th
 ) -> None:
     source.add("a", "2015-01-01-00-00", "x")
     source.add("a", "2017-01-01-00-00", "x")
+    source.create("b", ("dt", "x"))
+    source.add("b", "2015-01-01", "x")
     catalog = Published(source)
     catalog.follow()
-    assert catalog.observer.outcomes == ["too-long"]
-    assert source.calls == []
+    assert catalog.observer.outcomes == ["too-long", "written"]
+    assert PRESENT not in catalog.parameters()
     assert catalog.follower.unpublished == {}
