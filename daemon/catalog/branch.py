@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from handlers.catalog.following.ports import Follower
     from handlers.catalog.projection import CatalogProjection
     from handlers.catalog.timelines.publisher import Publisher
-    from handlers.metastore.client import Metastore
     from state.store import Store
 
 
@@ -40,10 +39,9 @@ class CatalogTools:
 
 @dataclass(frozen=True, slots=True)
 class BranchContext:
-    """One source with its state and metastore, on which a branch is opened."""
+    """One source with its state, on which a branch is opened."""
 
     source: str
-    metastore: Metastore
     store: Store
     observer: CatalogObserver
     tools: CatalogTools

@@ -102,7 +102,7 @@ def open_catalog(tools: CatalogTools, source: str, beat: Callable[[], None] = la
     metastore = measured_metastore(tools.calls, source, beat)(uris)
     calls = CallThread(measured_metastore(tools.calls, source)(uris), f"{name}:calls")
     store = open_state(tools.config.state.dir, "catalog", source, snapshots=True, migrations=MIGRATIONS)
-    context = BranchContext(source, metastore, store, observer, tools)
+    context = BranchContext(source, store, observer, tools)
     branches = {branch: opener(context) for branch, opener in tools.openers.items()}
     publishers = [branch.publisher for branch in branches.values() if branch.publisher is not None]
     projection = CatalogProjection(

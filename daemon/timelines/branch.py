@@ -6,6 +6,7 @@ Requests are served the same way in a running daemon and on its state files.
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from daemon.catalog.settings import CATALOG
@@ -13,8 +14,10 @@ from daemon.process.steps import SteppedWork, StillWorking
 from daemon.sources.connections import measured_metastore
 from daemon.timelines.answers import KnownTimelines
 from daemon.timelines.settings import facts_of, rules_of
+from handlers.catalog.following.background import CallThread
 from handlers.catalog.timelines.drift import compare_timelines
-from handlers.catalog.timelines.publisher import Publisher, TimelineName, migrate
+from handlers.catalog.timelines.form_migration import TimelineName, migrate
+from handlers.catalog.timelines.publisher import Publisher
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from state.errors import BadInput
 from state.timelines.periods import UpdatePeriod
@@ -44,8 +47,7 @@ class TimelineBranch:
         )
         self.publisher = _publisher(context, self.follower)
         self._checks = SteppedWork()
-        self._properties = context.metastore if self.publisher is None else self.publisher.metastore
-        """Where table properties are written: the source, or the target that timelines are published to."""
+        self._migrations = SteppedWork()
 
     def attach(self, projection: CatalogProjection) -> None:
         """Take the projection that drives the follower."""
@@ -124,8 +126,12 @@ class TimelineBranch:
     def _migrate(self, table: str, column: str, period: str, to: str) -> dict[str, Any]:
         followed = self.follower.timelines.settings(table)
         name = TimelineName(table, UpdatePeriod.from_lens_name(period, iso_weeks=followed.iso_weeks), column)
+        # Properties are written at the source, or at the target that timelines are published to.
+        calls = self.projection.calls if self.publisher is None else self.publisher.calls
         target = table if self.publisher is None else self.publisher.target_name(table)
-        done = migrate(self._store, self.follower, self._properties, target, name, to)
+        done = self._migrations.advance(
+            repr((name, to)), lambda: migrate(self._store, self.follower, calls, target, name, to)
+        )
         return asdict(done) | {"event_id": self.projection.position.applied_event_id}
 
 
@@ -135,21 +141,23 @@ def _publisher(context: BranchContext, follower: TimelineFollower) -> Publisher 
     if not settings.enabled:
         return None
     if settings.target is None:
-        return Publisher(
-            metastore=context.metastore,
-            follower=follower,
-            delay_s=settings.delay_s,
-            observer=context.observer,
-        )
-    names = _target_names(config, context.source, settings.target)
-    metastore = measured_metastore(context.tools.calls, settings.target)
+        cluster, uris, database = context.source, config.sources[context.source].metastore, None
+    else:
+        names = _target_names(config, context.source, settings.target)
+        cluster, uris = settings.target, config.targets[settings.target].metastore
+        database = partial(_renamed, names)
+    metastore = measured_metastore(context.tools.calls, cluster)(uris)
     return Publisher(
-        metastore=metastore(config.targets[settings.target].metastore),
+        calls=CallThread(metastore, f"catalog:{context.source}:publishing"),
         follower=follower,
         delay_s=settings.delay_s,
         observer=context.observer,
-        database=lambda db: names.get(db, db),
+        database=database,
     )
+
+
+def _renamed(names: Mapping[str, str], db: str) -> str:
+    return names.get(db, db)
 
 
 def _target_names(config: Config, source: str, target: str) -> dict[str, str]:

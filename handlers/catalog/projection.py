@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from handlers.catalog.following.background import STEP_WAIT_S, CallsAtOnce
+from handlers.catalog.following.background import STEP_WAIT_S, CallsAtOnce, is_answered
 from handlers.catalog.following.event_batch import EventBatch
 from handlers.catalog.following.loader import Loader
 from handlers.catalog.following.missed_events import MissedEvents
@@ -98,6 +98,8 @@ class CatalogProjection:
     def open(self) -> Position:
         """Read the state, or start at the source's newest event; begin a survey of all tables where the rules changed."""
         self._loader.abandon()
+        if self._publisher is not None:
+            self._publisher.abandon()
         self._survey = None
         self._reread()
         stored = self._store.get(POSITION_KEY)
@@ -121,10 +123,17 @@ class CatalogProjection:
             follower.open(self._store)
 
     def _begin(self) -> Position:
-        position = Position(self._source.current_event_id())
+        position = self._read_newest()
         with self._store.transaction() as txn:
             txn.put(POSITION_KEY, position.to_bytes())
         return position
+
+    def _read_newest(self) -> Position:
+        """Return the source's newest event, with signs of life until it answers; raise Transient."""
+        answer = self.calls.submit(lambda source: source.current_event_id())
+        while not is_answered(answer, ANSWER_WAIT_S):
+            self._beat()
+        return Position(answer.result())
 
     def _rules(self) -> bytes:
         return "\n".join(follower.rules_text for follower in self._followers).encode()
@@ -156,7 +165,7 @@ class CatalogProjection:
 
         Returns the positions before and after. Until a table is loaded, its answers say so. Raises Transient; then nothing has changed.
         """
-        before, newest = self.position, Position(self._source.current_event_id())
+        before, newest = self.position, self._read_newest()
         self._loader.abandon()
         self._reread()
         with self._store.transaction() as txn:
@@ -207,7 +216,9 @@ class CatalogProjection:
         for follower in self._followers:
             more |= follower.tidy(self._store)
         if self._publisher is not None:
-            more |= self._publisher.publish_due(self._store, self.states, self.position.applied_event_id)
+            more |= self._publisher.publish_due(
+                self._store, self.states, self.position.applied_event_id, wait_s
+            )
         return more
 
     def load_all(self) -> None:

@@ -1,61 +1,57 @@
-"""Publishes timelines into table properties, for Lens and other readers of its properties; and migrates their storage form.
+"""Publishes timelines into table properties, for Lens and other readers of its properties.
 
 Changes of a table are collected for a configured delay and written in one ``alter_table``, with the event id that they reflect.
 Protocol:
 
 1. The transaction of a change records the table as unpublished, so a crash loses nothing.
 2. Before the write, the event id is stored, so that the event caused by the write is recognised.
-3. The properties are written (``property_writer``).
-4. The table is no longer unpublished.
+3. The properties are read, compared and written (``property_writer``), in the publisher's thread of calls.
+4. The table is no longer unpublished, unless it was changed again since step 2.
+
+The catalog's thread never waits for the metastore: it begins what is due, applies events, and takes the outcomes when they are there.
+A few tables are published at once, so that the answer to one does not have to be taken before the next one is begun.
 
 A table that the metastore fails to serve, or whose properties cannot be built, is tried again with growing pauses while the others
 are published. If the metastore cannot be reached, publishing pauses. Events are applied meanwhile.
-
-A migration changes the storage form of one timeline (LENS-489): one ``alter_table`` with the runs in memory, which does not touch
-any other timeline.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from handlers.catalog.following.background import is_answered
 from handlers.catalog.following.table_info import qualify
 from handlers.catalog.timelines.property_writer import write_properties
 from handlers.failpoints import failpoint
-from state.errors import (
-    AmbiguousCall,
-    BadInput,
-    Conflict,
-    LimitExceeded,
-    MetastoreUnavailable,
-    NotFound,
-    Refused,
-    ServerFault,
-    TidelineError,
-)
-from state.timelines.storage_forms import find_form
-from state.timelines.timeline import build_form_properties, build_table_properties
+from state.errors import Conflict, LimitExceeded, MetastoreUnavailable, NotFound, Refused
+from state.timelines.timeline import build_table_properties
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from collections.abc import Set as AbstractSet
+    from concurrent.futures import Future
 
+    from handlers.catalog.following.background import BackgroundCalls
     from handlers.catalog.following.ports import Observer
     from handlers.catalog.following.table_states import TableStates
     from handlers.catalog.timelines.timeline_follower import TimelineFollower
     from handlers.metastore.client import Metastore
     from state.store import Store
-    from state.timelines.periods import UpdatePeriod
+    from state.timelines.tables.projection import Timelines
 
 
 log = structlog.get_logger(__name__)
 _RETRIED: Final = frozenset({"conflict", "not-there-yet", "fault"})
 PUBLISHING_S: Final = 0.1
-"""How long tables are published before the next batch of events; a started write is completed."""
+"""How long outcomes are taken and tables begun before the next batch of events."""
+BEGUN_MAX: Final = 8
+"""Tables that are published at once; their calls are made one after another."""
 PAUSE_MIN_S: Final = 5.0
 PAUSE_MAX_S: Final = 3600.0
 PAUSE_SHARE: Final = 10
@@ -68,23 +64,26 @@ class Publisher:
     def __init__(
         self,
         *,
-        metastore: Metastore,
+        calls: BackgroundCalls,
         follower: TimelineFollower,
         delay_s: float,
         observer: Observer,
         database: Callable[[str], str] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``database`` returns a database's name on a target; None where the source's own tables are written.
+        """``calls`` are to the metastore whose tables are written; a thread of their own, because listings take long.
 
-        ``clock`` is that of ``TimelineFollower.unpublished``.
+        ``database`` returns a database's name on a target; None where the source's own tables are written. ``clock`` is that of
+        ``TimelineFollower.unpublished``.
         """
-        self.metastore = metastore
+        self.calls = calls
         self._follower = follower
         self._delay_s = delay_s
         self._observer = observer
         self._database = database
         self._clock = clock
+        self._begun: dict[str, Future[_Outcome]] = {}
+        """The tables that are being published, in the order of their calls."""
         self._retries: dict[str, _Retry] = {}
         self._paused_until_s = 0.0
         """Set where the metastore cannot be reached."""
@@ -94,96 +93,84 @@ class Publisher:
         """Whether the source's own tables are written."""
         return self._database is None
 
-    def publish_due(self, store: Store, states: TableStates, event_id: int) -> bool:
-        """Publish the tables whose first unpublished change is ``delay_s`` old, for a bounded time; return whether more are due."""
-        began_s = self._clock()
-        if began_s < self._paused_until_s:
-            return False
-        due = [
-            name
-            for name, since_s in self._follower.unpublished.items()
-            if self._is_due(name, since_s, began_s)
-        ]
-        for name in due:
+    def publish_due(self, store: Store, states: TableStates, event_id: int, wait_s: float = 0.0) -> bool:
+        """Publish the tables whose first unpublished change is ``delay_s`` old, for a bounded time; return whether more can be done.
+
+        Waits for the outcome of one for at most ``wait_s``. A table is tried at most once.
+        """
+        end_s, tried = time.monotonic() + PUBLISHING_S, set[str]()
+        while True:
+            self._begin_due(store, states, event_id, tried)
+            if not self._begun:
+                return False
+            name, answer = next(iter(self._begun.items()))
+            if not is_answered(answer, wait_s):
+                return True
+            del self._begun[name]
+            tried.add(name)
+            self._finish(store, name, answer.result())
+            if time.monotonic() >= end_s:
+                return True
+
+    def abandon(self) -> None:
+        """Ignore the outcomes of what was begun, because the state is read again: these tables are still unpublished there."""
+        self._begun.clear()
+
+    def _begin_due(self, store: Store, states: TableStates, event_id: int, tried: AbstractSet[str]) -> None:
+        now_s = self._clock()
+        if now_s < self._paused_until_s or len(self._begun) >= BEGUN_MAX:
+            return
+        for name, since_s in list(self._follower.unpublished.items()):
             known = states.get(name)
             if states.is_waiting(name) or (known is not None and known.code is not None):
                 continue
-            self._publish_one(store, states, name, event_id)
-            if self._clock() < self._paused_until_s:
-                return False
-            if self._clock() - began_s >= PUBLISHING_S:
-                return True
-        return False
+            if name not in self._begun and name not in tried and self._is_due(name, since_s, now_s):
+                self._begin(store, states, name, event_id)
+                if len(self._begun) >= BEGUN_MAX:
+                    return
 
     def _is_due(self, name: str, since_s: float, now_s: float) -> bool:
         retry = self._retries.get(name)
         return now_s - since_s >= self._delay_s and (retry is None or now_s >= retry.next_s)
 
-    def _publish_one(self, store: Store, states: TableStates, name: str, event_id: int) -> None:
-        began_s = self._clock()
-        outcome = "same" if states.get(name) is None else self._publish(store, states, name, event_id)
-        self._observer.published(outcome)
+    def _begin(self, store: Store, states: TableStates, name: str, event_id: int) -> None:
+        known, timelines = states.get(name), self._follower.timelines
+        if known is None or name not in timelines.tables():
+            self._observer.published("same")
+            self._follower.mark_published(store, name)
+            return
+        if self.writes_source:  # step 2
+            with store.transaction() as txn:
+                states.put(txn, name, replace(known, published=str(event_id)))
+        del self._follower.unpublished[name]  # a change from now on records it again
+        write = partial(_publish, self.target_name(name), _properties(timelines, name, event_id))
+        self._begun[name] = self.calls.submit(write)
+
+    def _finish(self, store: Store, name: str, outcome: _Outcome) -> None:
+        name_of_outcome, error = outcome.name, outcome.error
+        if isinstance(error, NotFound):
+            name_of_outcome = "missing" if self.writes_source else "not-there-yet"
+        if error is not None and not isinstance(error, NotFound | Conflict):
+            log.warning("timelines are not published", table=name, outcome=outcome.name, reason=str(error))
+        if outcome.name == "written":
+            failpoint("catalog.after-publish")
+        self._observer.published(name_of_outcome)
+        self._record(store, name, name_of_outcome, outcome.took_s)
+        if isinstance(error, MetastoreUnavailable):
+            self._paused_until_s = self._clock() + min(60.0, max(PAUSE_MIN_S, outcome.took_s))
+
+    def _record(self, store: Store, name: str, outcome: str, took_s: float) -> None:
         unpublished, now_s = self._follower.unpublished, self._clock()
         if outcome == "fault":
             tries = 1 + (self._retries[name].tries if name in self._retries else 0)
-            self._retries[name] = _Retry.after(tries, now_s - began_s, now_s)
-            unpublished[name] = unpublished.pop(name)  # behind the others
+            self._retries[name] = _Retry.after(tries, took_s, now_s)
+            unpublished[name] = unpublished.pop(name, now_s - self._delay_s)  # behind the others
         elif outcome in _RETRIED:
             unpublished[name] = now_s
         else:
             self._retries.pop(name, None)
-            self._follower.mark_published(store, name)  # step 4
-
-    def _publish(self, store: Store, states: TableStates, name: str, event_id: int) -> str:
-        timelines, began_s = self._follower.timelines, self._clock()
-        if name not in timelines.tables():
-            return "same"
-
-        def store_event_id() -> None:  # step 2
-            known = states.get(name)
-            if known is not None and self.writes_source:
-                with store.transaction() as txn:
-                    states.put(txn, name, replace(known, published=str(event_id)))
-            failpoint("catalog.before-publish")
-
-        try:
-            written = write_properties(  # step 3
-                self.metastore,
-                self.target_name(name),
-                lambda properties: build_table_properties(
-                    timelines.timelines(name),
-                    properties,
-                    event_id,
-                    timelines.settings(name).time_columns,
-                    timelines.settings(name).periods,
-                ),
-                before_write=store_event_id,
-            )
-        except TidelineError as error:
-            return self._outcome_of(error, name, began_s)
-        failpoint("catalog.after-publish")
-        return "written" if written else "same"
-
-    def _outcome_of(self, error: TidelineError, name: str, began_s: float) -> str:
-        """Return the outcome of a try that failed; raise the error where it does not concern this table or the metastore."""
-        match error:
-            case LimitExceeded():
-                outcome = "too-long"
-            case NotFound():
-                return "missing" if self.writes_source else "not-there-yet"
-            case Conflict():
-                return "conflict"
-            case Refused():
-                outcome = "failed"
-            case ServerFault() | AmbiguousCall() | MetastoreUnavailable() | BadInput():
-                outcome = "fault"
-            case _:
-                raise error
-        log.warning("timelines are not published", table=name, outcome=outcome, reason=str(error))
-        if isinstance(error, MetastoreUnavailable):
-            now_s = self._clock()
-            self._paused_until_s = now_s + min(60.0, max(PAUSE_MIN_S, now_s - began_s))
-        return outcome
+            if name not in unpublished:
+                self._follower.mark_published(store, name)  # step 4
 
     def target_name(self, name: str) -> str:
         """Return the name of the table whose properties are written for ``name``."""
@@ -193,9 +180,55 @@ class Publisher:
         return qualify(self._database(db), table)
 
     def close(self) -> None:
-        """Close the connection where it is not the catalog's."""
-        if self._database is not None:
-            self.metastore.close()
+        """Close the connection after the call under way."""
+        self._begun.clear()
+        self.calls.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """How one try ended."""
+
+    name: str
+    took_s: float
+    error: Exception | None = None
+
+
+def _publish(
+    target: str, compute: Callable[[Mapping[str, str]], Mapping[str, str]], metastore: Metastore
+) -> _Outcome:
+    """Step 3, in the thread of calls; never raises, because no failure of one table may stop the others."""
+    began_s = time.monotonic()
+    try:
+        written = write_properties(
+            metastore, target, compute, before_write=lambda: failpoint("catalog.before-publish")
+        )
+    except Exception as error:  # noqa: BLE001 - a defect that one table causes is tried again as well
+        return _Outcome(_name_of(error), time.monotonic() - began_s, error)
+    return _Outcome("written" if written else "same", time.monotonic() - began_s)
+
+
+def _name_of(error: Exception) -> str:
+    match error:
+        case LimitExceeded():
+            return "too-long"
+        case NotFound():
+            return "missing"
+        case Conflict():
+            return "conflict"
+        case Refused():
+            return "failed"
+    return "fault"
+
+
+def _properties(
+    timelines: Timelines, name: str, event_id: int
+) -> Callable[[Mapping[str, str]], Mapping[str, str]]:
+    """Return a function that adds a table's present timelines to its properties; for any thread."""
+    found, settings = timelines.timelines(name), timelines.settings(name)
+    return lambda properties: build_table_properties(
+        found, properties, event_id, settings.time_columns, settings.periods
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,52 +242,3 @@ class _Retry:
     def after(tries: int, took_s: float, now_s: float) -> _Retry:
         doubled_s = PAUSE_MIN_S * 2 ** min(tries - 1, 20)
         return _Retry(tries, now_s + min(PAUSE_MAX_S, max(doubled_s, PAUSE_SHARE * took_s)))
-
-
-@dataclass(frozen=True, slots=True)
-class MigrationResult:
-    """The result of a migration; repeating a migration changes nothing."""
-
-    table: str
-    column: str
-    period: str
-    before: str
-    after: str
-    written: bool
-    """Whether the table's properties had to change."""
-
-
-@dataclass(frozen=True, slots=True)
-class TimelineName:
-    """The name of one timeline of a table."""
-
-    table: str
-    period: UpdatePeriod
-    column: str
-
-
-def migrate(
-    store: Store, follower: TimelineFollower, metastore: Metastore, target: str, name: TimelineName, form: str
-) -> MigrationResult:
-    """Write the timeline ``name`` in ``form`` into the properties of ``target``, then store the form.
-
-    Raises ConfigError for an unknown form, NotFound where the timeline does not exist, Conflict where other writers keep
-    changing the table. After a crash between the two steps, migrate again.
-    """
-    chosen = find_form(form)
-    timeline = follower.timelines.timeline(name.table, name.period, name.column)
-    if timeline is None:
-        raise NotFound(
-            "the timeline does not exist", table=name.table, column=name.column, period=name.period.lens_name
-        )
-    written = write_properties(
-        metastore, target, lambda properties: build_form_properties(timeline, chosen, properties)
-    )
-    failpoint("catalog.migrated")
-    with store.transaction() as txn:
-        change = follower.timelines.change(txn)
-        change.set_form(name.table, name.period, timeline.column, chosen.name)
-    change.publish()
-    return MigrationResult(
-        name.table, timeline.column, name.period.lens_name, timeline.form.name, chosen.name, written
-    )

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from handlers.catalog.following.table_info import PartitionInfo, Spec
     from handlers.catalog.timelines.rules import Rules
     from state.store import Store, Transaction
+    from state.timelines.periods import UpdatePeriod
     from state.timelines.tables.settings import TableSettings
 
 
@@ -228,6 +229,11 @@ class TimelineFollowerChange:
             self._touch(name)
             if self._change.is_stale(name):
                 self.doubtful.add(name)
+
+    def set_form(self, name: str, period: UpdatePeriod, column: str, form: str) -> None:
+        """Set the storage form of a timeline. The table is published again: a write under way may contain the former one."""
+        self._change.set_form(name, period, column, form)
+        self._touch(name)
 
     def publish(self) -> None:
         """Make the changed timelines visible."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from daemon.partitions.answers import plain
+from handlers.catalog.following.background import CallsAtOnce
 from handlers.catalog.index.partition_follower import PartitionFollower, PartitionRules
 from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines.rules import Rule, Rules
@@ -106,7 +107,7 @@ def followed_catalog(
     source = Metastore([uri])
     follower = TimelineFollower(rules, publishes=publisher is not None)
     made = (
-        publisher(metastore=source, follower=follower, delay_s=delay_s, observer=NullObserver())
+        publisher(calls=CallsAtOnce(source), follower=follower, delay_s=delay_s, observer=NullObserver())
         if publisher is not None
         else None
     )

@@ -5,11 +5,21 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
+from state.positions import POSITION_KEY, Position
+
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from handlers.metastore.client import Metastore
+    from state.store import Store
+
+
+def begin_at_newest_event(store: Store, source: Any) -> None:
+    """Store the position of a catalog that has begun, so that opening it makes no call; one that is there is kept."""
+    if store.get(POSITION_KEY) is None:
+        with store.transaction() as txn:
+            txn.put(POSITION_KEY, Position(source.current_event_id()).to_bytes())
 
 
 class LateCalls:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dev.fixtures.hive_tables import a_table
+from handlers.catalog.following.background import CallsAtOnce
 from handlers.catalog.following.ports import NullObserver
 from handlers.catalog.projection import CatalogProjection
+from handlers.catalog.timelines.form_migration import TimelineName, migrate
 from handlers.catalog.timelines.property_writer import _MODIFIED, write_properties
-from handlers.catalog.timelines.publisher import Publisher, TimelineName, migrate
+from handlers.catalog.timelines.publisher import Publisher
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database, FieldSchema
@@ -19,6 +21,7 @@ from state.timelines.periods import UpdatePeriod
 from state.timelines.table_properties import APPLIED_EVENT, PRESENT, STORAGE_CLASS, build_key_prefix
 from state.timelines.timeline import Timeline
 from tests.builders.catalog.followed_catalog import FollowedCatalog, followed_catalog, rules_for
+from tests.builders.catalog.steps import finish
 
 
 if TYPE_CHECKING:
@@ -171,7 +174,7 @@ def test_a_migration_changes_only_one_timeline(
     before = properties(client, database)
     assert before[DT + "holes0"] == "2015-01-02,2015-01-03"
     name = TimelineName(f"{database}.sales", UpdatePeriod.DAILY, "dt")
-    done = migrate(catalog.store, catalog.follower, client, name.table, name, "ranges")
+    done = finish(migrate(catalog.store, catalog.follower, CallsAtOnce(client), name.table, name, "ranges"))
     assert (done.before, done.after, done.written) == ("ends-and-holes", "ranges", True)
     after = properties(client, database)
     changed = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
@@ -179,7 +182,7 @@ def test_a_migration_changes_only_one_timeline(
     assert after[DT + STORAGE_CLASS].endswith(".RangesPartitionTimeline")
     assert (after[DT + "first"], after[DT + "holes.size"], after[DT + "holes0"]) == ("", "0", "")
     assert after[DT + "ranges0"] == "[2015-01-01, 2015-01-02),[2015-01-04, 2015-01-05)"
-    again = migrate(catalog.store, catalog.follower, client, name.table, name, "ranges")
+    again = finish(migrate(catalog.store, catalog.follower, CallsAtOnce(client), name.table, name, "ranges"))
     assert again.written is False
     newest = client.current_event_id()
     catalog.follow()
@@ -218,7 +221,7 @@ def test_timelines_of_the_source_are_written_to_a_target_once_its_table_exists(
     observer = Outcomes()
     there = Metastore([target.metastore])
     publisher = Publisher(
-        metastore=there,
+        calls=CallsAtOnce(there),
         follower=follower,
         delay_s=0,
         observer=observer,
@@ -246,3 +249,4 @@ def test_timelines_of_the_source_are_written_to_a_target_once_its_table_exists(
     projection.settle()
     assert observer.outcomes == ["not-there-yet", "written"]
     projection.close()
+    there.close()

@@ -25,7 +25,7 @@ from tests.builders.catalog.flaky_source import FAULTS, FlakySource
 from tests.builders.catalog.followed_catalog import content
 from tests.builders.catalog.indexed_source import KINDS, RULES, TIMELINES, Held, expected
 from tests.builders.catalog.indexed_source import rebuilt as rebuilt_catalog
-from tests.builders.catalog.late_calls import LateCalls
+from tests.builders.catalog.late_calls import LateCalls, begin_at_newest_event
 from tests.builders.catalog.random_changes import Change, changes
 
 
@@ -64,6 +64,7 @@ class Slow:
             clock=lambda: self.now_s,
             calls=self.calls,
         )
+        begin_at_newest_event(self.store, source)
         self.projection.open()
 
     def step(self, step: str) -> None:

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dev.fixtures.memory_source import DB, MemorySource
+from handlers.catalog.following.background import CallsAtOnce
 from handlers.catalog.following.ports import NullObserver
 from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines.drift import TimelineComparison, compare_timelines
+from handlers.catalog.timelines.form_migration import TimelineName, migrate
 from handlers.catalog.timelines.property_writer import write_properties
-from handlers.catalog.timelines.publisher import PAUSE_MIN_S, Publisher, TimelineName, migrate
+from handlers.catalog.timelines.publisher import PAUSE_MIN_S, Publisher
 from handlers.catalog.timelines.rules import Rule, Rules
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from handlers.metastore.error_mapping import to_tideline_error
@@ -35,6 +37,7 @@ from state.timelines.periods import UpdatePeriod
 from state.timelines.table_properties import APPLIED_EVENT, PRESENT
 from state.timelines.timeline import Timeline
 from tests.builders.catalog.late_calls import LateCalls
+from tests.builders.catalog.steps import finish
 
 
 if TYPE_CHECKING:
@@ -102,7 +105,7 @@ class Published:
         rules = Rules((Rule((f"{DB}.*",), columns=("dt",), form=self.form),), lens=False)
         self.follower = TimelineFollower(rules, self.observer, publishes=True)
         publisher = Publisher(
-            metastore=source,
+            calls=CallsAtOnce(source),
             follower=self.follower,
             delay_s=self.delay_s,
             observer=self.observer,
@@ -388,16 +391,16 @@ def test_a_failed_migration_changes_nothing(source: WritableSource) -> None:
     name = TimelineName(NAME, UpdatePeriod.DAILY, "dt")
     before = catalog.parameters()
     with pytest.raises(ConfigError):
-        migrate(catalog.store, catalog.follower, any_source, NAME, name, "bitmap")
+        finish(migrate(catalog.store, catalog.follower, CallsAtOnce(any_source), NAME, name, "bitmap"))
     hourly = replace(name, period=UpdatePeriod.HOURLY)
     with pytest.raises(NotFound):
-        migrate(catalog.store, catalog.follower, any_source, NAME, hourly, "ranges")
+        finish(migrate(catalog.store, catalog.follower, CallsAtOnce(any_source), NAME, hourly, "ranges"))
     source.refusals = [InvalidRequest(MODIFIED)] * 3
     with pytest.raises(Conflict):
-        migrate(catalog.store, catalog.follower, any_source, NAME, name, "ranges")
+        finish(migrate(catalog.store, catalog.follower, CallsAtOnce(any_source), NAME, name, "ranges"))
     assert catalog.parameters() == before
     assert catalog.follower.timelines.timelines(NAME)[0].form.name == "ends-and-holes"
-    migrate(catalog.store, catalog.follower, any_source, NAME, name, "ranges")
+    finish(migrate(catalog.store, catalog.follower, CallsAtOnce(any_source), NAME, name, "ranges"))
     catalog.reopen()
     assert catalog.follower.timelines.timelines(NAME)[0].form.name == "ranges", "the form is stored"
 
@@ -409,14 +412,8 @@ def test_a_rule_that_gains_a_period_keeps_migrated_forms_unless_it_names_another
     catalog = Published(source)
     catalog.follow()
     any_source: Any = source
-    migrate(
-        catalog.store,
-        catalog.follower,
-        any_source,
-        NAME,
-        TimelineName(NAME, UpdatePeriod.DAILY, "dt"),
-        "ranges",
-    )
+    name = TimelineName(NAME, UpdatePeriod.DAILY, "dt")
+    finish(migrate(catalog.store, catalog.follower, CallsAtOnce(any_source), NAME, name, "ranges"))
     before = catalog.follower.timelines.settings(NAME)
     after = replace(before, periods=(UpdatePeriod.HOURLY, UpdatePeriod.DAILY), form=form)
     with catalog.store.transaction() as txn:

@@ -13,7 +13,7 @@ from handlers.catalog.index.partition_follower import PartitionFollower, Partiti
 from handlers.catalog.projection import CatalogProjection
 from state.errors import MetastoreUnavailable
 from state.store.memory import MemoryStore
-from tests.builders.catalog.late_calls import LateCalls
+from tests.builders.catalog.late_calls import LateCalls, begin_at_newest_event
 
 
 class Surveyed:
@@ -36,6 +36,7 @@ class Surveyed:
             clock=lambda: self.now_s,
             calls=self.calls,
         )
+        begin_at_newest_event(self.store, source)
         self.projection.open()
 
     def step(self, calls: int = 1) -> None:
