@@ -47,13 +47,14 @@ class Replica(Capability):
         return (BOOTSTRAP,)
 
     def status_sections(self) -> Sequence[StatusSection[Any]]:
-        """Return the sections ``copies``, ``loads``, ``left`` and ``verification``."""
+        """Return the sections ``copies``, ``loads``, ``left``, ``unreplicated`` and ``verification``."""
         from daemon.replica.sections.copies import COPIES
         from daemon.replica.sections.left import LEFT
         from daemon.replica.sections.loads import LOADS
+        from daemon.replica.sections.unreplicated import UNREPLICATED
         from daemon.replica.verification.progress import VERIFICATION
 
-        return (COPIES, LOADS, LEFT, VERIFICATION)
+        return (COPIES, LOADS, LEFT, UNREPLICATED, VERIFICATION)
 
     def build(self, runtime: Runtime) -> Parts:
         """Return a projection for each policy, and a sampler for each one that is configured to have one."""
@@ -62,6 +63,7 @@ class Replica(Capability):
         from daemon.replica.sections.copies import COPIES
         from daemon.replica.sections.left import LEFT
         from daemon.replica.sections.loads import LOADS
+        from daemon.replica.sections.unreplicated import UNREPLICATED
         from daemon.replica.verification.progress import VERIFICATION
         from daemon.replica.verification.sampler import build_sampler
         from daemon.status.reporter import SectionPart
@@ -72,6 +74,9 @@ class Replica(Capability):
         copies = SectionPart(COPIES, lambda _: tuple(replica.copies() for replica in replicas))
         loads = SectionPart(LOADS, lambda _: tuple(load for replica in replicas for load in replica.loads()))
         left = SectionPart(LEFT, lambda _: tuple(each for replica in replicas for each in replica.left()))
+        unreplicated = SectionPart(
+            UNREPLICATED, lambda _: tuple(each for replica in replicas for each in replica.unreplicated())
+        )
         sampled = [
             name for name in policies if runtime.config.policies[name].verification.tables_per_hour_share
         ]
@@ -80,5 +85,5 @@ class Replica(Capability):
         return Parts(
             jobs=[*(replica.job for replica in replicas), *(job for job, _ in samplers)],
             projections=[replica.part for replica in replicas],
-            sections=[copies, loads, left, verification],
+            sections=[copies, loads, left, unreplicated, verification],
         )

@@ -18,6 +18,7 @@ from daemon.replica.requests import requests_directory
 from daemon.replica.sections.copies import CopyStatus
 from daemon.replica.sections.left import LeftStatus, list_left
 from daemon.replica.sections.loads import LoadCounts, LoadStatus, list_loads
+from daemon.replica.sections.unreplicated import UnreplicatedStatus, list_unreplicated
 from daemon.replica.settings import BOOTSTRAP
 from daemon.sources.connections import measured_metastore, topic_reader
 from daemon.status.reporter import ProjectionPart
@@ -61,6 +62,7 @@ class ReplicaPart:
     copies: Callable[[], CopyStatus]
     loads: Callable[[], tuple[LoadStatus, ...]]
     left: Callable[[], tuple[LeftStatus, ...]]
+    unreplicated: Callable[[], tuple[UnreplicatedStatus, ...]]
 
 
 def build_replica(runtime: Runtime, name: str, metrics: ReplicaMetrics) -> ReplicaPart:
@@ -87,6 +89,7 @@ def build_replica(runtime: Runtime, name: str, metrics: ReplicaMetrics) -> Repli
         lambda: lazy.read(lambda built: built.copies(), CopyStatus(name)),
         lambda: lazy.read(lambda built: built.loads(), ()),
         lambda: lazy.read(lambda built: built.left(), ()),
+        lambda: lazy.read(lambda built: built.unreplicated(), ()),
     )
 
 
@@ -239,6 +242,10 @@ class _ReplicaLoop:
     def left(self) -> tuple[LeftStatus, ...]:
         """Return the tables that left the policy; for any thread."""
         return list_left(self._name, self._projection.loads.context)
+
+    def unreplicated(self) -> tuple[UnreplicatedStatus, ...]:
+        """Return what the policy cannot replicate; for any thread."""
+        return list_unreplicated(self._name, self._projection.loads.context)
 
     def _report(self, status: ProjectionStatus) -> None:
         moved = status.applied_time_s is not None and status.position != self.status.position

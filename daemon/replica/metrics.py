@@ -99,6 +99,12 @@ class PolicyObserver:
         )
         self._metrics.projections.count_quarantined(self._projection, entry.code)
 
+    def table_unreplicated(self, table: str, code: str, reason: str) -> None:
+        """A table is of a kind that cannot be replicated."""
+        log.warning(
+            "table not replicated", projection=self._projection, table=table, code=code, reason=reason
+        )
+
     def transactions_open(self, count: int, oldest_s: float) -> None:
         """So many replayed transactions are open."""
         self._metrics.open_transactions.labels(self._projection).set(count)

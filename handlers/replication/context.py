@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from handlers.replication.claim.target_position import TargetPosition
 from handlers.replication.entries.left_tables import LeftTables
-from handlers.replication.entries.materialized_views import MaterializedViews
 from handlers.replication.entries.quarantine import Quarantine
+from handlers.replication.entries.unreplicated_tables import UnreplicatedTables
 from handlers.replication.loading.table_loads import TableLoads
 from handlers.replication.table_cache import TableCache
 from state.errors import Fenced
@@ -41,6 +41,9 @@ class Observer(Protocol):
     def table_quarantined(self, db: str, entry: QuarantinedTable) -> None:
         """A table of the source database ``db`` was quarantined."""
 
+    def table_unreplicated(self, table: str, code: str, reason: str) -> None:
+        """``table`` (``db.table``) is of a kind that cannot be replicated."""
+
     def transactions_open(self, count: int, oldest_s: float) -> None:
         """So many replayed transactions are open; the oldest began at the source ``oldest_s`` seconds ago."""
 
@@ -64,6 +67,9 @@ class SilentObserver:
         """Do nothing."""
 
     def table_quarantined(self, db: str, entry: QuarantinedTable) -> None:
+        """Do nothing."""
+
+    def table_unreplicated(self, table: str, code: str, reason: str) -> None:
         """Do nothing."""
 
     def transactions_open(self, count: int, oldest_s: float) -> None:
@@ -99,7 +105,7 @@ class Context:
     copies: CopyPool
     files: FileSystems
     observer: Observer
-    views: MaterializedViews = field(default_factory=MaterializedViews)
+    unreplicated: UnreplicatedTables = field(default_factory=UnreplicatedTables)
     left: LeftTables = field(default_factory=LeftTables)
 
     @staticmethod
@@ -134,10 +140,10 @@ class Context:
         )
 
     def in_scope(self, db: str | None, table: str | None) -> bool:
-        """Whether the table is replicated, and is neither quarantined, nor waiting for its load, nor a materialized view."""
+        """Whether the table is replicated, and is neither quarantined, nor waiting for its load, nor of a kind without replication."""
         return (
             self.policy.covers(db, table)
-            and table not in self.views
+            and table not in self.unreplicated
             and table not in self.quarantine
             and not self.loads.is_waiting(table)
         )

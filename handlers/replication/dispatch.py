@@ -1,7 +1,7 @@
 """Dispatch of events: decides whether an event concerns the policy, and calls the one function that knows its effect.
 
 Events of kinds that are not listed here have no effect on a replica by intent: functions, catalogs, compactions (the target
-compacts by itself) and unknown kinds. All events of materialized views have none either.
+compacts by itself) and unknown kinds. Neither have the events of tables that cannot be replicated, such as materialized views.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from handlers.events import (
 from handlers.failpoints import failpoint
 from handlers.replication.context import QUARANTINED, Context
 from handlers.replication.effects import constraints, databases, partitions, plain_files, statistics, tables
-from handlers.replication.entries.materialized_views import is_of_view
+from handlers.replication.entries.unreplicated_tables import is_unreplicated
 from handlers.replication.loading import event_rules
 from handlers.replication.loading.table_loads import LOADED, LOADING
 from handlers.replication.loading.unreadable_events import find_changed_tables
@@ -106,7 +106,7 @@ class Dispatcher:
         A permanent failure of one table is handled as the policy requires; by default the table is quarantined. Raises
         transient errors and errors that concern the policy as a whole.
         """
-        if is_foreign(event) or is_of_view(event, self._context):
+        if is_foreign(event) or is_unreplicated(event, self._context):
             return OUT_OF_SCOPE
         kind = type(event)
         if isinstance(event, TableAltered) and (move := self._rename_in_scope(event)) is not None:
@@ -122,7 +122,7 @@ class Dispatcher:
     def remember(self, event: Event) -> None:
         """Record an event that the target already has, so that the write-id mapping is as it was after applying it."""
         context = self._context
-        if is_foreign(event) or is_of_view(event, context):
+        if is_foreign(event) or is_unreplicated(event, context):
             return
         if isinstance(event, TxnCommitted):
             context.write_ids.commit(event.txn_id)

@@ -21,7 +21,7 @@ def plan_text(tables: Sequence[PlannedTable]) -> str:
     rows = [
         (
             table.table,
-            table.kind,
+            table.kind if table.reason is None else f"{table.kind} ({table.reason})",
             number_text(table.partitions),
             number_text(table.files),
             bytes_text(table.size_bytes),

@@ -12,6 +12,7 @@ from handlers.replication.loading.bootstrap import list_tables
 from handlers.replication.loading.table.snapshot import SnapshotLost, TableSnapshot, list_snapshot_files
 from handlers.replication.loading.table.source_changes import SourceChanges
 from handlers.replication.loading.table.write_id_snapshot import WriteIdStates
+from handlers.replication.replicability import MATERIALIZED_VIEW, find_obstacle
 from handlers.replication.target_objects import is_transactional, is_view
 from state.errors import NotFound
 from state.transactions.valid_write_ids import ValidWriteIds
@@ -30,12 +31,14 @@ class PlannedTable:
 
     table: str
     kind: str
-    """``transactional``, ``plain``, ``view``, or ``materialized view`` (which is not replicated)."""
+    """``transactional``, ``plain`` or ``view``; ``materialized view`` or ``not replicated``, with the ``reason``."""
     partitions: int = 0
     files: int = 0
     size_bytes: int = 0
     open_transactions: tuple[int, ...] = ()
     """Transactions that hold a write id of the table; its load would wait until they end."""
+    reason: str | None = None
+    """Why the table is not replicated."""
 
 
 def plan_bootstrap(tools: LoadTools) -> Iterator[PlannedTable]:
@@ -51,9 +54,12 @@ def plan_bootstrap(tools: LoadTools) -> Iterator[PlannedTable]:
 def _plan_table(name: str, tools: LoadTools) -> PlannedTable:
     source, db = tools.source, tools.policy.source_db
     table = source.get_table(db, name)
+    obstacle = find_obstacle(table)
+    if obstacle is not None:
+        kind = "materialized view" if obstacle == MATERIALIZED_VIEW else "not replicated"
+        return PlannedTable(name, kind, reason=obstacle.reason)
     if is_view(table):
-        kind = "view" if table.tableType == "VIRTUAL_VIEW" else "materialized view"
-        return PlannedTable(name, kind)
+        return PlannedTable(name, "view")
     holders: tuple[int, ...] = ()
     valid: ValidWriteIds | None = None
     if is_transactional(table):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from handlers.backoff import Backoff
 from handlers.failpoints import failpoint
+from handlers.replication.entries.unreplicated_tables import record_obstacle
 from handlers.replication.loading.bootstrap import finish_bootstrap, is_pending
 from handlers.replication.loading.table.load import load_table
 from handlers.replication.loading.table.tools import LoadProgress, LoadSettings, LoadTools, SilentProgress
@@ -197,6 +198,7 @@ class _BootstrapRun:
         assert result is not None
         failpoint("bootstrap.before-record")
         self._context.loads.finish(result.table, result.event_id, result.write_id)
+        record_obstacle(result, self._context)
         self._record()
         failpoint("bootstrap.after-record")
         self._options.progress.finished(result)
@@ -226,6 +228,7 @@ class _BootstrapRun:
         with self._store.transaction() as txn:
             self._context.loads.flush(txn)
             self._context.quarantine.flush(txn)
+            self._context.unreplicated.flush(txn)
 
     def _work(self) -> None:
         """Load tables until there are no more; runs in a worker thread."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from handlers.failpoints import failpoint
+from handlers.replication.entries.unreplicated_tables import record_obstacle
 from handlers.replication.loading.catch_up import CatchUp, ResumeFailed
 from handlers.replication.loading.resume import Release, find_release_obstacle
 from state.errors import GapDetected, NotFound, ServerFault
@@ -150,6 +151,7 @@ class LoadFollower:
         if not loads.is_waiting(loaded.table):
             return
         self.context.table_cache.forget(loaded.table)
+        record_obstacle(loaded, self.context)
         if loaded.event_id >= self.position():
             loads.finish(loaded.table, loaded.event_id, loaded.write_id)
         else:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
+from handlers.replication.replicability import find_obstacle
 from handlers.replication.verification.changes import RecentChanges
 from handlers.replication.verification.descriptions import (
     Description,
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
 ATTEMPTS: Final = 6
 LOAD_PARAMETER: Final = "tideline.load"
 """Parameter of a table on the target while its rows are being loaded."""
-NOT_REPLICATED: Final = "materialized views are not replicated"
 
 
 class Following(Protocol):
@@ -242,8 +242,9 @@ def _count(description: Description, found: _Comparison) -> None:
 
 
 def _why_not_comparable(ours: OneTable | None, theirs: OneTable | None) -> str | None:
-    if ours is not None and ours.table.tableType == "MATERIALIZED_VIEW":
-        return NOT_REPLICATED
+    obstacle = None if ours is None else find_obstacle(ours.table)
+    if obstacle is not None:
+        return obstacle.reason
     if theirs is not None and LOAD_PARAMETER in (theirs.table.parameters or {}):
         return "loading"
     return None

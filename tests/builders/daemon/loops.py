@@ -149,6 +149,7 @@ def daemon_status(**changes: object) -> DaemonStatus:
     sections: dict[str, object] = {
         "loads": (),
         "left": (),
+        "unreplicated": (),
         "verification": (),
         "flats": (),
         "mining": None,

@@ -195,6 +195,7 @@ def test_every_section_with_problems_of_its_own_is_part_of_the_list() -> None:
         "loads": ("failing-load",),
         "left": ("left-table",),
         "retention": ("retention",),
+        "unreplicated": (),
         "endpoints": ("differing-answers",),
         "verification": ("differing-table",),
         "flats": (),

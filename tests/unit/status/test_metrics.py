@@ -84,6 +84,7 @@ def test_applied_events_are_counted_by_type_and_the_number_of_types_is_bounded()
     measures.table_quarantined("db", QuarantinedTable("t", 7, "file-lost", "gone"))
     measures.transaction_without_files(7)
     measures.constraint_left_out("db.t", "fk", "db.u")
+    measures.table_unreplicated("db.t", "iceberg", "metadata elsewhere")
     text = generate_latest(registry).decode()
     applied = [line for line in text.splitlines() if line.startswith("tideline_events_applied_total{")]
     assert len(applied) == TYPES_MAX + 1

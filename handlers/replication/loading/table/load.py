@@ -34,6 +34,7 @@ from handlers.replication.loading.table.statistics import (
 )
 from handlers.replication.loading.table.target_table import TargetTable
 from handlers.replication.loading.table.tools import LoadedTable, SilentProgress
+from handlers.replication.replicability import find_obstacle
 from handlers.replication.target_objects import is_view
 from state.errors import GapDetected, SourceBusy
 
@@ -96,9 +97,10 @@ class _TableLoader:
         snapshot = take_snapshot(self._table, self._tools, self._progress)  # step 1
         failpoint("load.after-snapshot")
         table = snapshot.table
-        if table is None or table.tableType == "MATERIALIZED_VIEW":
-            self._target.remove()
-            return LoadedTable(self._table, snapshot.event_id, exists=False)
+        obstacle = None if table is None else find_obstacle(table)
+        if table is None or obstacle is not None:
+            self._target.remove_replicated()
+            return LoadedTable(self._table, snapshot.event_id, exists=False, obstacle=obstacle)
         target = self._target.create(snapshot)  # step 2
         if table.partitionKeys:
             self._load_partitions(snapshot, target)  # step 3

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from handlers.failpoints import failpoint
 from handlers.replication.effects.statistics import ACCURATE
 from handlers.replication.loading.table.tools import LoadedTable
+from handlers.replication.replicability import find_obstacle
 from handlers.replication.target_objects import (
     KEEP_STATISTICS,
     format_partition_name,
@@ -83,6 +84,12 @@ class TargetTable:
                 self._target.drop_table(
                     self._policy.target_db, self._load.table, delete_data=owns_data(present)
                 )
+
+    def remove_replicated(self) -> None:
+        """Drop the table if it exists and can be a replica; one that cannot be replicated was created by another client."""
+        present = self._get()
+        if present is not None and find_obstacle(present) is None:
+            self.remove()
 
     def create(self, snapshot: TableSnapshot) -> Table:
         """Create the table, or bring the one of this load up to date; any other of the name is dropped first."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from handlers.files.pool import CopyPool
     from handlers.metastore.client import Metastore
     from handlers.replication.policy import Policy
+    from handlers.replication.replicability import Obstacle
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,3 +98,5 @@ class LoadedTable:
     size_bytes: int = 0
     exists: bool = True
     """False if the source has no such table, or none that is replicated, as of ``event_id``; the target has none either then."""
+    obstacle: Obstacle | None = None
+    """Why the source's table is not replicated."""

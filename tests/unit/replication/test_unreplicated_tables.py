@@ -1,4 +1,4 @@
-"""Materialized views: none of their events has an effect, and none of them counts as a failure."""
+"""Tables that cannot be replicated, such as materialized views: none of their events has an effect, and none counts as a failure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from daemon.replica.sections.unreplicated import UNREPLICATED, list_unreplicated
 from handlers.events import (
     DatabaseDropped,
     FilesWritten,
@@ -16,7 +17,8 @@ from handlers.events import (
     Undecodable,
 )
 from handlers.replication.effects import databases
-from handlers.replication.entries.materialized_views import MaterializedViews
+from handlers.replication.entries.unreplicated_tables import UnreplicatedTables
+from handlers.replication.replicability import find_obstacle, may_have_obstacle
 from handlers.structs import tjson
 from state.errors import MalformedEvent
 from tests.builders.replication.replay_events import (
@@ -106,7 +108,7 @@ def test_a_view_that_was_there_before_the_bootstrap_is_recognised_by_its_write_e
     replica.projection.apply(rebuild(replica, 10))
     assert replica.stored_quarantine() == {}
     assert replica.target.open_txns == []
-    assert replica.context.views.get("mv") is not None
+    assert replica.context.unreplicated.get("mv") is not None
 
 
 def test_a_transaction_that_also_writes_a_table_shows_the_rows_of_the_table(replica: FakedReplica) -> None:
@@ -133,7 +135,7 @@ def test_a_view_that_an_earlier_version_quarantined_is_released(replica: FakedRe
 def test_a_table_that_gets_the_name_of_a_dropped_view_is_replicated(replica: FakedReplica) -> None:
     replica.projection.apply([*creation(replica), dropped(10, "mv"), created(11, "mv")])
     assert list(replica.target.tables) == ["mv"]
-    assert replica.context.views.entries() == ()
+    assert replica.context.unreplicated.entries() == ()
 
 
 def test_a_table_whose_parameters_mention_materialized_views_is_replicated(replica: FakedReplica) -> None:
@@ -159,7 +161,7 @@ def test_the_names_of_the_views_are_forgotten_with_their_view_and_their_database
     replica: FakedReplica,
 ) -> None:
     replica.projection.apply(creation(replica))
-    stored = MaterializedViews()
+    stored = UnreplicatedTables()
     stored.load(replica.store)
     assert [each.table for each in stored.entries()] == ["mv"]
     with_object = TableDropped(
@@ -174,7 +176,7 @@ def test_a_dropped_database_has_no_views_left(replica: FakedReplica) -> None:
     replica.projection.apply(creation(replica))
     replica.target.drop_database = lambda *_, **__: None  # type: ignore[attr-defined]  # a call that the fake does not have
     databases.drop(DatabaseDropped(event_id=10, time_s=0, kind="DROP_DATABASE", db="shop"), replica.context)
-    assert replica.context.views.entries() == ()
+    assert replica.context.unreplicated.entries() == ()
 
 
 def test_a_view_on_other_databases_is_created_and_altered(replica: FakedReplica) -> None:
@@ -186,3 +188,99 @@ def test_a_view_on_other_databases_is_created_and_altered(replica: FakedReplica)
     assert replica.stored_quarantine() == {}
     assert replica.target.tables["v"].viewExpandedText == view.viewExpandedText
     assert replica.target.tables["v"].parameters == {"comment": "x"}
+
+
+ICEBERG = {"table_type": "ICEBERG", "metadata_location": "file:/source/t/metadata/1.json", "EXTERNAL": "TRUE"}
+
+
+def iceberg(name: str = "orders") -> Table:
+    return a_table(name, kind="EXTERNAL_TABLE", parameters=dict(ICEBERG))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "code"),
+    [
+        (ICEBERG, "iceberg"),
+        ({"table_type": "iceberg"}, "iceberg"),
+        ({"metadata_location": "s3://a/1.json"}, "iceberg"),
+        ({"storage_handler": "org.apache.iceberg.mr.hive.HiveIcebergStorageHandler"}, "iceberg"),
+        ({"storage_handler": "org.apache.hadoop.hive.hbase.HBaseStorageHandler"}, "storage-handler"),
+        ({"storage_handler": "org.apache.hadoop.hive.kudu.KuduStorageHandler"}, "storage-handler"),
+        ({"storage_handler": "org.apache.hive.storage.jdbc.JdbcStorageHandler"}, "storage-handler"),
+        ({"storage_handler": "", "table_type": "MANAGED"}, None),
+        ({"transactional": "true"}, None),
+    ],
+)
+def test_tables_whose_rows_are_elsewhere_are_not_replicable(
+    parameters: dict[str, str], code: str | None
+) -> None:
+    table = a_table(parameters=parameters, kind="EXTERNAL_TABLE")
+    found = find_obstacle(table)
+    assert (None if found is None else found.code) == code
+    assert found is None or may_have_obstacle(tjson.encode(table))
+
+
+def as_created(event_id: int, table: Table) -> Event:
+    return replace(created(event_id, table.tableName or ""), after=embedded(table))
+
+
+def as_dropped(event_id: int, table: Table) -> TableDropped:
+    return TableDropped(
+        event_id=event_id,
+        time_s=0,
+        kind="DROP_TABLE",
+        db="shop",
+        table=table.tableName,
+        before=embedded(table),
+    )
+
+
+def unreplicated(replica: FakedReplica) -> dict[str, tuple[str, bool]]:
+    stored = UnreplicatedTables()
+    stored.load(replica.store)
+    return {each.table: (each.code, each.on_target) for each in stored.entries()}
+
+
+def test_an_iceberg_table_is_left_out_and_reported_until_it_is_dropped(replica: FakedReplica) -> None:
+    table = iceberg()
+    replica.projection.apply([as_created(1, table), changed(2, table, table)])
+    assert replica.target.tables == {}
+    assert unreplicated(replica) == {"orders": ("iceberg", False)}
+    (status,) = list_unreplicated("shop", replica.context)
+    assert "Iceberg tables are not replicated" in UNREPLICATED.text((status,), 0.0)
+    assert [sample.value for family in UNREPLICATED.families((status,)) for sample in family.samples] == [1.0]
+    replica.projection.apply([as_dropped(3, table)])
+    assert unreplicated(replica) == {}
+    assert list_unreplicated("shop", replica.context) == ()
+    assert replica.stored_quarantine() == {}
+
+
+def test_a_table_that_becomes_an_iceberg_table_keeps_its_rows_until_it_is_dropped(
+    replica: FakedReplica,
+) -> None:
+    before = a_table(parameters={}, kind="EXTERNAL_TABLE")
+    replica.projection.apply([as_created(1, before), changed(2, before, iceberg())])
+    assert list(replica.target.tables) == ["orders"]
+    assert "table_type" not in (replica.target.tables["orders"].parameters or {})
+    assert unreplicated(replica) == {"orders": ("iceberg", True)}
+    replica.projection.apply([as_dropped(3, iceberg())])
+    assert replica.target.tables == {}
+    assert unreplicated(replica) == {}
+
+
+def test_a_table_that_is_no_iceberg_table_any_more_is_loaded(replica: FakedReplica) -> None:
+    replica.projection.apply([as_created(1, iceberg()), changed(2, iceberg(), a_table(parameters={}))])
+    assert [load.table for load in replica.context.loads.waiting()] == ["orders"]
+    assert unreplicated(replica) == {}
+
+
+def test_a_renamed_iceberg_table_is_reported_under_its_new_name(replica: FakedReplica) -> None:
+    replica.projection.apply([as_created(1, iceberg()), changed(2, iceberg(), iceberg("sold"))])
+    assert unreplicated(replica) == {"sold": ("iceberg", False)}
+    assert replica.stored_quarantine() == {}
+
+
+def test_an_entry_of_an_older_version_is_a_materialized_view(replica: FakedReplica) -> None:
+    with replica.store.transaction() as txn:
+        txn.put(b"materialized-view/mv", b'{"table":"mv","event_id":2}')
+    assert unreplicated(replica) == {"mv": ("materialized-view", False)}

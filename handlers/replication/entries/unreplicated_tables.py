@@ -1,0 +1,175 @@
+"""Tables of a policy's database that cannot be replicated (``replicability``): their events have no effect on the replica.
+
+Materialized views belong to them, with their rebuilds. Hive's own replication leaves them out as well
+(hive.repl.include.materialized.views=false): the target's optimizer would answer queries from a view that belongs to another
+snapshot.
+
+Most events contain the object of their table, which shows the obstacle. An allocation and others do not. The names are
+therefore part of the projection's state, with the reasons, which the status shows.
+
+An allocation may come before the CREATE_TABLE that shows the kind, as for every CREATE TABLE AS SELECT. It is replayed, which
+nobody sees, and the write id is forgotten when the CREATE_TABLE arrives.
+
+A table can change its kind: Hive turns plain tables into Iceberg tables in place. The target then keeps the rows of the last
+replicated state. If a table can be replicated again, it is loaded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from handlers.events import (
+    Embedded,
+    FilesWritten,
+    Inserted,
+    PartitionsAdded,
+    PartitionsAltered,
+    PartitionsDropped,
+    StatisticsUpdated,
+    TableAltered,
+    TableCreated,
+    TableDropped,
+)
+from handlers.replication.entries.table_entries import TableEntries
+from handlers.replication.renames import find_rename
+from handlers.replication.replicability import MATERIALIZED_VIEW, find_obstacle, may_have_obstacle
+from handlers.structs import tjson
+from handlers.structs.objects import Table
+from state.errors import BadInput, NotFound
+
+
+if TYPE_CHECKING:
+    from handlers.events import Event
+    from handlers.replication.context import Context
+    from handlers.replication.loading.table.tools import LoadedTable
+    from handlers.replication.replicability import Obstacle
+
+
+@dataclass(frozen=True, slots=True)
+class UnreplicatedTable:
+    """A table of the source database that is not replicated. The field names are those of the stored JSON."""
+
+    table: str
+    event_id: int
+    """The event that showed its kind."""
+    code: str = MATERIALIZED_VIEW.code
+    """What the table is; entries of older versions are materialized views."""
+    reason: str = MATERIALIZED_VIEW.reason
+    on_target: bool = False
+    """Whether the target has rows of a time when the table was replicated."""
+
+
+class UnreplicatedTables(TableEntries[UnreplicatedTable]):
+    """The tables of one policy that cannot be replicated, by name."""
+
+    prefix = b"materialized-view/"
+    kind = UnreplicatedTable
+
+
+def is_unreplicated(event: Event, context: Context) -> bool:
+    """Whether the event concerns a table that cannot be replicated; keeps the entries up to date."""
+    _follow_rename(event, context)
+    table = event.table
+    if table is None or not context.policy.covers(event.db, table):
+        return False
+    owner = _find_object(event)
+    obstacle = None if owner is None else _find_obstacle(owner)
+    known = table in context.unreplicated
+    if isinstance(event, TableDropped) and (obstacle is not None or (known and owner is None)):
+        return _forget_dropped(table, context)
+    if obstacle is not None:
+        _learn(event, table, obstacle, context)
+        return True
+    if known and owner is not None:
+        _unlearn(event, table, context)
+    return known and owner is None
+
+
+def record_obstacle(loaded: LoadedTable, context: Context) -> None:
+    """Record what a load found: a table that cannot be replicated, or one that can."""
+    if loaded.obstacle is not None:
+        _record(loaded.table, loaded.event_id, loaded.obstacle, context)
+    elif loaded.exists:
+        context.unreplicated.remove(loaded.table)
+
+
+def _record(
+    table: str, event_id: int, obstacle: Obstacle, context: Context, *, on_target: bool = False
+) -> None:
+    """Record that ``table`` is not replicated, and why; a known reason is not reported again."""
+    known = context.unreplicated.get(table)
+    if known is not None and (known.code, known.reason) == (obstacle.code, obstacle.reason):
+        return
+    context.unreplicated.put(UnreplicatedTable(table, event_id, obstacle.code, obstacle.reason, on_target))
+    context.observer.table_unreplicated(f"{context.policy.source_db}.{table}", obstacle.code, obstacle.reason)
+
+
+def _follow_rename(event: Event, context: Context) -> None:
+    """Forget the old name of a renamed table; its event shows whether the new name cannot be replicated either."""
+    if isinstance(event, TableAltered) and len(context.unreplicated):
+        move = find_rename(event)
+        if move is not None and context.policy.covers(*move.before):
+            context.unreplicated.remove(move.before[1])
+
+
+def _find_obstacle(owner: Embedded[Table]) -> Obstacle | None:
+    """Return the table's obstacle; most objects need not be decoded for that."""
+    if not may_have_obstacle(owner.text):
+        return None
+    try:
+        return find_obstacle(owner.value)
+    except BadInput:
+        return None
+
+
+def _forget_dropped(table: str, context: Context) -> bool:
+    """Forget a table that is dropped; return False if the target has it, so that the drop must be replayed."""
+    entry = context.unreplicated.get(table)
+    context.unreplicated.remove(table)
+    context.quarantine.remove(table)
+    context.loads.remove(table)
+    return entry is None or not entry.on_target
+
+
+def _learn(event: Event, table: str, obstacle: Obstacle, context: Context) -> None:
+    """Record the table; what replay knows about it as a replicated one is forgotten."""
+    if table not in context.unreplicated:
+        on_target = isinstance(event, TableAltered) and _is_on_target(table, context)
+        _record(table, event.event_id, obstacle, context, on_target=on_target)
+        context.write_ids.drop_table(f"{event.db}.{table}")
+        context.quarantine.remove(table)
+
+
+def _is_on_target(table: str, context: Context) -> bool:
+    """Whether the target has a replicated table of this name; one with an obstacle of its own is not of the replica."""
+    try:
+        return find_obstacle(context.target.get_table(context.policy.target_db, table)) is None
+    except NotFound:
+        return False
+
+
+def _unlearn(event: Event, table: str, context: Context) -> None:
+    """Forget a table that is dropped, or whose name belongs to one that can be replicated: created now, or to be loaded."""
+    context.unreplicated.remove(table)
+    if not isinstance(event, TableCreated | TableDropped) and not context.loads.is_waiting(table):
+        context.loads.request(table, "in-scope")
+
+
+def _find_object(event: Event) -> Embedded[Table] | None:
+    """Return the table's object in an event; None if there is none."""
+    match event:
+        case TableCreated() | TableAltered():
+            return event.after
+        case TableDropped():
+            return event.before
+        case FilesWritten():
+            text = event.owner_text
+            return None if text is None else Embedded(text, partial(tjson.decode, Table))
+        case PartitionsAdded() | PartitionsAltered() | PartitionsDropped():
+            return event.owner
+        case Inserted() | StatisticsUpdated():
+            return event.owner
+        case _:
+            return None
