@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,15 +24,11 @@ PLANTED = ("hunter2", 'p@ss/w\\rd"quoted"')
 
 
 @pytest.fixture
-def written() -> Iterator[Written]:
+def written() -> Written:
     """Configure JSON logs with planted secrets."""
     stream = io.StringIO()
-    handlers, level = logging.getLogger().handlers[:], logging.getLogger().level
     configure_logs(LogSettings(format="json", secrets=PLANTED), stream)
-    yield lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
-    structlog.reset_defaults()
-    logging.getLogger().handlers[:] = handlers
-    logging.getLogger().setLevel(level)
+    return lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
 def test_a_line_is_one_json_object_with_its_context(written: Written) -> None:
@@ -73,11 +69,8 @@ def test_secrets_appear_nowhere(written: Written) -> None:
 
 def test_foreign_text_cannot_start_a_new_line() -> None:
     stream = io.StringIO()
-    handlers = logging.getLogger().handlers[:]
     configure_logs(LogSettings(format="console"), stream)
     structlog.get_logger().info('x\n{"level":"error"}', table="a\r\nb")
-    structlog.reset_defaults()
-    logging.getLogger().handlers[:] = handlers
     assert len(stream.getvalue().splitlines()) == 1
 
 
