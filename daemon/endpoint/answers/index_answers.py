@@ -59,6 +59,8 @@ class IndexAnswers:
         self._read = read
         self._observer = observer
         self._rules: ServerRules | None = None
+        self._was_answered = False
+        """Whether the last partition call of this connection was answered, so that the next one probably will be."""
 
     def respond(self, request: Message, metastore: Metastore) -> Message | None:
         """Return the answer to a partition call, or None; raises only what ``metastore`` raises."""
@@ -83,15 +85,18 @@ class IndexAnswers:
         """Return the answer and the view that it is from; raise NotAnswered, and the errors of the index."""
         if rules.dialect is None:
             raise NotAnswered(Reason.SERVER)
+        arrived = self._tables.arrive(is_likely=self._was_answered)
+        self._was_answered = False
         arguments = read_arguments(call.shape, request.body)
         if arguments.expression is not None:
             arguments = replace(arguments, tree=self._read_expression(arguments.expression))
-        found = self._tables.read(
+        found = arrived.read(
             arguments.db, arguments.table, lambda view: _make_body(call, view, arguments, rules)
         )
         if isinstance(found, Forward):
             raise NotAnswered(found.reason)
         body, view = found
+        self._was_answered = True
         return request.answer(body), view
 
     def _read_expression(self, expression: bytes) -> Expression:

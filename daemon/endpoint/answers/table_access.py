@@ -84,13 +84,20 @@ class TableView:
     """The event that the snapshot reflects."""
 
 
-class TableAccess(Protocol):
-    """Reads tables of one metastore's index; thread-safe."""
+class TableRequest(Protocol):
+    """One request, from its arrival on; for one thread."""
 
     def read(self, db: str, table: str, make: Callable[[TableView], T]) -> tuple[T, TableView] | Forward:
         """Return what ``make`` makes of a table of the catalog ``hive``, named as the client named it, and the view, which has ended.
 
-        The view has applied at least the source's newest event id as of this call, unless the configuration permits less, and its
-        table is followed. ``make`` may be called twice: what it made of a view that was too old is dropped. Its errors are passed on,
-        and so are those that it had with a view that was too old, because they only mean that the call is forwarded.
+        The view has applied at least the source's newest event id as of the request's arrival, unless the configuration permits less,
+        and its table is followed. ``make`` may be called twice: what it made of a view that was too old is dropped. Its errors are
+        passed on, and so are those that it had with a view that was too old, because they only mean that the call is forwarded.
         """
+
+
+class TableAccess(Protocol):
+    """Reads tables of one metastore's index; thread-safe."""
+
+    def arrive(self, *, is_likely: bool = False) -> TableRequest:
+        """Begin a request, which has arrived now. ``is_likely``: it will probably be read from the index, so prepare for this."""

@@ -3,7 +3,7 @@
 A table is read in four steps:
 
 1. open a snapshot of the index; forward calls about tables that are not followed in it, which needs no query;
-2. send the query for the source's newest event id (``newest_event``);
+2. send the query for the source's newest event id (``newest_event``), or earlier, where an answer is likely;
 3. make the answer from the snapshot while the metastore answers the query. If the snapshot contains that event, the answer is valid.
    No answer is made from a snapshot that is known to be too old;
 4. otherwise wait for the follower, for a bounded time, and make the answer from another snapshot, with the table checked again.
@@ -29,7 +29,7 @@ from state.freshness import Freshness, Patience
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from daemon.endpoint.freshness.newest_event import NewestEvent
+    from daemon.endpoint.freshness.newest_event import NewestEvent, Pending
     from daemon.endpoint.freshness.position_watch import PositionWatch
     from daemon.endpoint.verification.differing_tables import DifferingTables
     from handlers.catalog.index.index_file import IndexFile, IndexMoment
@@ -38,6 +38,24 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
+
+
+class IndexRequest:
+    """One request (``table_access.TableRequest``)."""
+
+    def __init__(self, access: IndexAccess, arrived_s: float) -> None:
+        self._access = access
+        self.arrived_s = arrived_s
+        self._pending: Pending | None = None
+
+    def begin_query(self) -> Pending:
+        """Return the query for the newest event, begun now or before."""
+        self._pending = self._pending or self._access.begin_query(self.arrived_s)
+        return self._pending
+
+    def read(self, db: str, table: str, make: Callable[[TableView], T]) -> tuple[T, TableView] | Forward:
+        """Return what ``make`` makes of a table of the catalog ``hive``, or why the call must be forwarded."""
+        return self._access.read(self, f"{db}.{table}".lower(), make)
 
 
 class IndexAccess:
@@ -67,9 +85,21 @@ class IndexAccess:
         self._patience = Patience()
         self._lock = threading.Lock()
 
-    def read(self, db: str, table: str, make: Callable[[TableView], T]) -> tuple[T, TableView] | Forward:
-        """Return what ``make`` makes of a table of the catalog ``hive``, or why the call must be forwarded."""
-        name, arrived_s = f"{db}.{table}".lower(), self._clock()
+    def arrive(self, *, is_likely: bool = False) -> IndexRequest:
+        """Begin a request; one that will probably be answered sends its query before it is even decoded."""
+        request = IndexRequest(self, self._clock())
+        if is_likely and self._freshness.observes:
+            request.begin_query()
+        return request
+
+    def begin_query(self, arrived_s: float) -> Pending:
+        """Send the query on which a request relies, if that is necessary."""
+        return self._newest.begin(self._freshness, arrived_s)
+
+    def read(
+        self, request: IndexRequest, name: str, make: Callable[[TableView], T]
+    ) -> tuple[T, TableView] | Forward:
+        """Return what ``make`` makes of a table, or why the call must be forwarded; used by ``IndexRequest``."""
         with ExitStack() as stack:  # ends the snapshot before anything is waited for: forwarding needs none
             # 1.
             view = _guard(lambda: self._open(stack, name))
@@ -78,13 +108,13 @@ class IndexAccess:
             if not self._freshness.observes:
                 return make(view), view
             # 2.
-            pending = self._newest.begin(self._freshness, arrived_s)
+            pending = request.begin_query()
             # 3.
             made = None if view.event_id < self._newest.known_id else (make(view), view)
         newest = _guard(pending.result)
         if isinstance(newest, Forward):
             return newest
-        if newest.sent_s > arrived_s and newest.event_id < view.event_id:
+        if newest.sent_s > request.arrived_s and newest.event_id < view.event_id:
             return Forward(Reason.UNAVAILABLE)  # the index is ahead of its source, which was restored
         if made is not None and view.event_id >= newest.event_id:
             return made

@@ -25,6 +25,10 @@ class MemoryTables:
         self._follower = follower
         self.forward: Reason | None = None
 
+    def arrive(self, *, is_likely: bool = False) -> MemoryTables:  # noqa: ARG002 - nothing to prepare
+        """Begin a request."""
+        return self
+
     def read(self, db: str, table: str, make: Callable[[TableView], T]) -> tuple[T, TableView] | Forward:
         """Read a table as it is now."""
         name = f"{db}.{table}".lower()

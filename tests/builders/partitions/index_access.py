@@ -80,12 +80,13 @@ class Opened:
 
     def read(self, table: str) -> dict[tuple[str, ...], Partition] | str:
         """Return the partitions of a table, or the reason to forward."""
-        found = self.access.read(DB.upper(), table, lambda view: content(view, table))
+        found = self.access.arrive().read(DB.upper(), table, lambda view: content(view, table))
         return str(found.reason) if isinstance(found, Forward) else found[0]
 
     def read_at(self, table: str) -> tuple[int, dict[tuple[str, ...], Partition]] | None:
         """Return the event that a view reflects, and its partitions; None if the call must be forwarded."""
-        found = self.access.read(DB, table, lambda view: (view.event_id, content(view, table)))
+        request = self.access.arrive(is_likely=len(self.queries) % 2 == 1)
+        found = request.read(DB, table, lambda view: (view.event_id, content(view, table)))
         return None if isinstance(found, Forward) else found[0]
 
 

@@ -165,7 +165,7 @@ def test_no_answer_is_made_from_a_snapshot_that_is_known_to_be_too_old(
     made: list[int] = []
 
     def read() -> None:
-        opened.access.read(DB, "a", lambda view: made.append(view.event_id))
+        opened.access.arrive().read(DB, "a", lambda view: made.append(view.event_id))
 
     before = len(source.events)
     source.add("a", DAYS[5], "0")
@@ -176,6 +176,23 @@ def test_no_answer_is_made_from_a_snapshot_that_is_known_to_be_too_old(
     opened.indexed.follow()
     read()
     assert made == [before, before + 1]
+
+
+def test_a_request_that_will_probably_be_answered_queries_at_once_and_only_once(opened: Opened) -> None:
+    request = opened.access.arrive(is_likely=True)
+    assert len(opened.queries) == 1
+    assert isinstance(request.read(DB, "a", lambda view: view.event_id), tuple)
+    assert len(opened.queries) == 1
+    opened.access.arrive()
+    assert len(opened.queries) == 1
+
+
+def test_a_query_that_was_sent_early_does_not_cover_what_was_committed_after_the_next_request(
+    source: MemorySource, opened: Opened
+) -> None:
+    opened.access.arrive(is_likely=True)  # and never read
+    source.add("a", DAYS[5], "0")
+    assert opened.read("a") == "not-fresh"
 
 
 def test_tables_that_are_not_followed_need_no_query(source: MemorySource, opened: Opened) -> None:
@@ -213,7 +230,7 @@ def test_calls_are_forwarded_after_the_source_was_restored_from_a_backup(
 
 
 def test_a_table_that_differs_is_forwarded_until_it_is_loaded_again(opened: Opened) -> None:
-    found = opened.access.read(DB, "a", lambda view: view.index.table(f"{DB}.a").number)
+    found = opened.access.arrive().read(DB, "a", lambda view: view.index.table(f"{DB}.a").number)
     assert isinstance(found, tuple)
     number = found[0]
     opened.differing.add(Difference(f"{DB}.a", number, "get_partitions", 6, 0))

@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import json
 import urllib.request
+from typing import TYPE_CHECKING
 
 import pytest
+import structlog
 
 from daemon.endpoint.settings import parse_listen
 from daemon.service.command_line import call as tideline
 from state.errors import ConfigError
 from tests.builders.daemon.tideline_process import COMMAND, ended, running
 from tests.builders.metastore.raw_metastore import RawMetastore, call, clients, closed_port, reply
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(autouse=True)
+def _logs_of_others() -> Iterator[None]:
+    """The command sends the logs of this process to a stream that ends with the test."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.mark.parametrize(
