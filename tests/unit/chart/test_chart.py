@@ -10,7 +10,10 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from daemon.endpoint.answers.table_access import Reason
+from daemon.endpoint.configured.loop import loop_name
 from daemon.flat import settings
+from daemon.process.supervisor import LoopState
 from daemon.service.configuration import load_config
 from tests.unit.chart.conftest import CHART, Render, Values
 
@@ -333,6 +336,20 @@ def test_the_alerts_name_metrics_and_runbooks_that_exist(render: Render) -> None
         assert (page, anchor in anchors) == ("docs/OPERATIONS.md", True), alert["alert"]
         assert alert["labels"]["severity"] in {"warning", "critical"}
     assert any(alert["expr"] == "tideline_relay_lag_seconds > 90" for alert in group["rules"])
+
+
+def test_alerts_of_the_endpoint_name_states_loops_and_reasons_that_exist(render: Render) -> None:
+    rules = render(EVERYTHING)["PrometheusRule"]["spec"]["groups"][0]["rules"]
+    found = {
+        alert["alert"]: alert["expr"] for alert in rules if alert["alert"].startswith("TidelineEndpoint")
+    }
+    assert len(found) == 5
+    text = " ".join(found.values())
+    assert set(re.findall(r'state="([\w-]+)"', text)) <= set(LoopState)
+    assert set(re.findall(r'reason!?="([\w-]+)"', text)) <= set(Reason)
+    (pattern,) = re.findall(r'loop=~"([^"]+)"', text)
+    assert re.fullmatch(pattern, loop_name("lake"))
+    assert found["TidelineEndpointForwards"].endswith("> 0.5")
 
 
 def test_the_network_policy_denies_what_it_does_not_name(render: Render) -> None:
