@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.catalog.following.ports import NullObserver
 from handlers.catalog.following.table_info import TableInfo
+from handlers.catalog.following.table_state import parse_state
+from handlers.catalog.following.table_states import STATES
 from handlers.catalog.timelines.timeline_load import TimelineLoad, parse_period
 from state.errors import BadInput, ConfigError, TimelineInconsistent
 from state.store import prefix_end
@@ -113,7 +115,7 @@ class TimelineFollower:
 
     def tidy(self, store: Store) -> bool:
         """Remove some content of tables that were forgotten or replaced; return whether there may be more."""
-        abandoned = records.read_loads(store) - self._unfinished
+        abandoned = self._abandoned(store)
         if abandoned:
             with store.transaction() as txn:
                 for number in abandoned:
@@ -124,12 +126,24 @@ class TimelineFollower:
                 self.has_discarded = records.sweep(txn, SWEPT)
         return self.has_discarded
 
+    def _abandoned(self, store: Store) -> set[int]:
+        """Return the loads that nothing continues: their table does not wait to be loaded, or has a newer one."""
+        loads = records.read_loads(store)
+        newest = {name: number for number, name in loads.items()}
+        waiting = {number for name, number in newest.items() if name and _is_waiting(store, name)}
+        return loads.keys() - self._unfinished - waiting
+
     def close(self) -> None:
         """Do nothing: it has no store of its own."""
 
     def change(self, txn: Transaction) -> TimelineFollowerChange:
         """Open a change."""
         return TimelineFollowerChange(txn, self, self._observer)
+
+
+def _is_waiting(store: Store, name: str) -> bool:
+    stored = store.get(STATES + name.encode())
+    return stored is not None and parse_state(stored).load is not None
 
 
 class TimelineFollowerChange:

@@ -1,15 +1,21 @@
-"""Loads the timelines of one table from a listing, beside its current ones and in small steps (``ports.WholeLoad``)."""
+"""Loads the timelines of one table from a listing, beside its current ones and in small steps (``ports.WholeLoad``).
+
+What a load has written is kept with the table's name until the load is finished. If it is interrupted, the next load of the same table
+continues with it, also after a restart (``listing_writer``). Loads whose table does not wait any more are removed (``tidy``).
+"""
 
 from __future__ import annotations
 
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from handlers.failpoints import failpoint
 from state.errors import BadInput
 from state.timelines.periods import UpdatePeriod
 from state.timelines.table_properties import PARTITION_PERIOD
 from state.timelines.tables import records
 from state.timelines.tables.listing import ListingLoad
+from state.timelines.tables.listing_writer import ListingWriter
 
 
 if TYPE_CHECKING:
@@ -28,7 +34,7 @@ SAMPLE: Final = 1_000
 
 
 class TimelineLoad:
-    """One load. What was written counts only after ``finish``; an abandoned load leaves keys that are removed later."""
+    """One load. What was written counts only after ``finish``; what an abandoned load leaves is continued or removed later."""
 
     def __init__(
         self,
@@ -44,7 +50,7 @@ class TimelineLoad:
         self._rules = rules
         self._known = known
         self._unfinished = unfinished
-        self._writes: Iterator[Callable[[Transaction], None]] = iter(())
+        self._writer: ListingWriter | None = None
         self.number = 0
         """The table number of what is written; 0 for none."""
         self.listing: ListingLoad | None = None
@@ -67,18 +73,24 @@ class TimelineLoad:
         if self.listing is None:
             return False
         with store.transaction() as txn:
-            if not self.number:
-                self.number = records.begin_load(txn)
-                self._unfinished.add(self.number)
-                self._writes = self.listing.writes(self.number)
-            written = 0
-            for write in islice(self._writes, WRITTEN):
-                write(txn)
-                written += 1
-        return written == WRITTEN
+            if self._writer is None:
+                self._writer = self._begin(txn, self.listing)
+            more = self._writer.write(txn, WRITTEN)
+        failpoint("catalog.timelines-written")
+        return more
+
+    def _begin(self, txn: Transaction, listing: ListingLoad) -> ListingWriter:
+        """Continue the newest load of the table that was interrupted, or begin one."""
+        name, loads = self.table.name, records.read_loads(txn)
+        interrupted = [
+            number for number, table in loads.items() if table == name and number not in self._unfinished
+        ]
+        self.number = interrupted[-1] if interrupted else records.begin_load(txn, name)
+        self._unfinished.add(self.number)
+        return ListingWriter(listing, self.number, resumed=bool(interrupted))
 
     def abandon(self) -> None:
-        """End the load; what it has written is removed later, unless it is finished."""
+        """End the load; what it has written is continued by the next one, or removed later, unless it is finished."""
         self._unfinished.discard(self.number)
 
 

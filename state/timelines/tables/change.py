@@ -117,8 +117,8 @@ class TimelineChange:
         listing = ListingLoad(settings, unique.values)
         listing.compute()
         number = records.begin_load(self._txn)
-        for write in listing.writes(number):
-            write(self._txn)
+        for key, value in listing.content(number):
+            self._txn.put(key, value)
         self.finish_listing(name, listing, number)
 
     def finish_listing(self, name: str, listing: ListingLoad, number: int) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
@@ -23,7 +22,6 @@ from state.timelines.timeline import Timeline
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from state.store import Transaction
     from state.timelines.periods import UpdatePeriod
     from state.timelines.runs import Runs
     from state.timelines.tables.settings import TableSettings
@@ -62,19 +60,19 @@ class ListingLoad:
         for key, listed in ordinals.items():
             self._compute_timeline(key, listed)
 
-    def writes(self, number: int) -> Iterator[Callable[[Transaction], None]]:
-        """Yield what is to be written under a table number: one small write each. This is the second pass."""
+    def content(self, number: int) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the keys and values that are to be written under a table number. This is the second pass."""
         for key, runs in self.runs.items():
             for pair in runs.pairs():
-                yield partial(records.put_runs, table=number, timeline=key, pairs=(pair,))
+                yield records.encode_run(number, key, pair)
         if self.settings.is_sole:
             return
         for spec, period in self._partitions():
             kept = [entry for entry in self._read(spec, period) if entry.ordinal in self.runs[entry.timeline]]
             values = list_values(self.settings, spec)
-            yield partial(records.put_entries, table=number, values=values, added=kept)
+            yield records.encode_entries(number, values, kept)
         for entry, count in self._shared:
-            yield partial(records.put_count, table=number, entry=entry, count=count)
+            yield records.encode_count(number, entry, count)
 
     def _compute_timeline(self, key: TimelineKey, listed: array[int]) -> None:
         ordered = sort_in_steps(listed)

@@ -13,7 +13,7 @@ Keys are grouped by a table number, so a renamed table keeps everything::
     tl/p/<table><values of the partition>   -> the partition's entries (JSON)
     tl/c/<table><timeline><ordinal>         -> how many partitions have the value, if more than one
     tl/g/<table>                            -> empty: the keys under this number are to be removed
-    tl/l/<table>                            -> empty: the keys under this number belong to a load that is not finished
+    tl/l/<table>                            -> the table's name: the keys under this number belong to a load that is not finished
 """
 
 from __future__ import annotations
@@ -105,10 +105,10 @@ def sweep(txn: Transaction, limit: int) -> bool:
     return True
 
 
-def begin_load(txn: Transaction) -> int:
-    """Return a new table number for content that counts only after ``end_load``."""
+def begin_load(txn: Transaction, name: str = "") -> int:
+    """Return a new table number for content that counts only after ``end_load``; with the name, another process can continue."""
     number = draw_number(txn)
-    txn.put(_LOADING + number.to_bytes(8), b"")
+    txn.put(_LOADING + number.to_bytes(8), name.encode())
     return number
 
 
@@ -123,9 +123,19 @@ def abandon_load(txn: Transaction, table: int) -> None:
     discard_table(txn, table)
 
 
-def read_loads(reader: Reader) -> set[int]:
-    """Return the numbers of all loads that were begun and not finished."""
-    return {int.from_bytes(key[len(_LOADING) :]) for key in reader.scan_keys(_LOADING, prefix_end(_LOADING))}
+def read_loads(reader: Reader) -> dict[int, str]:
+    """Return the numbers of all loads that were begun and not finished, in order, with the names of their tables ("": not recorded)."""
+    stored = reader.scan(_LOADING, prefix_end(_LOADING))
+    return {int.from_bytes(key[len(_LOADING) :]): name.decode() for key, name in stored}
+
+
+def scan_content(reader: Reader, table: int, start: bytes = b"") -> Iterator[bytes]:
+    """Yield the keys of all runs, partitions and counts of a table, in order, from ``start`` on."""
+    for group in sorted(_GROUPS):
+        prefix = group + table.to_bytes(8)
+        end = prefix_end(prefix)
+        if end is None or start < end:
+            yield from reader.scan_keys(max(prefix, start), end)
 
 
 def read_runs(reader: Reader, table: int) -> dict[tuple[UpdatePeriod, int], Runs]:
@@ -143,9 +153,14 @@ def put_runs(
     txn: Transaction, table: int, timeline: tuple[UpdatePeriod, int], pairs: Iterable[tuple[int, int]]
 ) -> None:
     """Write runs [start, end) of one timeline."""
+    for pair in pairs:
+        txn.put(*encode_run(table, timeline, pair))
+
+
+def encode_run(table: int, timeline: tuple[UpdatePeriod, int], pair: tuple[int, int]) -> tuple[bytes, bytes]:
+    """Return the key and value of a run [start, end)."""
     start = _encode_timeline_key(_RUNS, table, timeline)
-    for first, end in pairs:
-        txn.put(start + _encode_ordinal(first), _encode_ordinal(end))
+    return start + _encode_ordinal(pair[0]), _encode_ordinal(pair[1])
 
 
 def add_entry(txn: Transaction, table: int, entry: Entry, into: Runs) -> None:
@@ -173,9 +188,9 @@ def drop_entry(txn: Transaction, table: int, entry: Entry, from_: Runs) -> None:
         _cut_run(txn, table, entry, from_)
 
 
-def put_count(txn: Transaction, table: int, entry: Entry, count: int) -> None:
-    """Write how many partitions have a value; at least two."""
-    txn.put(_encode_key(_COUNTS, table, entry), count.to_bytes(8))
+def encode_count(table: int, entry: Entry, count: int) -> tuple[bytes, bytes]:
+    """Return the key and value for how many partitions have a value; at least two."""
+    return _encode_key(_COUNTS, table, entry), count.to_bytes(8)
 
 
 def read_counts(reader: Reader, table: int) -> Iterator[tuple[Entry, int]]:
@@ -197,8 +212,13 @@ def read_entries(reader: Reader, table: int, values: Sequence[str]) -> tuple[Ent
 
 def put_entries(txn: Transaction, table: int, values: Sequence[str], added: Iterable[Entry]) -> None:
     """Record the entries of a partition, even if there are none."""
+    txn.put(*encode_entries(table, values, added))
+
+
+def encode_entries(table: int, values: Sequence[str], added: Iterable[Entry]) -> tuple[bytes, bytes]:
+    """Return the key and value for the entries of a partition."""
     plain = [(_CODES[entry.period], entry.column, entry.ordinal) for entry in added]
-    txn.put(_encode_partition_key(table, values), json.dumps(plain, separators=(",", ":")).encode())
+    return _encode_partition_key(table, values), json.dumps(plain, separators=(",", ":")).encode()
 
 
 def delete_entries(txn: Transaction, table: int, values: Sequence[str]) -> None:

@@ -10,6 +10,7 @@ import sys
 
 from handlers.catalog.following import loader
 from handlers.catalog.index.partition_follower import PartitionRules
+from handlers.catalog.timelines import timeline_load
 from handlers.catalog.timelines.publisher import Publisher
 from state.store.sqlite import SqliteStore
 from tests.builders.catalog.followed_catalog import followed_catalog, indexed_content, rules_for
@@ -17,6 +18,7 @@ from tests.builders.catalog.followed_catalog import followed_catalog, indexed_co
 
 BATCH = 2
 loader.PIECE = 1  # type: ignore[misc]  # so that every table of two partitions is loaded in pieces
+timeline_load.WRITTEN = 1  # type: ignore[misc]  # and its timelines in steps of one key
 
 
 def main(uri: str, database: str, path: str, *options: str) -> None:

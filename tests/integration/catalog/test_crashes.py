@@ -90,7 +90,8 @@ def test_a_crash_at_any_step_of_following_and_loading_ends_like_a_rebuild(
             assert held(done) == expected, (name, number)
             assert json.loads(done.stdout)["partitions"] == index, (name, number)
     first = ("catalog.surveyed", "catalog.listed", "catalog.loaded", "catalog.loaded:2")
-    for name in (*first, "catalog.staged", "catalog.staged:2", "catalog.staged:3"):
+    written = tuple(f"catalog.timelines-written:{number}" for number in (1, 2, 4, 6))
+    for name in (*first, *written, "catalog.staged", "catalog.staged:2", "catalog.staged:3"):
         directory = tmp_path / name
         directory.mkdir()
         assert run(source, database, directory, failpoint=name).returncode == -9, name

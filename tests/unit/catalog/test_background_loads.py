@@ -17,6 +17,7 @@ from handlers.catalog.following.background import CallThread, await_in_steps
 from handlers.catalog.following.table_state import PAUSE_MAX_S
 from handlers.catalog.index.partition_follower import PartitionFollower
 from handlers.catalog.projection import CatalogProjection
+from handlers.catalog.timelines import timeline_load
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from state.errors import ServerFault
 from state.store.memory import MemoryStore
@@ -114,6 +115,7 @@ class Slow:
 def _small_pieces() -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loader, "PIECE", 2)
+        patch.setattr(timeline_load, "WRITTEN", 3)
         patch.setattr(projection_module, "STEP_WAIT_S", 0.0)
         patch.setattr(projection_module, "ANSWER_WAIT_S", 0.0)
         yield
