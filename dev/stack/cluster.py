@@ -50,14 +50,14 @@ class HiveCluster:
         return Session.connect(self.engine.address)
 
     def endpoints(self) -> ClusterEndpoints:
-        """Return the addresses and directories of the cluster."""
-        layout = self.metastore.layout
+        """Return the addresses and directories of the cluster; its settings may place them on another file system."""
+        layout, chosen = self.metastore.layout, self.metastore.settings.extra
         return ClusterEndpoints(
             metastore=self.metastore.uri,
             sql=self.engine.address,
-            warehouse=str(layout.warehouse),
-            external=str(layout.external),
-            cmroot=str(layout.cmroot),
+            warehouse=chosen.get("hive.metastore.warehouse.dir", str(layout.warehouse)),
+            external=chosen.get("hive.metastore.warehouse.external.dir", str(layout.external)),
+            cmroot=chosen.get("hive.repl.cmrootdir", str(layout.cmroot)),
         )
 
 

@@ -16,7 +16,8 @@ none                      the file system has no checksums
 
 HDFS computes its checksums from CRCs that it has already stored. They depend on nothing but the bytes, the block size and the type of
 CRC, so the copy can be verified wherever it is, without asking HDFS. The type is not recorded: CRC32C is the default, CRC32 is what
-old clusters have, so both are computed and either proves the content.
+old clusters have, so both are computed and either proves the content. The layout of blocks is not recorded
+either. Those of an erasure-coded file contain every n-th mebibyte of it; the checksums for Hadoop's own policies are computed as well.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import hashlib
 import re
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -39,6 +40,10 @@ _BLOCKS_HEX: Final = re.compile(r"[0-9a-fA-F]{56}")
 _CRC_HEX: Final = re.compile(r"[0-9a-fA-F]{8}")
 HDFS_SCHEMES: Final = frozenset({"hdfs", "viewfs", "webhdfs", "swebhdfs", "ofs", "o3fs"})
 BYTES_PER_CRC_MAX: Final = 1 << 20
+UNITS: Final = (2, 3, 6, 10)
+"""Data blocks of a group in Hadoop's erasure coding policies (XOR-2-1, RS-3-2, RS-6-3, RS-10-4)."""
+CELL_BYTES: Final = 1 << 20
+"""Bytes of a cell in all of them."""
 _JAVA_BUFFER_BYTES: Final = 32
 """HDFS digests the whole buffer that it collects the blocks' MD5s in: this size, doubled until they fit, padded with zeros."""
 
@@ -122,12 +127,16 @@ class CompositeCrc:
 
 
 class BlockChecksums:
-    """HDFS's MD5 of MD5s of CRCs, for both types of CRC."""
+    """HDFS's MD5 of MD5s of CRCs, for both types of CRC and for replicated and erasure-coded files."""
 
-    def __init__(self, bytes_per_crc: int, crcs_per_block: int) -> None:
+    def __init__(self, bytes_per_crc: int, crcs_per_block: int, cell_bytes: int = CELL_BYTES) -> None:
         self._header = struct.pack(">iq", bytes_per_crc, crcs_per_block)
         self._bytes_per_crc = bytes_per_crc or 1  # HDFS records 0 for an empty file
-        self._files = [_FileOfCrcs(crc, self._bytes_per_crc, crcs_per_block) for crc in _CRCS]
+        units = (1, *UNITS) if cell_bytes % self._bytes_per_crc == 0 else (1,)
+        crcs_per_cell = cell_bytes // self._bytes_per_crc
+        self._files = [
+            (crc, [_Blocks(each, crcs_per_cell, crcs_per_block) for each in units]) for crc in _CRCS
+        ]
         self._rest = b""
         """Bytes of a chunk that is not complete."""
 
@@ -146,50 +155,95 @@ class BlockChecksums:
         self._rest = bytes(view[whole:])
 
     def _add(self, chunks: memoryview) -> None:
-        for file in self._files:
-            file.add(chunks)
+        for crc, layouts in self._files:
+            crcs = self._compute(crc, chunks)
+            for layout in layouts:
+                layout.add(crcs)
+
+    def _compute(self, crc: Crc, chunks: memoryview) -> memoryview:
+        """Return the CRCs of whole chunks, or that of the last one, as HDFS stores them."""
+        step = self._bytes_per_crc
+        values = [crc(0, chunks[start : start + step]) for start in range(0, len(chunks), step)]
+        return memoryview(struct.pack(f">{len(values)}I", *values))
+
+    def _digests(self) -> Iterator[bytes]:
+        """Yield the checksum of all bytes so far, for each type of CRC and each way to lay out blocks."""
+        for crc, layouts in self._files:
+            last = self._compute(crc, memoryview(self._rest))
+            yield from (layout.digest(last) for layout in layouts)
 
     def hexdigest(self) -> str:
-        """Return the checksum of all bytes so far with CRC32C."""
-        return (self._header + self._files[0].digest(self._rest)).hex()
+        """Return the checksum of all bytes so far with CRC32C in replicated blocks."""
+        return (self._header + next(self._digests())).hex()
 
     def proves(self, recorded: str) -> bool:
         """Return whether one of the checksums is the recorded one."""
-        return recorded in {(self._header + file.digest(self._rest)).hex() for file in self._files}
+        return any((self._header + digest).hex() == recorded for digest in self._digests())
 
 
-class _FileOfCrcs:
-    """The checksum of one type of CRC; receives whole chunks."""
+class _Blocks:
+    """The MD5s of a file's blocks, from its CRCs.
 
-    def __init__(self, crc: Crc, bytes_per_crc: int, crcs_per_block: int) -> None:
-        self._crc = crc
-        self._bytes_per_crc = bytes_per_crc
-        self._block_bytes = 4 * crcs_per_block
-        self._crcs = bytearray()
-        """CRCs of the current block."""
-        self._blocks = b""
-        """MD5s of the blocks before."""
+    An erasure-coded file consists of groups of ``units`` data blocks; its cells are distributed between them in turn. HDFS digests the
+    MD5s of a group once more. A replicated file has one unit.
+    """
 
-    def add(self, chunks: memoryview) -> None:
-        """Add whole chunks."""
-        step = self._bytes_per_crc
-        values = [self._crc(0, chunks[start : start + step]) for start in range(0, len(chunks), step)]
-        self._crcs += struct.pack(f">{len(values)}I", *values)
-        while self._block_bytes and len(self._crcs) >= self._block_bytes:
-            self._blocks += _md5(self._crcs[: self._block_bytes])
-            del self._crcs[: self._block_bytes]
+    def __init__(self, units: int, crcs_per_cell: int, crcs_per_block: int) -> None:
+        self._count = units
+        self._cell_bytes = 4 * crcs_per_cell
+        self._group_bytes = 4 * crcs_per_block * units
+        """CRCs of a whole group in bytes; 0 if the file is one group."""
+        self._position = 0
+        self._units = [_new_md5() for _ in range(units)]
+        self._groups = b""
+        """Digests of the groups before."""
 
-    def digest(self, rest: bytes) -> bytes:
-        """Return the MD5 of the file, which ends with the incomplete chunk ``rest``."""
-        last = bytes(self._crcs) + (struct.pack(">I", self._crc(0, memoryview(rest))) if rest else b"")
-        blocks = self._blocks + (_md5(last) if last else b"")
-        size = _JAVA_BUFFER_BYTES
-        while size < len(blocks):
-            size *= 2
-        return _md5(blocks.ljust(size, b"\0"))
+    def add(self, crcs: memoryview) -> None:
+        """Add CRCs; pieces end where a cell or a group does."""
+        while crcs:
+            end = min(len(crcs), self._bytes_to_boundary())
+            self._units[self._cell() % self._count].update(crcs[:end])
+            self._position += end
+            crcs = crcs[end:]
+            if self._position == self._group_bytes:
+                self._groups += self._digest_group(self._units)
+                self._position = 0
+                self._units = [_new_md5() for _ in range(self._count)]
+
+    def _cell(self) -> int:
+        return self._position // self._cell_bytes
+
+    def _bytes_to_boundary(self) -> int:
+        cell = self._cell_bytes - self._position % self._cell_bytes
+        return min(cell, self._group_bytes - self._position) if self._group_bytes else cell
+
+    def _digest_group(self, units: Sequence[hashlib._Hash]) -> bytes:
+        """Return the digest of a group, which is that of its only block in a replicated file."""
+        digests = b"".join(unit.digest() for unit in units)
+        return digests if self._count == 1 else _md5(_pad(digests))
+
+    def digest(self, last: memoryview) -> bytes:
+        """Return the MD5 of a file that ends with ``last``, at most one CRC."""
+        used = -(-(self._position + len(last)) // self._cell_bytes)
+        units = [unit.copy() for unit in self._units[:used]]
+        if last:
+            units[self._cell() % self._count].update(last)
+        return _md5(_pad(self._groups + (self._digest_group(units) if units else b"")))
 
 
-def _md5(data: bytes | bytearray) -> bytes:
+def _pad(digests: bytes) -> bytes:
+    """Return digests with the zeros that follow them in HDFS's buffer."""
+    size = _JAVA_BUFFER_BYTES
+    while size < len(digests):
+        size *= 2
+    return digests.ljust(size, b"\0")
+
+
+def _new_md5() -> hashlib._Hash:
+    return hashlib.md5(usedforsecurity=False)
+
+
+def _md5(data: bytes) -> bytes:
     return hashlib.md5(data, usedforsecurity=False).digest()
 
 

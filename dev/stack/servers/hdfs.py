@@ -1,4 +1,4 @@
-"""HDFS in one directory: a NameNode and a DataNode, one JVM each.
+"""HDFS in one directory: a NameNode and one or more DataNodes, one JVM each.
 
 It serves tests and is not part of the default stack. Its jars are those of HBase, which contain Hadoop, and one that WebHDFS needs. ::
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 HEAP_MB = 256
 READY_TIMEOUT_S = 5.0
+TOOL_TIMEOUT_S = 60.0
 NAME_NODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 DATA_NODE = "org.apache.hadoop.hdfs.server.datanode.DataNode"
 
@@ -59,7 +60,7 @@ class _Process(Component):
         for name in ("hdfs", "datanode", "static"):
             (self.conf / "webapps" / name / "WEB-INF").mkdir(parents=True, exist_ok=True)
         for file in ("core-site.xml", "hdfs-site.xml"):
-            (self.conf / file).write_text(_render_site(self.properties))
+            (self.conf / file).write_text(render_site(self.properties))
         (self.conf / "log4j.properties").write_text(LOG4J)
 
     def environment(self) -> dict[str, str]:
@@ -108,27 +109,35 @@ class NameNode(_Process):
 
 
 class DataNode(_Process):
-    """The DataNode; ready when the NameNode has registered it."""
+    """A DataNode with addresses and a directory of its own; ready when the NameNode has registered ``number`` of them."""
 
-    def __init__(self, directory: Path, properties: Mapping[str, str], name_node: NameNode) -> None:
-        super().__init__("datanode", DATA_NODE, directory, properties)
+    def __init__(
+        self, directory: Path, properties: Mapping[str, str], name_node: NameNode, number: int = 1
+    ) -> None:
+        super().__init__("datanode", DATA_NODE, directory, {**properties, **_build_own_addresses(directory)})
         self._name_node = name_node
+        self._number = number
 
     def check_ready(self) -> None:
-        """Ready when the NameNode has registered it."""
-        if self._name_node.live_data_nodes() < 1:
-            raise TimeoutError("the NameNode has no DataNode yet")
+        """Ready when the NameNode has registered it and those before it."""
+        if self._name_node.live_data_nodes() < self._number:
+            raise TimeoutError("the NameNode has not registered the DataNode yet")
 
 
 class Hdfs:
-    """Both processes, started one after the other and stopped with the ``with`` block or with the owning process."""
+    """All processes, started one after the other and stopped with the ``with`` block or with the owning process."""
 
-    def __init__(self, directory: Path, extra: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, directory: Path, extra: Mapping[str, str] | None = None, *, data_nodes: int = 1
+    ) -> None:
         self.directory = directory.resolve()
         self.port = free_port()
-        properties = _build_properties(self.directory, self.port) | dict(extra or {})
+        properties = build_properties(self.directory, self.port) | dict(extra or {})
         self.name_node = NameNode(self.directory, properties)
-        self.data_node = DataNode(self.directory, properties, self.name_node)
+        self.data_nodes = tuple(
+            DataNode(self.directory / f"dn{number}", properties, self.name_node, number)
+            for number in range(1, data_nodes + 1)
+        )
         self._owner_watch: OwnerWatch | None = None
 
     @property
@@ -137,19 +146,27 @@ class Hdfs:
         return f"hdfs://{HOST}:{self.port}"
 
     def start(self) -> None:
-        """Start both; raise ComponentFailed with the end of the log of one that does not start."""
+        """Start all; raise ComponentFailed with the end of the log of one that does not start."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self._owner_watch = OwnerWatch(self.directory)
         try:
             self.name_node.start()
-            self.data_node.start()
+            for each in self.data_nodes:
+                each.launch()
+            for each in self.data_nodes:
+                each.wait_ready()
         except BaseException:
             self.stop()
             raise
 
+    def administer(self, tool: str, *arguments: str) -> str:
+        """Run one of HDFS's command line programs and return its output; raise ComponentFailed with it if it fails."""
+        return run_tool(self.name_node, tool, *arguments)
+
     def stop(self) -> None:
-        """Stop both processes if they run."""
-        self.data_node.stop()
+        """Stop all processes that run."""
+        for each in self.data_nodes:
+            each.stop()
         self.name_node.stop()
         if self._owner_watch is not None:
             self._owner_watch.close()
@@ -165,18 +182,15 @@ class Hdfs:
         self.stop()
 
 
-def _build_properties(directory: Path, port: int) -> dict[str, str]:
+def build_properties(directory: Path, port: int) -> dict[str, str]:
+    """Return the settings of servers that keep their data below ``directory``; ``port`` is the NameNode's."""
     return {
         "fs.defaultFS": f"hdfs://{HOST}:{port}",
         "hadoop.tmp.dir": f"{directory}/scratch",
         "dfs.replication": "1",
         "dfs.namenode.name.dir": f"file://{directory}/names",
-        "dfs.datanode.data.dir": f"file://{directory}/blocks",
         "dfs.namenode.http-address": f"{HOST}:{free_port()}",
         "dfs.namenode.rpc-bind-host": HOST,
-        "dfs.datanode.address": f"{HOST}:{free_port()}",
-        "dfs.datanode.http.address": f"{HOST}:{free_port()}",
-        "dfs.datanode.ipc.address": f"{HOST}:{free_port()}",
         "dfs.datanode.hostname": HOST,
         "dfs.namenode.safemode.extension": "0",
         "dfs.heartbeat.interval": "1",
@@ -187,7 +201,32 @@ def _build_properties(directory: Path, port: int) -> dict[str, str]:
     }
 
 
-def _render_site(properties: Mapping[str, str]) -> str:
+def _build_own_addresses(directory: Path) -> dict[str, str]:
+    return {
+        "dfs.datanode.data.dir": f"file://{directory}/blocks",
+        "dfs.datanode.address": f"{HOST}:{free_port()}",
+        "dfs.datanode.http.address": f"{HOST}:{free_port()}",
+        "dfs.datanode.ipc.address": f"{HOST}:{free_port()}",
+    }
+
+
+def run_tool(node: NameNode, tool: str, *arguments: str) -> str:
+    """Run one of HDFS's command line programs with the configuration of ``node``; raise ComponentFailed if it fails."""
+    done = subprocess.run(
+        [*node.command()[:-1], tool, *arguments],
+        env=os.environ | node.environment(),
+        capture_output=True,
+        text=True,
+        timeout=TOOL_TIMEOUT_S,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise ComponentFailed(f"{tool} {' '.join(arguments)} failed: {done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def render_site(properties: Mapping[str, str]) -> str:
+    """Return the properties as a Hadoop configuration file."""
     rows = (
         f"<property><name>{name}</name><value>{escape(value)}</value></property>"
         for name, value in properties.items()

@@ -122,7 +122,8 @@ def configured(
     sections: dict[str, Any] | None = None,
 ) -> RunningDaemon:
     """Write the configuration of a daemon that keeps ``database`` as ``database_r``, with further settings of its policy and sections."""
-    roots = [f"file:{place}" for place in (source.warehouse, source.external, source.cmroot)]
+    places = (source.warehouse, source.external, source.cmroot)
+    roots = [place if "://" in place else f"file:{place}" for place in places]
     values = {
         "sources": {
             "lake": {

@@ -5,15 +5,14 @@ The records are encoded and decoded by the same code as in the daemon. Only the 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
 
 from dev.demo.compare import Side, compare_databases
 from dev.fixtures.notifications import read_events
 from handlers.files.copies import Copier
-from handlers.files.paths import AllowedRoots
+from handlers.files.paths import AllowedRoots, parse_location
 from handlers.files.pool import CopyPool
 from handlers.files.schemes import open_file_systems
 from handlers.metastore.client import Metastore
@@ -27,7 +26,11 @@ from state.store.memory import MemoryStore
 
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from handlers.events import Event
+    from handlers.files.filesystems import FileSystems
+    from handlers.files.paths import Location
     from handlers.replication.loading.bootstrap_run import BootstrapOptions
     from handlers.structs.objects import Table
     from state.store import Store
@@ -47,6 +50,7 @@ class Replica:
     store: Store
     projection: ReplicationProjection
     context: Context
+    files: FileSystems
 
     def events(self, after: int, *, upto: int | None = None) -> list[Event]:
         """Read the source's log after event ``after``, in the form that the consumer delivers."""
@@ -88,17 +92,18 @@ def build_replica(  # noqa: PLR0913 - what a policy can be started with
     store: Store | None = None,
     start: bool | int = True,
     bootstrap: BootstrapOptions | None = None,
+    files: Mapping[str, Mapping[str, object]] | None = None,
     **policy: object,
 ) -> Replica:
     """Return a replica of ``db`` as ``target_db`` (``db_r``); ``roots`` are the directories files may be read from.
 
     ``start`` says where it begins: True, with a bootstrap now; a number, after that event, which must precede the creation of the
-    source's database; False, at the position in the store.
+    source's database; False, at the position in the store. ``files`` are the options of file systems.
     """
     source, target = Metastore([source_uri]), Metastore([target_uri])
     chosen = Policy(name=db, source_db=db, target_db=target_db or f"{db}_r", **policy)  # type: ignore[arg-type]
     kept = store if store is not None else MemoryStore()
-    file_systems = open_file_systems()
+    file_systems = open_file_systems(files)
     context = Context.between(
         source,
         target,
@@ -112,7 +117,7 @@ def build_replica(  # noqa: PLR0913 - what a policy can be started with
     elif start is not False:
         start_after(kept, start)
     projection = ReplicationProjection(source_name="test", context=context, store=kept, bootstrap=bootstrap)
-    return Replica(source, target, chosen, kept, projection, context)
+    return Replica(source, target, chosen, kept, projection, context, file_systems)
 
 
 def start_after(store: Store, event_id: int) -> None:
@@ -135,10 +140,10 @@ def file_differences(replica: Replica) -> list[str]:
         aborted = _aborted_write_ids(replica, ours)
         wanted = {
             path: size
-            for path, size in files_below(ours.sd.location).items()
+            for path, size in files_below(ours.sd.location, replica.files).items()
             if not any(f"{write_id:07d}_{write_id:07d}" in path for write_id in aborted)
         }
-        found = files_below(theirs.sd.location)
+        found = files_below(theirs.sd.location, replica.files)
         lines += [f"{name}: file {path} is missing" for path in sorted(wanted.keys() - found.keys())]
         lines += [f"{name}: file {path} is only here" for path in sorted(found.keys() - wanted.keys())]
         lines += [
@@ -149,14 +154,19 @@ def file_differences(replica: Replica) -> list[str]:
     return lines
 
 
-def files_below(location: str) -> dict[str, int]:
-    """Return the sizes in bytes of the visible files below a local directory, by their path in it."""
-    root = Path(urlsplit(location).path)
-    return {
-        str(path.relative_to(root)): path.stat().st_size
-        for path in root.rglob("*")
-        if path.is_file() and not path.name.startswith((".", "_"))
-    }
+def files_below(location: str, file_systems: FileSystems | None = None) -> dict[str, int]:
+    """Return the sizes in bytes of the visible files below a directory, by their path in it; empty if it does not exist."""
+    systems = file_systems or open_file_systems()
+    return dict(_walk(systems, parse_location(location), ""))
+
+
+def _walk(systems: FileSystems, directory: Location, path: str) -> Iterator[tuple[str, int]]:
+    with suppress(NotFound):
+        for entry in systems.of(directory).list(directory):
+            if entry.is_directory:
+                yield from _walk(systems, directory.child(entry.name), f"{path}{entry.name}/")
+            elif not entry.name.startswith((".", "_")):
+                yield f"{path}{entry.name}", entry.size_bytes
 
 
 def _aborted_write_ids(replica: Replica, table: Table) -> tuple[int, ...]:

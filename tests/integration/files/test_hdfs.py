@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
-import urllib.request
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import hdfs_native
 import pytest
@@ -20,6 +18,7 @@ from handlers.files.paths import AllowedRoots, parse_location
 from handlers.files.schemes import open_file_systems
 from state.errors import FileLost, FilesUnavailable, NotFound, Refused
 from tests.builders.components.availability import start_or_skip
+from tests.builders.components.hdfs_files import checksum_of, write
 
 
 if TYPE_CHECKING:
@@ -50,21 +49,6 @@ def root(hdfs: Hdfs) -> str:
 @pytest.fixture
 def systems() -> FileSystems:
     return open_file_systems()
-
-
-def write(hdfs: Hdfs, uri: str, content: bytes, block_bytes: int | None = None) -> None:
-    options = hdfs_native.WriteOptions(block_size=block_bytes, overwrite=True, create_parent=True)
-    with hdfs_native.Client(hdfs.uri).create(parse_location(uri).path, options) as file:
-        file.write(content)
-
-
-def checksum_of(hdfs: Hdfs, uri: str) -> str:
-    """Return what Hive would record: HDFS's own checksum, as the metastore's client gets it."""
-    http = hdfs.name_node.properties["dfs.namenode.http-address"]
-    path = parse_location(uri).path
-    with urllib.request.urlopen(f"http://{http}/webhdfs/v1{path}?op=GETFILECHECKSUM", timeout=30) as answer:
-        found: dict[str, Any] = json.load(answer)["FileChecksum"]
-    return str(found["bytes"])[:56]
 
 
 @pytest.mark.parametrize("size_bytes", [0, 1, 512, 100_000])

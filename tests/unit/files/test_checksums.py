@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handlers.files.checksums import BlockChecksums, CompositeCrc, parse_checksum
+from handlers.files.checksums import UNITS, BlockChecksums, CompositeCrc, parse_checksum
 from handlers.files.paths import parse_location
 
 
@@ -28,15 +28,55 @@ def naive_checksum(data: bytes, bytes_per_crc: int, crcs_per_block: int, crc: Ca
     """Compute the checksum as Hadoop's DFSClient does: of all blocks at once."""
     block_bytes = bytes_per_crc * crcs_per_block or max(1, len(data))
     blocks = [data[i : i + block_bytes] for i in range(0, len(data), block_bytes)]
+    digests = b"".join(md5(pack_crcs(block, bytes_per_crc, crc)) for block in blocks)
+    header = struct.pack(">iq", bytes_per_crc, crcs_per_block)
+    return (header + md5_of_buffer(digests)).hex()
+
+
+def naive_coded_checksum(data: bytes, units: int, cells_per_block: int, crc: Callable[[bytes], int]) -> str:
+    """Compute the checksum of an erasure-coded file with chunks of 2 and cells of 6 bytes, as its DataNodes do: block by block."""
+    group_bytes = 6 * cells_per_block * units or max(1, len(data))
     digests = b""
-    for block in blocks:
-        crcs = [crc(block[i : i + bytes_per_crc]) for i in range(0, len(block), bytes_per_crc)]
-        digests += hashlib.md5(struct.pack(f">{len(crcs)}I", *crcs), usedforsecurity=False).digest()
+    for start in range(0, len(data), group_bytes):
+        group = data[start : start + group_bytes]
+        cells = [group[i : i + 6] for i in range(0, len(group), 6)]
+        blocks = [b"".join(cells[unit::units]) for unit in range(min(units, len(cells)))]
+        digests += md5_of_buffer(b"".join(md5(pack_crcs(block, 2, crc)) for block in blocks))
+    return (struct.pack(">iq", 2, 3 * cells_per_block) + md5_of_buffer(digests)).hex()
+
+
+def md5(data: bytes) -> bytes:
+    return hashlib.md5(data, usedforsecurity=False).digest()
+
+
+def md5_of_buffer(digests: bytes) -> bytes:
+    """Digest the whole buffer of Java that contains ``digests``."""
     buffer = 32
     while buffer < len(digests):
         buffer *= 2
-    header = struct.pack(">iq", bytes_per_crc, crcs_per_block)
-    return (header + hashlib.md5(digests.ljust(buffer, b"\0"), usedforsecurity=False).digest()).hex()
+    return md5(digests.ljust(buffer, b"\0"))
+
+
+def pack_crcs(block: bytes, bytes_per_crc: int, crc: Callable[[bytes], int]) -> bytes:
+    crcs = [crc(block[i : i + bytes_per_crc]) for i in range(0, len(block), bytes_per_crc)]
+    return struct.pack(f">{len(crcs)}I", *crcs)
+
+
+@given(
+    pieces=st.lists(st.binary(max_size=40)),
+    units=st.sampled_from(UNITS),
+    cells_per_block=st.integers(0, 3),
+    crc=st.sampled_from((google_crc32c.value, zlib.crc32)),
+)
+def test_an_erasure_coded_file_has_the_checksum_of_its_block_groups(
+    pieces: list[bytes], units: int, cells_per_block: int, crc: Callable[[bytes], int]
+) -> None:
+    digest = BlockChecksums(2, 3 * cells_per_block, cell_bytes=6)
+    for piece in pieces:
+        digest.update(piece)
+    whole = b"".join(pieces)
+    assert digest.proves(naive_coded_checksum(whole, units, cells_per_block, crc))
+    assert not digest.proves(naive_coded_checksum(whole + b"x", units, cells_per_block, crc))
 
 
 @given(
