@@ -167,6 +167,32 @@ class VerificationConfig(Section):
     )
 
 
+class ExternalConfig(Section):
+    """Copies of the files of external tables, which change without events; they need external_base."""
+
+    every_s: float = Field(
+        default=300,
+        ge=0,
+        le=604_800,
+        description="Time from the start of one comparison with the source to the next. 0 copies only the files that events name.",
+    )
+    delete: bool = Field(
+        default=False,
+        description="Whether files that Tideline copied are removed on the target when they vanish at the source.",
+    )
+    workers: int = Field(
+        default=8,
+        ge=1,
+        le=256,
+        description="Directories that are compared, and files that are copied, at the same time.",
+    )
+    bytes_per_s_max: int | None = Field(
+        default=None,
+        ge=1024,
+        description="Bytes that these copies read in a second, comparisons included; no limit if not given.",
+    )
+
+
 class PolicyConfig(Section):
     """What is replicated where, under which name."""
 
@@ -180,7 +206,10 @@ class PolicyConfig(Section):
     external_base: Location | None = Field(
         default=None,
         description="URI below which external tables are placed on the target (base, then the path at the source). Not given: "
-        "the target's own default.",
+        "the target's own default, and no copies of files that events do not name.",
+    )
+    external: ExternalConfig = Field(
+        default=ExternalConfig(), description="Copies of the files of external tables."
     )
     bootstrap: Literal["manual", "auto"] = Field(
         default="manual",

@@ -6,6 +6,7 @@ reported by its own field, and must not hide that a policy names a source that d
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,8 @@ def cross_problems(document: Document) -> Iterator[Problem]:
     """Yield every problem between shared settings."""
     yield from _unknown_ends(document)
     yield from _shared_targets(document)
+    yield from _shared_bases(document)
+    yield from _missing_bases(document)
     yield from _shared_topics(document)
     yield from _missing_roots(document)
     if any(entries(document, "sources")):
@@ -92,6 +95,41 @@ def _shared_targets(document: Document) -> Iterator[Problem]:
             )
         elif isinstance(database, str) and isinstance(end[0], str):
             seen[end] = name
+
+
+def _shared_bases(document: Document) -> Iterator[Problem]:
+    """Yield policies whose external tables may meet those of another source, because one base is the other or below it."""
+    seen: list[tuple[str, str, object]] = []
+    for name, policy in entries(document, "policies"):
+        base, source = policy.get("external_base"), policy.get("source")
+        if not isinstance(base, str):
+            continue
+        for other, earlier, other_source in seen:
+            if source != other_source and _are_nested(base, earlier):
+                reason = f"is also the base of policy {other!r}, which has another source, or one is below the other"
+                yield problem(
+                    document,
+                    ("policies", name, "external_base"),
+                    base,
+                    reason,
+                    "give the policies of each source a base of their own, because equal paths of two sources would collide",
+                )
+                break
+        seen.append((name, base, source))
+
+
+def _are_nested(one: str, other: str) -> bool:
+    first, second = (re.sub("/+", "/", each + "/") for each in (one, other))
+    return first.startswith(second) or second.startswith(first)
+
+
+def _missing_bases(document: Document) -> Iterator[Problem]:
+    for name, policy in entries(document, "policies"):
+        if policy.get("external") and not policy.get("external_base"):
+            reason = "must be set if the files of external tables are copied"
+            hint = "set a URI on the target, with one base for each source"
+            key = ("policies", name, "external_base")
+            yield Problem(document.place(("policies", name, "external")), ".".join(key), None, reason, hint)
 
 
 def _missing_roots(document: Document) -> Iterator[Problem]:

@@ -36,6 +36,11 @@ class Replica(Capability):
             "pause", "daemon.replica.commands.operations", "Stop applying events of a policy for a while."
         ),
         Command("resume", "daemon.replica.commands.operations", "Resume a paused policy."),
+        Command(
+            "external",
+            "daemon.replica.external.commands",
+            "List the directories of a policy's external tables.",
+        ),
         Command("prune", "daemon.replica.commands.pruning", "Drop tables on the target that left a policy."),
         Command("retire", "daemon.replica.commands.retirement", "End the replication of a policy."),
     )
@@ -47,17 +52,19 @@ class Replica(Capability):
         return (BOOTSTRAP,)
 
     def status_sections(self) -> Sequence[StatusSection[Any]]:
-        """Return the sections ``copies``, ``loads``, ``left``, ``unreplicated`` and ``verification``."""
+        """Return the sections ``copies``, ``external``, ``loads``, ``left``, ``unreplicated`` and ``verification``."""
+        from daemon.replica.external.section import EXTERNAL
         from daemon.replica.sections.copies import COPIES
         from daemon.replica.sections.left import LEFT
         from daemon.replica.sections.loads import LOADS
         from daemon.replica.sections.unreplicated import UNREPLICATED
         from daemon.replica.verification.progress import VERIFICATION
 
-        return (COPIES, LOADS, LEFT, UNREPLICATED, VERIFICATION)
+        return (COPIES, EXTERNAL, LOADS, LEFT, UNREPLICATED, VERIFICATION)
 
     def build(self, runtime: Runtime) -> Parts:
         """Return a projection for each policy, and a sampler for each one that is configured to have one."""
+        from daemon.replica.external.section import EXTERNAL
         from daemon.replica.loop import build_replica
         from daemon.replica.metrics import ReplicaMetrics
         from daemon.replica.sections.copies import COPIES
@@ -77,6 +84,7 @@ class Replica(Capability):
         unreplicated = SectionPart(
             UNREPLICATED, lambda _: tuple(each for replica in replicas for each in replica.unreplicated())
         )
+        external = SectionPart(EXTERNAL, lambda _: tuple(replica.external() for replica in replicas))
         sampled = [
             name for name in policies if runtime.config.policies[name].verification.tables_per_hour_share
         ]
@@ -85,5 +93,5 @@ class Replica(Capability):
         return Parts(
             jobs=[*(replica.job for replica in replicas), *(job for job, _ in samplers)],
             projections=[replica.part for replica in replicas],
-            sections=[copies, loads, left, unreplicated, verification],
+            sections=[copies, external, loads, left, unreplicated, verification],
         )

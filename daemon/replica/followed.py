@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from daemon.process.heartbeat import Heartbeat
     from daemon.process.inbox import Inbox, Request
     from handlers.events import Event
+    from handlers.replication.external.cycle_thread import ExternalThread
     from handlers.replication.loading.load_thread import LoadThread
     from handlers.replication.projection import ReplicationProjection
     from state.positions import Position
@@ -38,16 +39,19 @@ class FollowedReplica:
         loads: LoadThread,
         open_reader: Callable[[], TopicReader],
         report_pause: Callable[[int | None], None] = lambda _: None,
+        external: ExternalThread | None = None,
     ) -> None:
         """``open_reader`` returns a second reader of the topic, for tables that catch up.
 
-        ``report_pause`` receives since when the policy is paused, and None once it is resumed.
+        ``report_pause`` receives since when the policy is paused, and None once it is resumed. ``external`` copies the files of
+        external tables, if the policy is set to.
         """
         self._projection = projection
         self._inbox = inbox
         self._loads = loads
         self._open_reader = open_reader
         self._report_pause = report_pause
+        self._external = external
         self._requests = PolicyRequests(projection, self.read_events, follows=True)
         self._requests_of_failed = PolicyRequests(projection, self.read_events)
         self._heartbeat: Heartbeat | None = None
@@ -82,6 +86,8 @@ class FollowedReplica:
         self._hold_while_paused()
         if not self._is_stopping():
             self._loads.step(self._projection.loads)
+            if self._external is not None:
+                self._external.step()
             return self._projection.loads.catch_up(self.read_events)
         return False
 
@@ -94,6 +100,8 @@ class FollowedReplica:
         if since_s is None or self._heartbeat is None:
             return
         self._loads.stop()
+        if self._external is not None:
+            self._external.stop()
         self._heartbeat.following()
         while since_s is not None and not self._heartbeat.stopping.is_set():
             self._report_pause(since_s)
@@ -112,6 +120,8 @@ class FollowedReplica:
         answer = self._requests_of_failed.do(request)
         if request.get("do") == "resume":
             self._loads.stop()
+            if self._external is not None:
+                self._external.stop()
             self._projection.forget_claim()
         return answer
 
@@ -132,6 +142,8 @@ class FollowedReplica:
         return self._projection.failures()
 
     def close(self) -> None:
-        """Stop the load that runs, then release everything."""
+        """Stop the load and the copies that run, then release everything."""
         self._loads.stop()
+        if self._external is not None:
+            self._external.close()
         self._projection.close()

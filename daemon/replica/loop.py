@@ -11,6 +11,8 @@ from daemon.process.inbox import Inbox
 from daemon.process.state_file import open_state
 from daemon.process.supervisor import Job
 from daemon.replica.bootstrap_progress import LoggedProgress
+from daemon.replica.external.copies import build_external, copies_external
+from daemon.replica.external.section import NO_BASE, OFF, ExternalStatus, describe_external
 from daemon.replica.followed import FollowedReplica
 from daemon.replica.load_copies import LoadCopies
 from daemon.replica.metrics import PolicyObserver, release_command
@@ -63,6 +65,7 @@ class ReplicaPart:
     loads: Callable[[], tuple[LoadStatus, ...]]
     left: Callable[[], tuple[LeftStatus, ...]]
     unreplicated: Callable[[], tuple[UnreplicatedStatus, ...]]
+    external: Callable[[], ExternalStatus]
 
 
 def build_replica(runtime: Runtime, name: str, metrics: ReplicaMetrics) -> ReplicaPart:
@@ -90,7 +93,15 @@ def build_replica(runtime: Runtime, name: str, metrics: ReplicaMetrics) -> Repli
         lambda: lazy.read(lambda built: built.loads(), ()),
         lambda: lazy.read(lambda built: built.left(), ()),
         lambda: lazy.read(lambda built: built.unreplicated(), ()),
+        lambda: lazy.read(lambda built: built.external(), ExternalStatus(name, _external_state(policy))),
     )
+
+
+def _external_state(policy: PolicyConfig) -> str:
+    """Return the state of copies of external tables before the loop has started, or if there are none."""
+    if copies_external(policy):
+        return "starting"
+    return OFF if policy.external_base else NO_BASE
 
 
 def projection_name(policy: str) -> str:
@@ -192,6 +203,12 @@ class _ReplicaLoop:
         self._projection, self._copies = build_projection(config, name, observer, calls, self._pulse)
         self._progress = LoadCounts()
         context = self._projection.loads.context
+        try:
+            self._external = build_external(config, name, context)
+        except BaseException:
+            self._projection.close()
+            raise
+        self._idle_external = ExternalStatus(name, _external_state(config.policies[name]))
         self._load_copies = LoadCopies(lambda: _open_load_pool(config, context))
         self._load_thread = LoadThread(
             context, self._load_copies.open, load_settings(config), progress=self._progress
@@ -202,6 +219,7 @@ class _ReplicaLoop:
             self._load_thread,
             lambda: catch_up_reader(config, name),
             self._report_pause,
+            self._external,
         )
         self.status = ProjectionStatus(self._projection.name, self._projection.source, "starting", None, None)
 
@@ -246,6 +264,12 @@ class _ReplicaLoop:
     def unreplicated(self) -> tuple[UnreplicatedStatus, ...]:
         """Return what the policy cannot replicate; for any thread."""
         return list_unreplicated(self._name, self._projection.loads.context)
+
+    def external(self) -> ExternalStatus:
+        """Return the status of the copies of external tables; for any thread."""
+        if self._external is None:
+            return self._idle_external
+        return describe_external(self._name, self._projection.loads.context.policy.source_db, self._external)
 
     def _report(self, status: ProjectionStatus) -> None:
         moved = status.applied_time_s is not None and status.position != self.status.position

@@ -29,6 +29,7 @@ KINDS: Final = (
     "circuit-breaker",
     "paused-policy",
     "failing-load",
+    "failing-copy",
     "differing-table",
     "left-table",
     "retention",

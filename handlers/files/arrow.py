@@ -72,7 +72,9 @@ class ArrowFiles:
         with _translate_errors(location):
             found = self._library.get_file_info(FileSelector(self._path_of(location), recursive=False))
         return sorted(
-            Entry(i.base_name, i.type == FileType.Directory, i.size or 0) for i in found if i.base_name
+            Entry(i.base_name, i.type == FileType.Directory, i.size or 0, i.mtime_ns)
+            for i in found
+            if i.base_name
         )
 
     def open(self, location: Location) -> ArrowReader:

@@ -18,7 +18,7 @@ import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from state.errors import ConfigError, NotFound
@@ -71,6 +71,9 @@ class Entry:
     name: str
     is_directory: bool
     size_bytes: int
+    mtime_ns: int | None = field(default=None, compare=False)
+    identity: int | None = field(default=None, compare=False)
+    """Time and inode as in ``FileState``, so that changed files are found without a call for each."""
 
 
 class ReadStream(Protocol):

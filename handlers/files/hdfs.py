@@ -95,7 +95,10 @@ class HdfsFiles:
             found = list(self._client.list_status(location.path))
         if len(found) == 1 and found[0].path == location.path and not found[0].isdir:
             raise NotFound("not a directory", path=printable(str(location)))
-        return sorted(Entry(each.path.rpartition("/")[2], each.isdir, each.length) for each in found)
+        return sorted(
+            Entry(each.path.rpartition("/")[2], each.isdir, each.length, each.modification_time * 1_000_000)
+            for each in found
+        )
 
     def open(self, location: Location) -> HdfsReader:
         """Open a file."""

@@ -189,7 +189,7 @@ def _to_entry(child: os.DirEntry[str]) -> Entry | None:
         found = child.stat(follow_symlinks=False)
     except FileNotFoundError:
         return None
-    return Entry(child.name, modes.S_ISDIR(found.st_mode), found.st_size)
+    return Entry(child.name, modes.S_ISDIR(found.st_mode), found.st_size, found.st_mtime_ns, found.st_ino)
 
 
 def _sync_directory(path: Path) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from handlers.files.paths import AllowedRoots
+    from handlers.files.throttle import Throttle
 
 
 WORKERS_DEFAULT: Final = 8
@@ -166,8 +167,12 @@ class CopyPool:
         bytes_in_flight_max: int = BYTES_IN_FLIGHT_DEFAULT,
         queue_max: int = QUEUE_DEFAULT,
         beat: Callable[[], None] = lambda: None,
+        throttle: Throttle | None = None,
     ) -> None:
-        """Start ``workers`` threads; ``beat`` is called in the threads of callers that wait while copies make progress."""
+        """Start ``workers`` threads; ``beat`` is called in the threads of callers that wait while copies make progress.
+
+        ``throttle`` limits the bytes that all threads together read for copies; the pool closes it.
+        """
         assert workers >= 1, workers
         assert queue_max >= 1, queue_max
         self._copier = copier
@@ -175,6 +180,7 @@ class CopyPool:
         self._queue: queue.Queue[CopyHandle] = queue.Queue(queue_max)
         self._running: set[CopyHandle] = set()
         self._beat = beat
+        self._throttle = throttle
         self._steps = 0
         """Grows with every chunk that moved and every copy that ended."""
         self._steps_seen = 0
@@ -245,9 +251,11 @@ class CopyPool:
         if moved:
             self._beat()
 
-    def _note_step(self, _size_bytes: int = 0) -> None:
+    def _note_step(self, size_bytes: int) -> None:
         with self._lock:
             self._steps += 1
+        if self._throttle is not None:
+            self._throttle.use(size_bytes)
 
     def cancel(self, handles: Iterable[CopyHandle]) -> None:
         """Cancel the copies: queued ones never start, running ones end at their next chunk with FilesUnavailable."""
@@ -271,6 +279,8 @@ class CopyPool:
         with self._lock:
             running = list(self._running)
         self.cancel(running)
+        if self._throttle is not None:
+            self._throttle.close()
         self._budget.close()
         deadline = time.monotonic() + timeout_s
         for thread in self._threads:

@@ -9,6 +9,7 @@ from handlers.replication.claim.target_position import TargetPosition
 from handlers.replication.entries.left_tables import LeftTables
 from handlers.replication.entries.quarantine import Quarantine
 from handlers.replication.entries.unreplicated_tables import UnreplicatedTables
+from handlers.replication.external.tables import ExternalTables
 from handlers.replication.loading.table_loads import TableLoads
 from handlers.replication.table_cache import TableCache
 from state.errors import Fenced
@@ -107,6 +108,7 @@ class Context:
     observer: Observer
     unreplicated: UnreplicatedTables = field(default_factory=UnreplicatedTables)
     left: LeftTables = field(default_factory=LeftTables)
+    external: ExternalTables = field(default_factory=ExternalTables)
 
     @staticmethod
     def between(

@@ -36,7 +36,13 @@ from handlers.replication.loading.gap import (
 )
 from handlers.replication.loading.scope import find_scope_change, store_patterns
 from handlers.replication.pause import Pause
-from handlers.replication.renames import are_undone, find_alterations, may_concern, needs_checkpoint
+from handlers.replication.renames import (
+    are_undone,
+    find_alterations,
+    is_foreign,
+    may_concern,
+    needs_checkpoint,
+)
 from handlers.replication.retirement import require_active
 from handlers.replication.transactions.reconciliation import Reconciliation
 from state.errors import ConfigError, ServerFault
@@ -318,6 +324,8 @@ class ReplicationProjection:
         else:
             reason = self._apply_or_give_up(event)
         observer = self._context.observer
+        if self._context.policy.covers_db(event.db) and not is_foreign(event):
+            self._context.external.note(event)
         if reason is None:
             self._took_effect = True
             observer.event_applied(event.kind, time.perf_counter() - started)

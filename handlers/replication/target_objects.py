@@ -124,7 +124,12 @@ def map_external_location(source_location: str | None, policy: Policy) -> str | 
     """
     if policy.external_base is None or source_location is None:
         return None
-    return policy.external_base.rstrip("/") + "/" + parse_location(source_location).path.strip("/")
+    return place_below(policy.external_base, source_location)
+
+
+def place_below(base: str, source_location: str) -> str:
+    """Return the place below ``base`` of a location at the source; raise UnsafePath."""
+    return base.rstrip("/") + "/" + parse_location(source_location).path.strip("/")
 
 
 ELSEWHERE: Final = "_at_"

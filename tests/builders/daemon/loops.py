@@ -150,6 +150,7 @@ def daemon_status(**changes: object) -> DaemonStatus:
         "loads": (),
         "left": (),
         "unreplicated": (),
+        "external": (),
         "verification": (),
         "flats": (),
         "mining": None,

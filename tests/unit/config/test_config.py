@@ -135,6 +135,45 @@ def test_two_policies_for_one_target_database_are_a_problem(read: Read) -> None:
     assert "is already the target of policy 'again'" in problem(loaded, "policies.shop.database").reason
 
 
+BASES = """
+policies:
+  one: {{source: lake, target: dr, database: a, external_base: "hdfs://dr/base"}}
+  two: {{source: {source}, target: dr, database: b, external_base: "{base}"}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "base", "collides"),
+    [
+        ("lake", "hdfs://dr/base", False),
+        ("pond", "hdfs://dr/base", True),
+        ("pond", "hdfs://dr//base/", True),
+        ("pond", "hdfs://dr/base/pond", True),
+        ("pond", "hdfs://dr/", True),
+        ("pond", "hdfs://dr/base2", False),
+        ("pond", "hdfs://other/base", False),
+    ],
+)
+def test_external_tables_of_two_sources_need_bases_of_their_own(
+    read: Read, source: str, base: str, collides: bool
+) -> None:
+    loaded = read(BASES.format(source=source, base=base))
+    found = [each for each in loaded.problems if each.key == "policies.two.external_base"]
+    assert [each.reason for each in found] == (
+        ["is also the base of policy 'one', which has another source, or one is below the other"]
+        if collides
+        else []
+    )
+
+
+def test_copies_of_external_tables_need_a_base(read: Read) -> None:
+    text = GOOD.replace(
+        "    policies:\n",
+        "    policies:\n      ext: {source: lake, target: dr, database: ext, external: {every_s: 60}}\n",
+    )
+    assert "must be set" in problem(read(text), "policies.ext.external_base").reason
+
+
 def test_two_sources_with_one_topic_are_a_problem(read: Read) -> None:
     text = GOOD.replace(
         "    targets:\n", "      pond: {metastore: thrift://d, topic: tideline.lake}\n    targets:\n"

@@ -12,6 +12,7 @@ import pytest
 from daemon.endpoint.configured.status import ENDPOINTS, EndpointStatus
 from daemon.endpoint.configured.status import DifferingTable as DifferingAnswer
 from daemon.process.supervisor import LoopState
+from daemon.replica.external.section import EXTERNAL, ExternalProblem, ExternalStatus
 from daemon.replica.sections.left import LEFT, LeftStatus, LeftTableStatus
 from daemon.replica.sections.loads import LOADS, LoadStatus
 from daemon.replica.verification.progress import VERIFICATION, DifferingTable, SamplerStatus
@@ -95,6 +96,11 @@ EVERYTHING = status(
             ),
         ),
         "left": (LeftStatus("a", 1, (LeftTableStatus("shop_r.t", 4),), "tideline prune a"),),
+        "external": (
+            ExternalStatus(
+                "a", "idle", failing=1, problems=(ExternalProblem(("shop.x",), "file:/x", "refused", "no"),)
+            ),
+        ),
     },
 )
 
@@ -130,6 +136,7 @@ def test_every_state_that_needs_an_operator_is_listed_with_its_command() -> None
         ("differing-table", "replication:a shop.t"): "tideline verify a t --repair",
         ("left-table", "replication:a"): "tideline prune a",
         ("retention", "relay:lake"): "tideline status",
+        ("failing-copy", "replication:a"): "tideline external a",
         ("differing-answers", "serve:lake shop.t"): "tideline partitions load shop.t --source lake",
         ("failed-loop", "serve:lake"): REMOVE_CAUSE,
     }
@@ -196,13 +203,14 @@ def test_every_section_with_problems_of_its_own_is_part_of_the_list() -> None:
         "left": ("left-table",),
         "retention": ("retention",),
         "unreplicated": (),
+        "external": ("failing-copy",),
         "endpoints": ("differing-answers",),
         "verification": ("differing-table",),
         "flats": (),
         "mining": (),
     }
     assert {section.key for section in all_sections()} == set(known)
-    sections: list[StatusSection[Any]] = [LOADS, VERIFICATION, LEFT, ENDPOINTS, RETENTION]
+    sections: list[StatusSection[Any]] = [LOADS, VERIFICATION, LEFT, EXTERNAL, ENDPOINTS, RETENTION]
     for section in sections:
         kinds = {action.kind for action in section.actions(section.of(EVERYTHING))}
         assert kinds == set(known[section.key])

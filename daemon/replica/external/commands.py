@@ -1,0 +1,82 @@
+"""``tideline external``: the directories of a policy's external tables, and where their files are on the target."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from daemon.terminal.application import load_config
+from daemon.terminal.layout import table_text
+from daemon.terminal.options import config_option, echo_json, json_option
+from state.errors import NotFound
+
+
+if TYPE_CHECKING:
+    from daemon.config.clusters import PolicyConfig
+    from daemon.config.model import Config
+
+
+@click.command()
+@click.argument("policy")
+@click.option(
+    "--file",
+    "path",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Read this list instead of the policy's own, such as one that Hive's REPL DUMP has written.",
+)
+@config_option
+@json_option
+def external(policy: str, path: Path | None, config_path: Path | None, *, as_json: bool) -> None:
+    """List the directories of the external tables of POLICY at the source and on the target, as of the last cycle.
+
+    A table has one line, and one more for each directory of partitions outside of it. 'tideline status' shows the progress of the copies.
+    """
+    from daemon.replica.verification.session import require_policy
+
+    config = load_config(config_path)
+    require_policy(config, policy)
+    listed = read_directories(config, policy, path)
+    if as_json:
+        echo_json({"policy": policy, "directories": listed})
+        return
+    header = ("TABLE", "SOURCE", "TARGET")
+    click.echo(
+        table_text(header, ((each["table"], each["source"], each["target"] or "-") for each in listed))
+    )
+
+
+def read_directories(config: Config, policy: str, path: Path | None) -> list[dict[str, Any]]:
+    """Return the directories of a list; raise NotFound if no cycle has written one, and BadInput."""
+    from daemon.replica.external.copies import list_directory
+    from handlers.replication.external.cycle import DIRECTORY_LIST
+    from state.external.directories import parse_directories
+
+    path = path or list_directory(config, policy) / DIRECTORY_LIST
+    try:
+        text = path.read_text()
+    except FileNotFoundError:
+        raise NotFound(
+            "there is no list of external tables yet",
+            path=str(path),
+            hint="The daemon writes it at the start of each cycle, if the policy has an external_base. Run this on its machine.",
+        ) from None
+    settings = config.policies[policy]
+    return [
+        {"table": f"{settings.database}.{table}", "source": source, "target": _find_target(settings, source)}
+        for table, source in parse_directories(text)
+    ]
+
+
+def _find_target(policy: PolicyConfig, source: str) -> str | None:
+    """Return the directory on the target; None if there is no base, or if the location is refused."""
+    from handlers.replication.target_objects import place_below
+    from state.errors import UnsafePath
+
+    if policy.external_base is None:
+        return None
+    try:
+        return place_below(policy.external_base, source)
+    except UnsafePath:
+        return None

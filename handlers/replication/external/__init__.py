@@ -1,0 +1,1 @@
+"""The files of external tables: copied by comparing directories in cycles, because no event announces them."""

@@ -1,0 +1,190 @@
+"""One cycle: lists the directories of a policy's external tables, writes the list, and copies what differs.
+
+The place of a file on the target depends only on its place at the source: ``external_base`` and the source's path. So a cycle needs no
+agreement with replay about where a table is. A table that was moved at the source gets its files in the new directory before or
+after replay moves the table there.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import structlog
+
+from handlers.files.paths import parse_location
+from handlers.replication.external.trees import Tree, TreeCopier, TreeCounts, TreeProblem
+from handlers.replication.target_objects import map_external_location
+from state.errors import BadInput, TidelineError
+from state.external.directories import find_collisions, format_directories, is_below, select_outermost
+
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from handlers.files.pool import CopyPool
+    from handlers.metastore.client import Metastore
+    from handlers.replication.context import Context
+    from handlers.replication.external.records import CopyRecords
+    from state.external.directories import TableDirectories
+
+
+log = structlog.get_logger(__name__)
+
+DIRECTORY_LIST = "_external_tables_info"
+"""Name of the file with the list of directories, as in Hive."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalSettings:
+    """How the files of external tables are copied."""
+
+    every_s: float
+    delete: bool = False
+    workers: int = 8
+    """Directories that are compared, and files that are copied, at the same time."""
+    list_directory: Path | None = None
+    """Where the list of directories is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableProblem:
+    """Why the files of a table are not all on the target."""
+
+    tables: tuple[str, ...]
+    directory: str | None
+    code: str
+    reason: str
+
+
+@dataclass(slots=True)
+class CycleProgress:
+    """A cycle while it runs, and its result; read by any thread."""
+
+    began_s: float
+    tables: int = 0
+    directories: int = 0
+    """Directories that were listed for copying, without nested ones."""
+    counts: TreeCounts = field(default_factory=TreeCounts)
+    size_bytes: int = 0
+    problems: Sequence[TableProblem] = ()
+    ended_s: float | None = None
+    error: TidelineError | None = None
+    """What ended the cycle early."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether everything that was at the source when the cycle began is on the target."""
+        return self.ended_s is not None and self.error is None and not self.problems
+
+
+class ExternalCycle:
+    """One cycle of a policy; runs in a thread of its own, with clients and copy threads of its own."""
+
+    def __init__(  # noqa: PLR0913 - the collaborators of a cycle
+        self,
+        context: Context,
+        settings: ExternalSettings,
+        records: CopyRecords,
+        *,
+        source: Metastore,
+        target: Metastore,
+        copies: CopyPool,
+        stopping: threading.Event,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._context = context
+        self._settings = settings
+        self._records = records
+        self._source = source
+        self._target = target
+        self._copies = copies
+        self._stopping = stopping
+        self._clock = clock
+        self.progress = CycleProgress(clock())
+
+    def run(self) -> None:
+        """Copy what differs; the result is in ``progress``. Raises transient errors, Interrupted and Fenced."""
+        progress, base = self.progress, self._context.policy.external_base
+        assert base is not None
+        tables, problems = self._list_tables()
+        self._write_list(tables)
+        trees, refused = self._plan(tables)
+        progress.tables, progress.directories = len(tables), len(trees)
+        problems += refused
+        copier = TreeCopier(
+            self._context.files,
+            self._copies,
+            self._records,
+            base=base,
+            delete=self._settings.delete,
+            workers=self._settings.workers,
+            require_held=self._context.target_position.require_held,
+            stopping=self._stopping,
+        )
+        progress.counts = copier.counts
+        try:
+            copier.copy(trees)
+        finally:
+            progress.size_bytes = self._copies.counters().size_bytes
+            found = [_attribute(each, tables) for each in copier.counts.problems]
+            progress.problems = (*problems, *found)
+        progress.ended_s = self._clock()
+        if progress.is_complete:
+            self._records.complete(int(progress.began_s))
+
+    def _list_tables(self) -> tuple[list[TableDirectories], list[TableProblem]]:
+        """Return the external tables that are followed and on the target; a table that waits for its load is copied by that."""
+        policy, loads = self._context.policy, self._context.loads
+        names = [
+            name
+            for name in self._target.table_names(policy.target_db)
+            if self._context.in_scope(policy.source_db, name)
+        ]
+        tables, errors = self._context.external.refresh(self._source, policy.source_db, names, loads.get)
+        return tables, [TableProblem((name,), None, error.code, str(error)) for name, error in errors.items()]
+
+    def _write_list(self, tables: Iterable[TableDirectories]) -> None:
+        """Write the list of directories, so that a reader sees the old or the new one."""
+        if self._settings.list_directory is None:
+            return
+        self._settings.list_directory.mkdir(parents=True, exist_ok=True)
+        path = self._settings.list_directory / DIRECTORY_LIST
+        draft = path.with_suffix(".tmp")
+        draft.write_text(format_directories(tables))
+        draft.replace(path)
+
+    def _plan(self, tables: Sequence[TableDirectories]) -> tuple[list[Tree], list[TableProblem]]:
+        """Return each directory once with its place on the target, and the problems of those that have none."""
+        problems: list[TableProblem] = []
+        places: dict[str, str] = {}
+        for directory in select_outermost(each for table in tables for each in table.all):
+            try:
+                self._copies.allowed.require_directory(parse_location(directory))
+                mapped = map_external_location(directory, self._context.policy)
+                assert mapped is not None
+                places[directory] = str(parse_location(mapped))
+            except BadInput as error:
+                problems.append(_attribute(TreeProblem(directory, error.code, str(error)), tables))
+        for directory in sorted(find_collisions(places)):
+            reason = f"another directory of the source is also copied to {places.pop(directory)}"
+            problems.append(_attribute(TreeProblem(directory, "target-diverged", reason), tables))
+        return [
+            Tree(parse_location(source), parse_location(target)) for source, target in places.items()
+        ], problems
+
+
+def _attribute(problem: TreeProblem, tables: Iterable[TableDirectories]) -> TableProblem:
+    """Return the problem with the tables that it concerns."""
+    concerned = tuple(
+        each.table
+        for each in tables
+        if any(
+            is_below(problem.directory, directory) or is_below(directory, problem.directory)
+            for directory in each.all
+        )
+    )
+    return TableProblem(concerned, problem.directory, problem.code, problem.reason)

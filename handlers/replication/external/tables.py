@@ -1,0 +1,180 @@
+"""Which external tables a policy copies, and where their files are at the source.
+
+A cycle has to know the directories of all external tables, and those of partitions outside of their tables. Reading all partitions each
+time would cost more than the cycle. They are therefore read once, and the events that replay applies keep them up to date: most add
+partitions below their table and change nothing here.
+
+What is read is never older than what replay has applied, because replay is behind the source. An event that is noted while its table is
+read lets the table be read again in the next cycle.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from handlers.events import (
+    DatabaseDropped,
+    PartitionsAdded,
+    PartitionsAltered,
+    PartitionsDropped,
+    TableAltered,
+    TableCreated,
+    TableDropped,
+)
+from handlers.files.paths import parse_location
+from handlers.replication.target_objects import is_external
+from state.errors import BadInput, NotFound
+from state.external.directories import TableDirectories, is_below
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from handlers.events import Event
+    from handlers.metastore.client import Metastore
+    from handlers.structs.objects import Partition, Table
+    from state.errors import TidelineError
+
+
+TABLES_PAGE: Final = 100
+PARTITIONS_PAGE: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A table as it was read; ``directories`` is None if it has no files that are copied."""
+
+    directories: TableDirectories | None
+    load: object
+    """The load of the table at that time: a loaded table is read again."""
+
+
+class ExternalTables:
+    """The external tables of one policy. ``note`` belongs to replay's thread, ``refresh`` to that of the cycle."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[str, _Known] = {}
+        self._noted: set[str] = set()
+        """Tables that must be read again."""
+
+    def note(self, event: Event) -> None:
+        """Take the change of an applied event into account."""
+        match event:
+            case DatabaseDropped():
+                with self._lock:
+                    self._known.clear()
+            case TableAltered():
+                if _moves_files(event):
+                    self._forget(event.table)
+            case TableCreated() | TableDropped():
+                self._forget(event.table)
+            case PartitionsAdded():
+                self._add(event.table, (item.value for item in event.partitions))
+            case PartitionsAltered():
+                self._add(event.table, (item.value for item in event.after))
+            case PartitionsDropped():
+                self._drop_partitions(event.table)
+
+    def _forget(self, table: str | None) -> None:
+        with self._lock:
+            self._noted.add(table or "")
+
+    def _add(self, table: str | None, partitions: Iterator[Partition]) -> None:
+        """Add the directories of partitions that are outside of the table's."""
+        with self._lock:
+            known = self._known.get(table or "")
+            if known is None:
+                self._noted.add(table or "")
+                return
+            try:
+                found = [parse_location(each.sd.location) for each in partitions if each.sd.location]
+            except BadInput:
+                self._noted.add(table or "")
+                return
+            directories = known.directories
+            if directories is None:
+                return
+            outside = [str(each) for each in found if not is_below(str(each), directories.root)]
+            if outside:
+                merged = TableDirectories.of(
+                    directories.table, directories.root, (*directories.outside, *outside)
+                )
+                self._known[directories.table] = _Known(merged, known.load)
+
+    def _drop_partitions(self, table: str | None) -> None:
+        with self._lock:
+            known = self._known.get(table or "")
+            if known is None or (known.directories is not None and known.directories.outside):
+                self._noted.add(table or "")
+
+    def refresh(
+        self, source: Metastore, db: str, names: Sequence[str], load_of: Callable[[str], object]
+    ) -> tuple[list[TableDirectories], dict[str, TidelineError]]:
+        """Return the directories of the external tables among ``names``, and the errors of those whose location is not usable.
+
+        ``load_of`` returns the load that a table's state on the target comes from. Only what changed is read from the source.
+        """
+        loads = {name: load_of(name) for name in names}
+        with self._lock:
+            for name in (*self._noted, *(self._known.keys() - loads.keys())):
+                self._known.pop(name, None)
+            self._noted.clear()
+            unread = [name for name, load in loads.items() if not self._is_current(name, load)]
+        errors: dict[str, TidelineError] = {}
+        for start in range(0, len(unread), TABLES_PAGE):
+            for table in source.get_tables(db, unread[start : start + TABLES_PAGE]):
+                name = (table.tableName or "").lower()
+                try:
+                    directories = _read_directories(source, db, table)
+                except BadInput as error:
+                    errors[name] = error
+                    continue
+                except NotFound:
+                    continue
+                with self._lock:
+                    self._known[name] = _Known(directories, loads.get(name))
+        with self._lock:
+            known = [each.directories for name, each in sorted(self._known.items()) if name in loads]
+        return [each for each in known if each is not None], errors
+
+    def _is_current(self, name: str, load: object) -> bool:
+        known = self._known.get(name)
+        return known is not None and known.load == load
+
+
+def _moves_files(event: TableAltered) -> bool:
+    """Whether the event may change where the table's files are; most alterations only change parameters."""
+    try:
+        before, after = event.before.value, event.after.value
+    except BadInput:
+        return True
+    return (before.tableName, before.tableType, before.sd.location) != (
+        after.tableName,
+        after.tableType,
+        after.sd.location,
+    )
+
+
+def _read_directories(source: Metastore, db: str, table: Table) -> TableDirectories | None:
+    """Return the directories of a table; None if it is not external. Raises UnsafePath."""
+    if not is_external(table) or not table.sd.location:
+        return None
+    name, root = (table.tableName or "").lower(), str(parse_location(table.sd.location))
+    partitions = _read_partition_directories(source, db, name) if table.partitionKeys else ()
+    return TableDirectories.of(name, root, (each for each in partitions if not is_below(each, root)))
+
+
+def _read_partition_directories(source: Metastore, db: str, table: str) -> Iterable[str]:
+    names: Sequence[str] = ()
+    with suppress(NotFound):
+        names = source.partition_names(db, table)
+    for start in range(0, len(names), PARTITIONS_PAGE):
+        for partition in source.get_partitions(
+            db, table, names[start : start + PARTITIONS_PAGE], with_columns=False
+        ):
+            if partition.sd.location:
+                yield str(parse_location(partition.sd.location))

@@ -1,0 +1,1 @@
+"""Rules for the files of external tables: which directories are copied, and which files differ."""

@@ -1,0 +1,123 @@
+"""Which files of a directory are copied again, and which are removed.
+
+A file is unchanged if the source's file is the one that was copied, and the target's file is the one that this copy left. Both are
+recognised by size, time and inode, as far as the file system has them. Anything else is compared by its bytes and, if they differ,
+copied: a lost record costs time, but no file. Times of the two sides are never compared with each other, so clocks do not matter.
+
+Only files that were copied from the source are ever removed, and only on request: a file that another process put beside them stays.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from state.errors import StateCorrupt
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class FileVersion:
+    """What distinguishes a version of a file from an earlier one of the same name."""
+
+    size_bytes: int
+    mtime_ns: int | None
+    identity: int | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether equal versions are the same content; without a time they need not be."""
+        return self.mtime_ns is not None
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedFile:
+    """A copy that was made: which version of the source's file, and which file of the target it became."""
+
+    source: FileVersion
+    target: FileVersion
+
+    def to_bytes(self) -> bytes:
+        """Return the stored form."""
+        return json.dumps(
+            [[each.size_bytes, each.mtime_ns, each.identity] for each in (self.source, self.target)]
+        ).encode()
+
+    @staticmethod
+    def from_bytes(value: bytes) -> CopiedFile:
+        """Read the stored form; raise StateCorrupt."""
+        try:
+            source, target = json.loads(value)
+            return CopiedFile(FileVersion(*source), FileVersion(*target))
+        except (ValueError, TypeError) as error:
+            raise StateCorrupt("the record of a copied file cannot be read", value=value[:100]) from error
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryPlan:
+    """What is to be done in one directory; names in order."""
+
+    copied: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    forgotten: tuple[str, ...] = ()
+    """Recorded files that are on neither side any more."""
+
+
+def plan_directory(
+    source: Mapping[str, FileVersion],
+    target: Mapping[str, FileVersion],
+    records: Mapping[str, CopiedFile],
+    *,
+    delete: bool,
+) -> DirectoryPlan:
+    """Compare the files of one directory on both sides; with ``delete``, copies of vanished files are removed."""
+    copied = [name for name, version in source.items() if not _is_unchanged(name, version, target, records)]
+    gone = [name for name in records if name not in source]
+    removed = [name for name in gone if delete and name in target and target[name] == records[name].target]
+    forgotten = [name for name in gone if name not in target]
+    return DirectoryPlan(tuple(sorted(copied)), tuple(sorted(removed)), tuple(sorted(forgotten)))
+
+
+def _is_unchanged(
+    name: str, version: FileVersion, target: Mapping[str, FileVersion], records: Mapping[str, CopiedFile]
+) -> bool:
+    present, record = target.get(name), records.get(name)
+    if present is None or record is None or not version.is_known:
+        return False
+    return record == CopiedFile(version, present)
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What is known after the copies of one directory have ended."""
+
+    records: Mapping[str, CopiedFile]
+    withdrawn: tuple[str, ...]
+    """Files that vanished at the source meanwhile, and whose copies must be removed again."""
+
+
+def settle_copies(
+    copied: Mapping[str, bool],
+    before: Mapping[str, FileVersion],
+    after: Mapping[str, FileVersion],
+    target: Mapping[str, FileVersion],
+) -> Settled:
+    """Return what to record of ``copied`` files; ``before`` and ``after`` are the source's directory around the copies.
+
+    ``copied`` says of each file whether it was written, because the target's was missing or differed. A file that changed meanwhile
+    is not recorded, so that it is compared again. A file that was written and whose source vanished must not stay: the event that
+    removed it may have been replayed before the copy appeared.
+    """
+    records: dict[str, CopiedFile] = {}
+    withdrawn: list[str] = []
+    for name, written in copied.items():
+        if name not in after:
+            if written:
+                withdrawn.append(name)
+        elif after[name] == before[name] and name in target and after[name].is_known:
+            records[name] = CopiedFile(after[name], target[name])
+    return Settled(records, tuple(name for name in withdrawn if name in target))

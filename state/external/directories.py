@@ -1,0 +1,102 @@
+"""The directories of external tables: which ones are copied, and the list of them that is written to a file.
+
+Directories are normalised URIs without a slash at the end. A directory below another one is copied with it, so that it is never
+listed for itself; otherwise each copy of a partitioned table would list its partitions twice.
+
+The list has the format of Hive's ``_external_tables_info`` (reference: hive-replication.md §5): ``TABLE,BASE64(URI)``, one line for each
+table, and one more for each directory of partitions outside of the table's.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from state.errors import BadInput
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class TableDirectories:
+    """Where the files of one external table are at the source."""
+
+    table: str
+    root: str
+    outside: tuple[str, ...] = ()
+    """Directories of partitions that are not below ``root``, without those that are below another one."""
+
+    @staticmethod
+    def of(table: str, root: str, partitions: Iterable[str]) -> TableDirectories:
+        """Return the directories of a table at ``root`` with partitions in these directories."""
+        outside = (directory for directory in partitions if not is_below(directory, root))
+        return TableDirectories(table, root, select_outermost(outside))
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """The table's own directory and those outside of it."""
+        return (self.root, *self.outside)
+
+
+def is_below(directory: str, root: str) -> bool:
+    """Whether ``directory`` is ``root`` or lies below it."""
+    return _closed(directory).startswith(_closed(root))
+
+
+def select_outermost(directories: Iterable[str]) -> tuple[str, ...]:
+    """Return the directories that are not below another one, each once and sorted."""
+    kept: list[str] = []
+    for directory in sorted(set(directories), key=_closed):
+        if not kept or not is_below(directory, kept[-1]):
+            kept.append(directory)
+    return tuple(kept)
+
+
+def find_collisions(targets: Mapping[str, str]) -> frozenset[str]:
+    """Return the directories of the source that would meet another one's files on the target.
+
+    ``targets`` maps each directory, none of which is below another one, to its directory on the target. The mapping drops scheme and
+    host, so that directories of two file systems can get the same one.
+    """
+    found: set[str] = set()
+    above: list[str] = []
+    for source in sorted(targets, key=lambda each: (_closed(targets[each]), each)):
+        while above and not is_below(targets[source], targets[above[-1]]):
+            above.pop()
+        if above:
+            found |= {source, above[-1]}
+        above.append(source)
+    return frozenset(found)
+
+
+def format_directories(tables: Iterable[TableDirectories]) -> str:
+    """Return the list as text, sorted by table."""
+    lines = (
+        f"{each.table},{base64.b64encode(directory.encode()).decode()}\n"
+        for each in sorted(tables, key=lambda each: each.table)
+        for directory in each.all
+    )
+    return "".join(lines)
+
+
+def parse_directories(text: str) -> Iterator[tuple[str, str]]:
+    """Yield (table, directory) for each line, also of a list that Hive wrote; raise BadInput for any other line."""
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line:
+            continue
+        table, comma, encoded = line.partition(",")
+        try:
+            directory = base64.b64decode(encoded, validate=True).decode()
+        except (binascii.Error, UnicodeDecodeError) as error:
+            raise BadInput("a line is not TABLE,BASE64", line=number, text=line[:200]) from error
+        if not table or not comma or not directory:
+            raise BadInput("a line is not TABLE,BASE64", line=number, text=line[:200])
+        yield table, directory
+
+
+def _closed(directory: str) -> str:
+    return directory if directory.endswith("/") else directory + "/"

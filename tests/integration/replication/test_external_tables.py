@@ -1,0 +1,201 @@
+"""External tables whose files change without any event, on real metastores; rows are compared through the SQL engine."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dev.stack.hive.sql_session import Session
+from handlers.metastore.client import Metastore
+from handlers.replication.external.cycle import DIRECTORY_LIST, ExternalSettings
+from state.external.directories import parse_directories
+from state.store.memory import MemoryStore
+from tests.builders.replication.external import ExternalCopies
+from tests.builders.replication.replica import Replica, build_replica
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dev.stack.endpoints import ClusterEndpoints
+
+
+@dataclass(frozen=True)
+class Lake:
+    """A source database over directories that other programs write into, with its replica."""
+
+    root: Path
+    base: Path
+    replica: Replica
+    copies: ExternalCopies
+    source_sql: Session
+    target_sql: Session
+
+    def put(self, path: str, *rows: str) -> Path:
+        """Write a text file as a program outside of Hive does."""
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("".join(f"{row}\n" for row in rows))
+        return file
+
+    def run(self, sql: str) -> None:
+        self.source_sql.run(sql.format(db=self.replica.policy.source_db, root=f"file:{self.root}"))
+
+    def listed(self, table: str) -> list[str]:
+        """Return the directories of a table in the list that the last cycle wrote."""
+        assert self.copies.settings.list_directory is not None
+        text = (self.copies.settings.list_directory / DIRECTORY_LIST).read_text()
+        return [directory for name, directory in parse_directories(text) if name == table]
+
+    def rows(self, query: str) -> list[tuple[str, ...]]:
+        """Return the target's rows, which must be those of the source."""
+        source, target = self.replica.policy.source_db, self.replica.policy.target_db
+        found = self.target_sql.rows(query.format(db=target))
+        assert found == self.source_sql.rows(query.format(db=source))
+        return found
+
+
+@pytest.fixture(scope="module")
+def lake(
+    source: ClusterEndpoints, target: ClusterEndpoints, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Lake]:
+    db = f"lake_{uuid.uuid4().hex[:8]}"
+    root = Path(source.external) / db
+    base = Path(target.external) / f"base_{db}"
+    with (
+        Session.connect(source.sql) as source_sql,
+        Session.connect(target.sql) as target_sql,
+        closing(Metastore([source.metastore])) as metastore,
+    ):
+        before = metastore.current_event_id()
+        source_sql.run(f"create database {db}")
+        replica = build_replica(
+            source.metastore,
+            target.metastore,
+            db=db,
+            roots=[source.warehouse, source.external, source.cmroot],
+            start=before,
+            external_base=f"file:{base}",
+        )
+        settings = ExternalSettings(every_s=60, workers=4, list_directory=tmp_path_factory.mktemp("lists"))
+        with closing(replica.projection):
+            made = Lake(
+                root, base, replica, ExternalCopies(replica.context, settings), source_sql, target_sql
+            )
+            made.put("flat/a.txt", "1,pen", "2,ink")
+            made.put("parts/dt=a/one.txt", "1")
+            made.put("old/b/one.txt", "2")
+            made.run(
+                "create external table {db}.flat (id int, item string) "
+                "row format delimited fields terminated by ',' location '{root}/flat'"
+            )
+            made.run(
+                "create external table {db}.parts (id int) partitioned by (dt string) "
+                "row format delimited fields terminated by ',' location '{root}/parts'"
+            )
+            made.run("alter table {db}.parts add partition (dt='a')")
+            made.run("alter table {db}.parts add partition (dt='b') location '{root}/old/b'")
+            made.run(
+                "create external table {db}.absent (id int) "
+                "row format delimited fields terminated by ',' location '{root}/absent'"
+            )
+            shutil.rmtree(root / "absent")
+            replica.follow()
+            yield made
+
+
+def test_files_that_other_programs_write_reach_the_target_without_any_event(lake: Lake) -> None:
+    first = lake.copies.run()
+    assert first.is_complete, first.problems
+    assert first.counts.missing == 1, "the directory of one table does not exist, which is no error"
+    flat, parts = "select id, item from {db}.flat order by id", "select id, dt from {db}.parts order by id"
+    assert lake.rows(flat) == [("1", "pen"), ("2", "ink")]
+    assert lake.rows(parts) == [("1", "a"), ("2", "b")]
+    before = lake.replica.source.current_event_id()
+    lake.put("flat/b.txt", "3,nib")
+    lake.put("flat/a.txt", "1,PEN", "2,INK")
+    lake.put("parts/dt=a/two.txt", "11")
+    lake.put("old/b/one.txt", "22")
+    second = lake.copies.run()
+    assert (second.counts.copied, second.counts.removed, second.is_complete) == (4, 0, True)
+    assert lake.replica.events(before) == [], "the source logged nothing"
+    assert lake.rows(flat) == [("1", "PEN"), ("2", "INK"), ("3", "nib")]
+    assert lake.rows(parts) == [("1", "a"), ("11", "a"), ("22", "b")]
+    third = lake.copies.run()
+    assert (third.counts.copied, third.size_bytes) == (0, 0)
+    assert third.counts.files >= 5
+    again = replace(lake.copies, store=MemoryStore())
+    assert again.run().counts.copied == 0, "equal bytes are not written again if the records are lost"
+
+
+def test_a_partition_outside_of_its_table_follows_it_below_the_base_and_is_listed(lake: Lake) -> None:
+    lake.put("spread/dt=a/one.txt", "1")
+    lake.put("far/b/one.txt", "2")
+    lake.run("create external table {db}.spread (id int) partitioned by (dt string) location '{root}/spread'")
+    lake.run("alter table {db}.spread add partition (dt='a') partition (dt='b') location '{root}/far/b'")
+    lake.replica.follow()
+    lake.copies.run()
+    place = lake.replica.target.get_partition(lake.replica.policy.target_db, "spread", ["b"]).sd.location
+    assert place == f"file:{lake.base}{lake.root}/far/b"
+    assert lake.listed("absent") == [f"file:{lake.root}/absent"]
+    assert lake.listed("spread") == [f"file:{lake.root}/spread", f"file:{lake.root}/far/b"]
+    lake.put("moved/c/one.txt", "33")
+    lake.run("alter table {db}.spread add partition (dt='c') location '{root}/moved/c'")
+    lake.run("alter table {db}.spread drop partition (dt='b')")
+    lake.replica.follow()
+    lake.put("moved/c/two.txt", "34")
+    assert lake.copies.run().is_complete
+    assert lake.rows("select id, dt from {db}.spread order by id") == [("1", "a"), ("33", "c"), ("34", "c")]
+    assert lake.listed("spread") == [f"file:{lake.root}/spread", f"file:{lake.root}/moved/c"]
+
+
+def test_a_file_that_vanished_at_the_source_is_removed_only_on_request(lake: Lake) -> None:
+    lake.put("gone/a.txt", "1")
+    lake.put("gone/b.txt", "2")
+    lake.run("create external table {db}.gone (id int) location '{root}/gone'")
+    lake.replica.follow()
+    lake.copies.run()
+    (lake.root / "gone/a.txt").unlink()
+    foreign = lake.base / str(lake.root).lstrip("/") / "gone/foreign.txt"
+    foreign.write_text("4\n")
+    assert lake.copies.run().counts.removed == 0
+    rows = f"select id from {lake.replica.policy.target_db}.gone order by id"
+    assert lake.target_sql.rows(rows) == [("1",), ("2",), ("4",)]
+    deleting = replace(lake.copies, settings=replace(lake.copies.settings, delete=True))
+    assert deleting.run().counts.removed == 1
+    assert lake.target_sql.rows(rows) == [("2",), ("4",)], "a file that Tideline did not copy stays"
+
+
+def test_a_table_that_moves_gets_the_files_of_its_new_directory(lake: Lake) -> None:
+    lake.put("first/a.txt", "1")
+    lake.put("second/a.txt", "2")
+    lake.run("create external table {db}.nomad (id int) location '{root}/first'")
+    lake.replica.follow()
+    lake.copies.run()
+    lake.run("alter table {db}.nomad set location '{root}/second'")
+    lake.put("second/b.txt", "3")
+    assert lake.copies.run().is_complete, "replay has not moved the table yet"
+    lake.replica.follow()
+    lake.put("second/c.txt", "4")
+    lake.copies.run()
+    assert lake.rows("select id from {db}.nomad order by id") == [("2",), ("3",), ("4",)]
+
+
+def test_rows_of_hive_itself_and_of_others_are_there_once(lake: Lake) -> None:
+    """Hive logs its own INSERT with files, and the copy finds the same files: none is there twice."""
+    lake.put("shared/other.txt", "2")
+    lake.run("create external table {db}.shared (id int) location '{root}/shared'")
+    lake.replica.follow()
+    lake.run("insert overwrite table {db}.shared select 5")
+    lake.copies.run()
+    lake.replica.follow()
+    assert lake.rows("select id from {db}.shared order by id") == [("5",)]
+    lake.put("shared/other.txt", "6")
+    lake.copies.run()
+    assert lake.rows("select id from {db}.shared order by id") == [("5",), ("6",)]

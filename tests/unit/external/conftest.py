@@ -1,0 +1,90 @@
+"""A source and a target as directories, and copies between them."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+
+from handlers.files.copies import Copier
+from handlers.files.paths import AllowedRoots, parse_location
+from handlers.files.pool import CopyPool
+from handlers.files.schemes import open_file_systems
+from handlers.replication.external.records import CopyRecords
+from handlers.replication.external.trees import Tree, TreeCopier, TreeCounts
+from state.store.memory import MemoryStore
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@dataclass
+class Trees:
+    """The directory ``source`` of files, and ``target`` for their copies."""
+
+    root: Path
+    pool: CopyPool
+    store: MemoryStore = field(default_factory=MemoryStore)
+    stopping: threading.Event = field(default_factory=threading.Event)
+    held: list[Exception] = field(default_factory=list)
+
+    @property
+    def source(self) -> Path:
+        return self.root / "source"
+
+    @property
+    def target(self) -> Path:
+        return self.root / "target"
+
+    def put(self, path: str, content: str = "x") -> Path:
+        file = self.source / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content)
+        return file
+
+    def present(self) -> dict[str, str]:
+        """Return the content of all files of the target."""
+        found = (path for path in self.target.rglob("*") if path.is_file())
+        return {str(path.relative_to(self.target)): path.read_text() for path in found}
+
+    def copy(self, *trees: str, delete: bool = False) -> TreeCounts:
+        """Run one cycle over these trees and return its counts."""
+        copier = self.copier(delete=delete)
+        copier.copy(self.tree(each) for each in trees)
+        return copier.counts
+
+    def copier(self, *, delete: bool = False) -> TreeCopier:
+        return TreeCopier(
+            open_file_systems({"file": {"fsync": False}}),
+            self.pool,
+            CopyRecords(self.store),
+            base=f"file:{self.target}",
+            delete=delete,
+            workers=3,
+            require_held=self._require_held,
+            stopping=self.stopping,
+        )
+
+    def tree(self, path: str) -> Tree:
+        return Tree(
+            parse_location(f"file:{self.source}/{path}"), parse_location(f"file:{self.target}/{path}")
+        )
+
+    def _require_held(self) -> None:
+        if self.held:
+            raise self.held[0]
+
+
+@pytest.fixture
+def trees(tmp_path: Path) -> Iterator[Trees]:
+    files = open_file_systems({"file": {"fsync": False}})
+    pool = CopyPool(Copier(files, AllowedRoots.of([f"file:{tmp_path}/source"])), workers=2)
+    made = Trees(tmp_path, pool)
+    made.source.mkdir()
+    made.target.mkdir()
+    yield made
+    pool.close()

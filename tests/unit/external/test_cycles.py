@@ -1,0 +1,212 @@
+"""Cycles: which directories they copy to where, when they run, and what they report."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from handlers.files.copies import Copier
+from handlers.files.paths import AllowedRoots
+from handlers.files.pool import CopyPool
+from handlers.replication.external.cycle import DIRECTORY_LIST, ExternalSettings
+from handlers.replication.external.cycle_thread import RETRY_S, ExternalThread
+from handlers.replication.external.records import CopyRecords
+from handlers.structs.objects import StorageDescriptor, Table
+from state.errors import MetastoreUnavailable, StateCorrupt
+from state.store.memory import MemoryStore
+from tests.builders.replication.external import ExternalCopies, Source
+from tests.builders.replication.fake_target import Clock, FakedReplica, faked_replica
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+from handlers.replication.external.cycle import CycleProgress
+
+
+class World:
+    """A faked replica whose source has external tables below ``ext``, and the target's base ``base``."""
+
+    def __init__(self, root: Path) -> None:
+        self.ext, self.base = root / "source/ext", root / "base"
+        self.ext.mkdir(parents=True)
+        self.base.mkdir()
+        self.source = Source()
+        self.replica: FakedReplica = faked_replica(root, external_base=f"file:{self.base}")
+        self.replica.projection.open()
+        self.copies = ExternalCopies(
+            self.replica.context, ExternalSettings(every_s=60, list_directory=root / "lists")
+        )
+
+    def create(self, name: str, location: str, content: str | None = "x") -> None:
+        self.source.create(name, location)
+        self.replica.target.tables[name] = Table(tableName=name, dbName="shop_r", sd=StorageDescriptor())
+        if content is not None:
+            directory = self.ext / location.rpartition("/ext/")[2]
+            directory.mkdir(parents=True, exist_ok=True)
+            (directory / "a").write_text(content)
+
+    def run(self) -> CycleProgress:
+        pool = self.copies.open_pool()
+        cycle = self.copies.build(self.source, self.replica.target, pool)
+        cycle.run()
+        assert pool.close()
+        return cycle.progress
+
+    def allow(self, *roots: str) -> None:
+        """Let files be read below these directories."""
+        copies = CopyPool(Copier(self.replica.context.files, AllowedRoots.of(roots)), workers=1)
+        copies.close()
+        self.copies.context = replace(self.replica.context, copies=copies)
+
+    def present(self) -> list[str]:
+        below = self.base / str(self.ext).lstrip("/")
+        return sorted(str(path.relative_to(below)) for path in below.rglob("*") if path.is_file())
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    made.replica.projection.close()
+
+
+def test_tables_on_the_target_are_copied_below_the_base_and_listed(world: World) -> None:
+    world.create("flat", f"file:{world.ext}/flat")
+    world.create("inner", f"file:{world.ext}/flat/inner")
+    world.source.create("not_there_yet", f"file:{world.ext}/new")
+    progress = world.run()
+    assert (progress.tables, progress.directories, progress.is_complete) == (2, 1, True)
+    assert world.present() == ["flat/a", "flat/inner/a"]
+    listed = (world.copies.settings.list_directory or world.ext) / DIRECTORY_LIST
+    assert len(listed.read_text().splitlines()) == 2, "each table has its line"
+    records = CopyRecords(world.copies.store)
+    assert records.last_complete_s() == int(progress.began_s)
+
+
+def test_tables_that_are_quarantined_or_being_loaded_are_left_out(world: World) -> None:
+    world.create("broken", f"file:{world.ext}/broken")
+    world.create("loading", f"file:{world.ext}/loading")
+    world.replica.context.quarantine.add("broken", 1, StateCorrupt("no"))
+    world.replica.context.loads.request("loading", "repair")
+    assert (world.run().tables, world.present()) == (0, [])
+
+
+def test_directories_that_would_meet_on_the_target_are_not_copied(world: World) -> None:
+    world.create("local", f"file:{world.ext}/same")
+    world.create("remote", f"hdfs://other{world.ext}/same", content=None)
+    world.allow(f"file:{world.ext}", "hdfs://other/")
+    world.create("fine", f"file:{world.ext}/fine")
+    progress = world.run()
+    assert not progress.is_complete
+    assert world.present() == ["fine/a"]
+    assert sorted(each.tables for each in progress.problems) == [("local",), ("remote",)]
+    assert all("also copied to" in each.reason for each in progress.problems)
+
+
+def test_a_directory_that_may_not_be_read_is_a_problem_of_its_table(world: World) -> None:
+    world.create("secret", "file:/etc/secret", content=None)
+    world.create("fine", f"file:{world.ext}/fine")
+    progress = world.run()
+    assert world.present() == ["fine/a"]
+    assert [(each.tables, each.code) for each in progress.problems] == [(("secret",), "unsafe-path")]
+    assert CopyRecords(world.copies.store).last_complete_s() is None
+
+
+class Thread(ExternalThread):
+    """Cycles of a world, one after another; ``ends`` are the errors of the next ones."""
+
+    def __init__(self, world: World, clock: Clock) -> None:
+        self.ends: list[Exception | None] = []
+        self.world = world
+        source: Any = SimpleNamespace(clone=self._next)
+        target: Any = SimpleNamespace(clone=lambda: _Closing(world.replica.target))
+        super().__init__(
+            replace(world.replica.context, source=source, target=target),
+            world.copies.settings,
+            CopyRecords(world.copies.store),
+            world.copies.open_pool,
+            clock=clock,
+        )
+
+    def _next(self) -> Any:
+        error = self.ends.pop(0) if self.ends else None
+        if error is not None:
+            raise error
+        return _Closing(self.world.source)
+
+    def reason(self) -> str:
+        """Return what ended the last cycle early."""
+        error = None if self.last is None else self.last.error
+        return "" if error is None else f"{error.code}: {error.context} {error}"
+
+    def run_due(self) -> bool:
+        """Start a cycle if one is due, and wait for its end; return whether one ran."""
+        self.step()
+        thread = self._thread
+        if thread is not None:
+            thread.join(30)
+        return thread is not None
+
+
+class _Closing:
+    """A client that may be closed."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def test_a_cycle_runs_when_it_is_due_and_sooner_after_a_failure(world: World) -> None:
+    world.create("flat", f"file:{world.ext}/flat")
+    clock = Clock()
+    thread = Thread(world, clock)
+    assert thread.run_due()
+    assert thread.last is not None
+    assert thread.last.is_complete, thread.last.error
+    assert not thread.run_due(), "the next one is due after every_s"
+    clock.now_s += 60
+    thread.ends = [MetastoreUnavailable("down")]
+    assert thread.run_due()
+    assert "metastore-unavailable" in thread.reason()
+    clock.now_s += RETRY_S
+    assert thread.run_due()
+    assert thread.reason() == ""
+    totals = thread.totals()
+    assert (totals.cycles, totals.copied, totals.size_bytes) == (2, 1, 1)
+    thread.close()
+
+
+def test_the_time_of_the_last_complete_cycle_survives_a_restart(world: World) -> None:
+    world.create("flat", f"file:{world.ext}/flat")
+    first = Thread(world, Clock())
+    complete = [first.last_complete_s]
+    first.run_due()
+    complete.append(first.last_complete_s)
+    assert complete[0] is None
+    assert complete[1] is not None
+    assert Thread(world, Clock()).last_complete_s == complete[1]
+
+
+def test_an_unexpected_error_ends_the_cycle_and_not_the_process(world: World) -> None:
+    thread = Thread(world, Clock())
+    thread.ends = [RuntimeError("a defect")]
+    thread.run_due()
+    assert "a defect" in thread.reason()
+
+
+def test_a_damaged_time_of_the_last_complete_cycle_is_reported() -> None:
+    store = MemoryStore()
+    with store.transaction() as txn:
+        txn.put(b"complete", b"yesterday")
+    with pytest.raises(StateCorrupt):
+        CopyRecords(cast("Any", store)).last_complete_s()

@@ -1,0 +1,156 @@
+"""Directories of the target become equal to those of the source, whatever changes meanwhile."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from handlers.replication.external import trees as trees_module
+from state.errors import Fenced, Interrupted
+
+
+if TYPE_CHECKING:
+    from tests.unit.external.conftest import Trees
+
+
+def test_a_tree_is_copied_with_everything_below_and_only_once(trees: Trees) -> None:
+    trees.put("t/a", "1")
+    trees.put("t/dt=1/b", "2")
+    trees.put("t/dt=1/deep/c", "3")
+    trees.put("t/_temporary/d", "4")
+    trees.put("t/.hidden", "5")
+    first = trees.copy("t")
+    assert trees.present() == {"t/a": "1", "t/dt=1/b": "2", "t/dt=1/deep/c": "3"}
+    assert (first.copied, first.directories, first.files, first.problems) == (3, 3, 3, [])
+    again = trees.copy("t")
+    assert (again.copied, again.files) == (0, 3)
+
+
+def test_equal_files_are_recognized_without_records_and_not_written_again(trees: Trees) -> None:
+    trees.put("t/a", "1")
+    trees.copy("t")
+    before = (trees.target / "t/a").stat()
+    trees.store = type(trees.store)()
+    assert trees.copy("t").copied == 0
+    assert (trees.target / "t/a").stat().st_mtime_ns == before.st_mtime_ns
+
+
+def test_a_changed_copy_is_replaced_by_the_content_of_the_source(trees: Trees) -> None:
+    trees.put("t/a", "1")
+    trees.copy("t")
+    (trees.target / "t/a").write_text("2")
+    assert trees.copy("t").copied == 1
+    assert trees.present() == {"t/a": "1"}
+
+
+def test_a_missing_directory_is_no_problem_and_removes_nothing(trees: Trees) -> None:
+    trees.put("t/a")
+    trees.put("other/b")
+    trees.copy("t", "other")
+    shutil.rmtree(trees.source / "t")
+    counts = trees.copy("t", "other", "never", delete=True)
+    assert (counts.missing, counts.problems, counts.removed) == (2, [], 0)
+    assert set(trees.present()) == {"t/a", "other/b"}
+
+
+def test_a_file_system_that_is_not_mounted_is_a_problem_and_removes_nothing(trees: Trees) -> None:
+    trees.put("t/a")
+    trees.copy("t")
+    shutil.rmtree(trees.source / "t")
+    counts = trees.copy("t", delete=True)
+    assert [problem.code for problem in counts.problems] == ["files-unavailable"]
+    assert set(trees.present()) == {"t/a"}
+
+
+def test_a_target_that_is_not_mounted_is_a_problem(trees: Trees) -> None:
+    trees.put("t/a")
+    trees.target.rmdir()
+    assert [problem.code for problem in trees.copy("t").problems] == ["files-unavailable"]
+    assert not trees.target.exists()
+
+
+def test_vanished_files_and_directories_are_removed_on_request(trees: Trees) -> None:
+    for path in ("t/a", "t/b", "t/dt=1/c", "t/dt=2/d", "t/dt=2/deep/e"):
+        trees.put(path)
+    trees.copy("t")
+    foreign = trees.target / "t/dt=2/foreign"
+    foreign.write_text("mine")
+    (trees.source / "t/a").unlink()
+    shutil.rmtree(trees.source / "t/dt=2")
+    assert trees.copy("t").removed == 0
+    assert trees.copy("t", delete=True).removed == 3
+    assert set(trees.present()) == {"t/b", "t/dt=1/c", "t/dt=2/foreign"}
+    assert trees.copy("t", delete=True).removed == 0
+
+
+def test_one_bad_directory_does_not_keep_the_others_from_being_copied(trees: Trees) -> None:
+    trees.put("t/good/a")
+    trees.put("t/bad/back\\slash")
+    trees.put("u/c")
+    counts = trees.copy("t", "u")
+    assert set(trees.present()) == {"t/good/a", "u/c"}
+    assert [problem.directory for problem in counts.problems] == [f"file:{trees.source}/t/bad"]
+    assert "backslash" in counts.problems[0].reason
+
+
+def test_a_directory_outside_of_those_that_may_be_read_is_refused(trees: Trees) -> None:
+    copier, target = trees.copier(), trees.tree("t").target
+    copier.copy([trees_module.Tree(target, target)])
+    assert [problem.code for problem in copier.counts.problems] == ["unsafe-path"]
+
+
+def test_a_file_that_changes_while_it_is_copied_is_copied_again(
+    trees: Trees, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trees.put("t/a", "old")
+    trees.put("t/b", "stays")
+    with monkeypatch.context() as patched:
+        patched.setattr(trees_module, "failpoint", lambda _: trees.put("t/a", "new"))
+        trees.copy("t")
+    assert trees.copy("t").copied == 1
+    assert trees.present() == {"t/a": "new", "t/b": "stays"}
+
+
+def test_a_file_that_vanishes_while_it_is_copied_does_not_stay(
+    trees: Trees, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = trees.put("t/a")
+    trees.put("t/b")
+    with monkeypatch.context() as patched:
+        patched.setattr(trees_module, "failpoint", lambda _: gone.unlink())
+        trees.copy("t")
+    assert set(trees.present()) == {"t/b"}
+
+
+def test_a_run_that_is_stopped_continues_where_it_was(trees: Trees, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(20):
+        trees.put(f"t/dt={number:02}/a", str(number))
+    done: list[str] = []
+
+    def stop_after_some(name: str) -> None:
+        done.append(name)
+        if len(done) == 5:
+            trees.stopping.set()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(trees_module, "failpoint", stop_after_some)
+        with pytest.raises(Interrupted):
+            trees.copy("t")
+    copied = len(trees.present())
+    assert 0 < copied < 20
+    trees.stopping.clear()
+    assert trees.copy("t").copied == 20 - copied
+    assert len(trees.present()) == 20
+
+
+def test_nothing_is_removed_after_another_instance_took_over(trees: Trees) -> None:
+    trees.put("t/a")
+    trees.put("t/b")
+    trees.copy("t")
+    (trees.source / "t/a").unlink()
+    trees.held.append(Fenced("another instance"))
+    with pytest.raises(Fenced):
+        trees.copy("t", delete=True)
+    assert set(trees.present()) == {"t/a", "t/b"}
