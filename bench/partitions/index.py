@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from bench.partitions import hbase
 from bench.partitions.metastore import measure_metastore
+from bench.partitions.plans import plan_cases
+from bench.partitions.worst_filters import worst_filter_cases
 from bench.report import Row, median_s, row
 from state.partitions.index.partition_index import PartitionIndex
 from state.store.memory import MemoryStore
@@ -39,6 +41,9 @@ def cases(quick: bool) -> Iterator[Row]:
     yield from measure_ranges(index, days)
     yield from measure_others(index, days)
     yield measure_slope("memory_480_slope", index, fill_index(MemoryStore(), SMALL_DAYS), days)
+    del index
+    yield from plan_cases(quick)
+    yield from worst_filter_cases(quick)
     yield from measure_metastore(quick)
     yield from hbase.cases(fill_index, HBASE_DAYS)
     # In a separate process, because its memory is measured and this one holds the index above.

@@ -56,8 +56,12 @@ if TYPE_CHECKING:
 T = TypeVar("T", str, bytes, tuple[bytes, bytes])
 NO_LIMIT: Final = -1
 """As a ``limit``: all partitions."""
-PROBED_KEYS: Final = (256, 4_096, 65_536)
-"""Keys that are read of each possible path to find the shortest, in rounds; planning a filter is cached."""
+PROBED_KEYS: Final = tuple(32 << number for number in range(14))
+"""Keys that are read of each possible path to find the shortest, in rounds that continue each other; planning a filter is cached."""
+PROBED_KEYS_MAX: Final = 1 << 20
+"""Keys that are read of all paths together; where it does not suffice, the path that fixes most of the key is taken."""
+FEW_KEYS: Final = 256
+"""An answer that reads no more keys is not planned further."""
 ALTERNATIVES_MAX: Final = 64
 """Boxes for which a path each is considered, where no single path is short."""
 _PROBE_SLACK: Final = 4
@@ -364,7 +368,7 @@ class PartitionIndex:
         if paths[0].exact or (len(paths) == 1 and len(boxes) <= 1):
             return paths[:1]  # there is nothing to choose
         path, size = self._choose_path(table, plan)
-        if size <= PROBED_KEYS[0] or not 1 < len(boxes) <= ALTERNATIVES_MAX:
+        if size <= FEW_KEYS or not 1 < len(boxes) <= ALTERNATIVES_MAX:
             return [path]
         apart, total = self._choose_each(table, boxes, size // 2)
         return apart if total <= size // 2 else [path]
@@ -385,24 +389,35 @@ class PartitionIndex:
         return [find_ranges(MultiScanPlan(tuple(group)), columns, at) for at, group in groups.items()], total
 
     def _choose_path(self, table: IndexedTable, plan: FilterPlan) -> tuple[AccessPath, int]:
-        """Return the path with the fewest keys and their number, at most the last of ``PROBED_KEYS``."""
+        """Return the path with the fewest keys and their number, or how many were read where that does not show it."""
         paths = find_candidates(plan, len(table.key_schema.columns))
-        for limit in PROBED_KEYS:
-            sizes = [self._count_up_to(limit, table, path) for path in paths]
-            if min(sizes) < limit:
-                enough = min(sizes) + _PROBE_SLACK
+        unread = [self._entries(table, path) for path in paths]
+        sizes, limit = [0] * len(paths), 0
+        for limit in self._rounds(len(paths)):
+            for number, entries in enumerate(unread):
+                sizes[number] += sum(1 for _ in islice(entries, limit - sizes[number]))
+            ended = [size for size in sizes if size < limit]
+            if ended:
+                enough = min(limit - 1, min(ended) + _PROBE_SLACK)
                 return next((path, size) for path, size in zip(paths, sizes, strict=True) if size <= enough)
-        return paths[0], PROBED_KEYS[-1]
+        return paths[0], limit
 
-    def _count_up_to(self, limit: int, table: IndexedTable, access: AccessPath) -> int:
-        """Return the number of ranges and of keys in them, at most ``limit``."""
-        prefix, count = table.prefix(access.column), 0
+    @staticmethod
+    def _rounds(paths: int) -> Iterator[int]:
+        """Yield the keys of each path that the rounds of a choice between this number of paths end at."""
+        for number, limit in enumerate(PROBED_KEYS):
+            if number and limit * paths > PROBED_KEYS_MAX:
+                return
+            yield limit
+
+    def _entries(self, table: IndexedTable, access: AccessPath) -> Iterator[bytes]:
+        """Yield something for every range of a path and for every key in it: what reading it costs."""
+        prefix = table.prefix(access.column)
         for start, end in access.ranges:
-            keys = self._reader.scan_keys(prefix + start, prefix_end(prefix) if end is None else prefix + end)
-            count += 1 + sum(1 for _ in islice(keys, limit - count))
-            if count >= limit:
-                return limit
-        return count
+            yield start
+            yield from self._reader.scan_keys(
+                prefix + start, prefix_end(prefix) if end is None else prefix + end
+            )
 
     def table(self, name: str) -> IndexedTable:
         """Return the stored form of a table; raise NotFound where it is not indexed."""

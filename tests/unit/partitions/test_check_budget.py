@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from state.errors import FilterTooExpensive, LimitExceeded
+from state.partitions.filters.conditions import Leaf
 from state.partitions.index import check_budget
-from state.partitions.index.check_budget import AnswerBudget
+from state.partitions.index.check_budget import AnswerBudget, CheckBudget
 from state.partitions.index.partition_index import PartitionIndex
 from state.store.memory import MemoryStore
 from tests.builders.partitions.indexed_tables import TABLE, an_index
@@ -76,6 +77,15 @@ def test_a_filter_that_costs_too_much_for_its_keys_is_refused_with_what_it_cost(
     assert 0 < refused.value.context["checked"] < 1_000  # type: ignore[operator]
     assert refused.value.context["conditions"] == 600
     assert "first partition column" in refused.value.hint
+
+
+def test_the_time_of_reading_and_planning_a_filter_counts() -> None:
+    now_s = 0.0
+    whole = AnswerBudget(clock=lambda: now_s)
+    now_s = check_budget.CHECK_S + 0.1
+    budget = CheckBudget(Leaf(0, ()), whole)
+    with pytest.raises(FilterTooExpensive):
+        budget.look(0)
 
 
 def test_a_filter_within_its_time_and_one_without_a_check_are_answered() -> None:

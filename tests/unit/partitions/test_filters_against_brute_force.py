@@ -19,6 +19,7 @@ from state.partitions.index.key_ranges import find_candidates, find_ranges
 from state.partitions.index.metastore_calls import PartitionCalls
 from state.partitions.index.scan_plans import plan_filter
 from state.partitions.keys.partition_key import format_name
+from state.store.memory import MemoryStore
 from tests.builders.partitions.indexed_tables import (
     DATE,
     INT,
@@ -32,7 +33,7 @@ from tests.builders.partitions.indexed_tables import (
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from state.partitions.index.key_ranges import AccessPath
     from state.partitions.index.partition_index import PartitionIndex, PreparedFilter
@@ -218,6 +219,42 @@ def test_no_other_path_reads_clearly_fewer_keys_than_the_chosen_one(
     assert prepared.condition is not None
     candidates = find_candidates(plan_filter(prepared.condition), 3)
     assert cost(prepared.access) <= min(cost(access) for access in candidates) + 4
+
+
+@pytest.mark.parametrize(
+    "text", ["ds >= '2024-01-30' and hr between 0 and 23", "hr = 5 and region = 'q' and ds != '2024-01-03'"]
+)
+def test_planning_reads_at_most_twice_as_many_keys_of_each_path_as_the_answer(text: str) -> None:
+    store = CountingStore()
+    index = an_index([("ds", "string"), ("hr", "int"), ("region", "string")], EVEN, store)
+    store.keys_read = 0
+    prepared = index.prepare(TABLE, text)
+    planning, store.keys_read = store.keys_read, 0
+    index.count(prepared)
+    paths = 3
+    assert planning <= paths * 2 * max(
+        store.keys_read + len(prepared.access.ranges), partition_index.PROBED_KEYS[0]
+    )
+
+
+class CountingStore(MemoryStore):
+    """Counts the keys that scans return."""
+
+    keys_read = 0
+
+    def scan_keys(self, start: bytes, end: bytes | None) -> Iterator[bytes]:
+        for key in super().scan_keys(start, end):
+            self.keys_read += 1
+            yield key
+
+
+def test_a_path_that_was_not_read_to_its_end_is_not_taken_for_a_short_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(partition_index, "PROBED_KEYS", (8, 16))
+    rows = [(f"{number:04}", "y" if number < 5 else "x", "c") for number in range(1_000)]
+    index = an_index([("a", "string"), ("b", "string"), ("c", "string")], rows)
+    assert index.explain(TABLE, "a >= '0' and b >= 'y' and c != 'z'").scanned_rows == 5
 
 
 def test_the_brute_force_columns_contain_unconvertible_texts_and_nulls() -> None:
