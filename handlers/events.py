@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from handlers.structs.functions import Function
     from handlers.structs.objects import Database, Partition, Table
     from handlers.structs.statistics import ColumnStatistics
     from state.errors import BadInput
@@ -276,6 +277,20 @@ class ConstraintsAdded(Event):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConstraintDropped(Event):
     """DROP_CONSTRAINT."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionCreated(Event):
+    """CREATE_FUNCTION."""
+
+    function: Embedded[Function]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionDropped(Event):
+    """DROP_FUNCTION."""
 
     name: str
 

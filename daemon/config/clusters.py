@@ -211,6 +211,11 @@ class PolicyConfig(Section):
     external: ExternalConfig = Field(
         default=ExternalConfig(), description="Copies of the files of external tables."
     )
+    functions_dir: Location | None = Field(
+        default=None,
+        description="URI of a directory on the target below which the jars of functions are copied. Not given: functions with jars are "
+        "not replicated, and reported.",
+    )
     bootstrap: Literal["manual", "auto"] = Field(
         default="manual",
         description="How a new replica is bootstrapped: 'manual' by running 'tideline bootstrap POLICY' once, 'auto' by the daemon "

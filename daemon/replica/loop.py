@@ -118,6 +118,7 @@ def handler_policy(name: str, policy: PolicyConfig) -> Policy:
         include=tuple(policy.tables.include),
         exclude=tuple(policy.tables.exclude),
         external_base=policy.external_base,
+        functions_dir=policy.functions_dir,
         on_failure=policy.on_failure,
     )
 

@@ -1,4 +1,4 @@
-"""Builds events of databases, tables, partitions, statistics and constraints.
+"""Builds events of databases, tables, partitions, statistics, constraints and functions.
 
 Field names are those of ``org.apache.hadoop.hive.metastore.messaging.json.JSON*Message`` (reference §1.2). Embedded objects are
 Thrift's JSON protocol of the bare struct (reference §1.3). They stay text (``Embedded``): an event is built without decoding them,
@@ -19,6 +19,8 @@ from handlers.events import (
     DatabaseCreated,
     DatabaseDropped,
     Embedded,
+    FunctionCreated,
+    FunctionDropped,
     Inserted,
     PartitionsAdded,
     PartitionsAltered,
@@ -32,6 +34,7 @@ from handlers.events import (
 )
 from handlers.structs import tjson
 from handlers.structs.constraints import SQLForeignKey
+from handlers.structs.functions import Function
 from handlers.structs.objects import Database, Partition, Table
 from handlers.structs.statistics import ColumnStatistics
 from state.errors import LimitExceeded, MalformedEvent
@@ -45,6 +48,7 @@ _DATABASE: Final = partial(tjson.decode, Database)
 _TABLE: Final = partial(tjson.decode, Table)
 _PARTITION: Final = partial(tjson.decode, Partition)
 _STATISTICS: Final = partial(tjson.decode, ColumnStatistics)
+_FUNCTION: Final = partial(tjson.decode, Function)
 
 
 def read_database(message: Fields, name: str) -> Embedded[Database]:
@@ -241,6 +245,20 @@ def build_constraint_dropped(common: _Common, message: Fields) -> ConstraintDrop
     name = message.required_text("constraintName")
     message.name("constraintName")  # raises for a name that no constraint can have
     return ConstraintDropped(**fill_names(common, message, "dbName", "tableName"), name=name)
+
+
+def build_function_created(common: _Common, message: Fields) -> FunctionCreated:
+    """CREATE_FUNCTION."""
+    function = Embedded(message.required_text("functionObjJson"), _FUNCTION)
+    return FunctionCreated(**fill_names(common, message, "db"), function=function)
+
+
+def build_function_dropped(common: _Common, message: Fields) -> FunctionDropped:
+    """DROP_FUNCTION."""
+    name = message.name("functionName")
+    if name is None:
+        raise MalformedEvent("the event does not name a function")
+    return FunctionDropped(**fill_names(common, message, "db"), name=name)
 
 
 def _parameters(message: Fields) -> dict[str, str]:

@@ -140,11 +140,13 @@ _BUILDERS: Final[Mapping[str, Callable[[dict[str, Any], Fields], Event]]] = {
     **dict.fromkeys(catalog.CONSTRAINT_KINDS, catalog.build_constraints_added),
     "ADD_FOREIGNKEY": catalog.build_foreign_keys_added,
     "DROP_CONSTRAINT": catalog.build_constraint_dropped,
+    "CREATE_FUNCTION": catalog.build_function_created,
+    "DROP_FUNCTION": catalog.build_function_dropped,
     LOST_KIND: _build_events_lost,
 }
 _NOTHING_TO_DO: Final = frozenset(
     {
-        *("CREATE_FUNCTION", "DROP_FUNCTION", "RELOAD", "CONFIG_CHANGE_EVENT", "CONFIGCHANGE"),
+        *("RELOAD", "CONFIG_CHANGE_EVENT", "CONFIGCHANGE"),
         *(f"{verb}_CATALOG" for verb in ("CREATE", "ALTER", "DROP")),
         *(f"{verb}_ISCHEMA" for verb in ("CREATE", "ALTER", "DROP")),
         *(f"{verb}_SCHEMA_VERSION" for verb in ("ADD", "ALTER", "DROP")),

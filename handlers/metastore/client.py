@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from handlers.metastore.constraints import ConstraintCalls
 from handlers.metastore.databases import DatabaseCalls
+from handlers.metastore.functions import FunctionCalls
 from handlers.metastore.notifications import NotificationCalls
 from handlers.metastore.partitions import PartitionCalls
 from handlers.metastore.replayed_transactions import ReplayedTransactionCalls
@@ -27,6 +28,7 @@ class Metastore(
     PartitionCalls,
     StatisticsCalls,
     ConstraintCalls,
+    FunctionCalls,
 ):
     """A client of one metastore service, given as one address or as several that share a database.
 

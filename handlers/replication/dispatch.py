@@ -1,6 +1,6 @@
 """Dispatch of events: decides whether an event concerns the policy, and calls the one function that knows its effect.
 
-Events of kinds that are not listed here have no effect on a replica by intent: functions, catalogs, compactions (the target
+Events of kinds that are not listed here have no effect on a replica by intent: catalogs, compactions (the target
 compacts by itself) and unknown kinds. Neither have the events of tables that cannot be replicated, such as materialized views.
 """
 
@@ -19,6 +19,8 @@ from handlers.events import (
     DatabaseDropped,
     Event,
     FilesWritten,
+    FunctionCreated,
+    FunctionDropped,
     Inserted,
     PartitionsAdded,
     PartitionsAltered,
@@ -35,7 +37,15 @@ from handlers.events import (
 )
 from handlers.failpoints import failpoint
 from handlers.replication.context import QUARANTINED, Context
-from handlers.replication.effects import constraints, databases, partitions, plain_files, statistics, tables
+from handlers.replication.effects import (
+    constraints,
+    databases,
+    functions,
+    partitions,
+    plain_files,
+    statistics,
+    tables,
+)
 from handlers.replication.entries.unreplicated_tables import is_unreplicated
 from handlers.replication.loading import event_rules
 from handlers.replication.loading.table_loads import LOADED, LOADING
@@ -57,6 +67,8 @@ DATABASE_EFFECTS: Final[dict[type[Event], Effect]] = {
     DatabaseCreated: databases.create,
     DatabaseAltered: databases.alter,
     DatabaseDropped: databases.drop,
+    FunctionCreated: functions.create,
+    FunctionDropped: functions.drop,
 }
 TABLE_EFFECTS: Final[dict[type[Event], Effect]] = {
     TableCreated: tables.create,
@@ -170,6 +182,9 @@ class Dispatcher:
         """Handle an event at which the target has failed repeatedly as a failure of its table; raise if it has no table."""
         if isinstance(event, TxnCommitted):
             self.transactions.commit_without_files(event, fault)
+            return QUARANTINED
+        if isinstance(event, FunctionCreated):
+            functions.report(functions.name_of(event), event.event_id, fault, self._context)
             return QUARANTINED
         table = name_on_target(event)
         if table is None:

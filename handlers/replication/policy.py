@@ -26,6 +26,9 @@ class Policy:
     external_base: str | None = None
     """URI below which external tables are placed (base + path at the source); None: the target's default location."""
 
+    functions_dir: str | None = None
+    """URI below which the files of functions are copied; None: functions with files are not replicated."""
+
     @property
     def txn_map_key(self) -> str:
         """The policy text that the target's metastore maps transactions by."""

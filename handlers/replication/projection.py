@@ -23,6 +23,7 @@ from handlers.failpoints import failpoint
 from handlers.replication.batch_plan import find_superseded_alters, select_lookahead_events
 from handlers.replication.claim.target_claim import TargetClaim
 from handlers.replication.dispatch import Dispatcher
+from handlers.replication.effects import functions
 from handlers.replication.entries.kept_entries import format_entries
 from handlers.replication.entries.left_tables import drop_left, plan_drops
 from handlers.replication.loading.bootstrap import begin_bootstrap, is_pending
@@ -190,11 +191,20 @@ class ReplicationProjection:
         if is_pending(self._store):
             run_bootstrap(context, self._store, self._bootstrap, self._beat)
             self._target_event_id = self._position.event_id
+        self._load_functions()
         unknown = self._store.get(UNKNOWN_TXNS_KEY)
         self._dispatcher.transactions.files.repeated_event_id = self._target_event_id + 1
         self._dispatcher.transactions.unknown_up_to = int(unknown) if unknown is not None else -1
         self._follow_scope()
         return self._position
+
+    def _load_functions(self) -> None:
+        """Create the functions of before the first event, once; a policy of an older version has none either."""
+        if self._store.get(functions.LOADED_KEY) is None:
+            functions.load(self._position.event_id, self._context)
+            with self._store.transaction() as txn:
+                self._context.unreplicated.flush(txn)
+                txn.put(functions.LOADED_KEY, b"1")
 
     def _follow_scope(self) -> None:
         """Load the tables that entered the policy since the last start, and forget those that left it."""
@@ -389,6 +399,7 @@ class ReplicationProjection:
         upto = context.source.current_event_id()  # step 1
         renew_database(context)  # step 2
         tables = list_tables_to_load(context)
+        functions.load(upto, context)
         self._position = Position(upto)
         self.loads.request(tables, "gap")  # step 3
         context.target_position.advance(upto)

@@ -17,6 +17,7 @@ from handlers.events import (
     DatabaseAltered,
     DatabaseCreated,
     DatabaseDropped,
+    FunctionCreated,
     Inserted,
     PartitionsAdded,
     PartitionsAltered,
@@ -109,7 +110,7 @@ def follow_table(write: FilesWritten, write_ids: WriteIdMapping) -> FilesWritten
 
 def needs_checkpoint(event: Event) -> bool:
     """Whether the position must be recorded right before and right after the event."""
-    if isinstance(event, TableCreated | TableDropped | DatabaseCreated | DatabaseDropped):
+    if isinstance(event, TableCreated | TableDropped | DatabaseCreated | DatabaseDropped | FunctionCreated):
         return True
     if isinstance(event, PartitionsAltered):
         return _renames_partition(event)

@@ -84,7 +84,7 @@ class UnreplicatedSection(StatusSection[tuple[UnreplicatedStatus, ...]]):
         """Yield the numbers by policy and code."""
         family = GaugeMetricFamily(
             "tideline_unreplicated_objects",
-            "Tables of a policy that cannot be replicated, by reason.",
+            "Tables and functions of a policy that cannot be replicated, by reason.",
             labels=["policy", "code"],
         )
         for status in value:

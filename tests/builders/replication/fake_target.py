@@ -149,6 +149,9 @@ class FakeTarget:
     def alter_database(self, name: str, database: Database) -> None:
         self._called("alter_database", lambda: self.databases.update({name: database}))
 
+    def function_names(self, _db: str) -> list[str]:
+        return []
+
     def table_names(self, _db: str) -> list[str]:
         return list(self.tables)
 
@@ -285,6 +288,7 @@ READS = frozenset(
     {
         "close",
         "current_event_id",
+        "function_names",
         "get_database",
         "get_table",
         "has_event",

@@ -282,7 +282,7 @@ def test_nothing_is_skipped_while_dead_letters_cannot_be_written(
 
 
 def test_events_of_unknown_types_are_counted_and_delivered(reader_of: ReaderOf) -> None:
-    log = ListedLog([event(1, "TELEPORT_TABLE", {}), event(2, "CREATE_FUNCTION", {})])
+    log = ListedLog([event(1, "TELEPORT_TABLE", {}), event(2, "CREATE_CATALOG", {})])
     reader = reader_of(ListedTopic(records_of(log)))
     reader.seek(Position(0))
     assert ids(reader) == [1, 2]

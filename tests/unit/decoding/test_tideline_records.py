@@ -206,7 +206,7 @@ def test_names_that_are_not_valid_unicode_do_not_stop_the_relay() -> None:
 
 
 def test_an_unreadable_message_of_a_type_without_effect_is_skipped() -> None:
-    for kind, known in (("CREATE_FUNCTION", True), ("BRAND_NEW", False)):
+    for kind, known in (("CREATE_CATALOG", True), ("BRAND_NEW", False)):
         event = notification("CREATE_FUNCTION", text="{", form="json-0.2")
         event.eventType = kind
         decoded = only(records_of(event))

@@ -1,0 +1,132 @@
+"""Replay of permanent functions, with the files that contain their code.
+
+A definition names jars by URIs of the source. They are copied to ``functions_dir`` of the policy, into a directory of their own for
+each function and time of creation, so that a jar that running sessions have loaded is never replaced. Without
+``functions_dir``, and if a jar cannot be copied, the function is left out and reported like a table that cannot be replicated,
+under the name ``NAME()``. Hive's own replication needs a directory for them as well (hive.repl.replica.functions.root.dir).
+
+A function never stops a policy, and table patterns do not apply to it. URIs without a location, as of Ivy, are kept unchanged. Dropped
+functions leave their jars.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from handlers.events import SourceFile
+from handlers.files.copies import build_copy_task
+from handlers.files.paths import parse_location
+from handlers.replication.entries.unreplicated_tables import UnreplicatedTable
+from handlers.structs.functions import ResourceUri
+from state.errors import AlreadyExists, BadInput, Inconsistent, NotFound, Refused, Unsupported
+
+
+if TYPE_CHECKING:
+    from handlers.events import FunctionCreated, FunctionDropped
+    from handlers.replication.context import Context
+    from handlers.structs.functions import Function
+    from state.errors import TidelineError
+
+
+CODE: Final = "function"
+WITHOUT_LOCATION: Final = frozenset({"ivy"})
+"""Schemes of URIs that mean the same on both clusters."""
+LOADED_KEY: Final = b"functions-loaded"
+"""Key of the store that says that the functions of before the first event are on the target."""
+
+
+def name_of(event: FunctionCreated) -> str:
+    """Return the name of the created function; ``?`` if the event's object cannot be read."""
+    try:
+        return (event.function.value.functionName or "?").lower()
+    except BadInput:
+        return "?"
+
+
+def create(event: FunctionCreated, context: Context) -> None:
+    """Create the function; one that cannot be created is recorded with the reason."""
+    try:
+        put(event.function.copy(), event.event_id, context)
+    except BadInput as error:
+        report(name_of(event), event.event_id, error, context)
+
+
+def put(function: Function, event_id: int, context: Context) -> None:
+    """Create the function on the target, or replace another one of its name."""
+    name = (function.functionName or "").lower()
+    try:
+        _put(name, function, context)
+    except NotFound:
+        return  # the database was dropped later
+    except (BadInput, Refused, Inconsistent) as error:
+        report(name, event_id, error, context)
+    else:
+        context.unreplicated.remove(_entry_name(name))
+
+
+def _put(name: str, function: Function, context: Context) -> None:
+    function.dbName = context.policy.target_db
+    function.catName = None
+    function.resourceUris = [_copy(name, each, function, context) for each in function.resourceUris or []]
+    try:
+        context.target.create_function(function)
+    except AlreadyExists:
+        present = context.target.get_function(context.policy.target_db, name)
+        if _identity(present) == _identity(function):
+            return
+        context.target.drop_function(context.policy.target_db, name)
+        context.target.create_function(function)
+
+
+def _identity(function: Function) -> tuple[str | None, list[tuple[int | None, str | None]]]:
+    uris = [(each.resourceType, each.uri) for each in function.resourceUris or []]
+    return function.className, uris
+
+
+def _copy(name: str, resource: ResourceUri, function: Function, context: Context) -> ResourceUri:
+    """Copy a file of the function to the target, and return it with its URI there."""
+    uri = resource.uri or ""
+    if uri.partition(":")[0].lower() in WITHOUT_LOCATION:
+        return resource
+    base = context.policy.functions_dir
+    if base is None:
+        raise Unsupported(
+            "the function has files, and the policy has no directory for them",
+            function=name,
+            uri=uri,
+            hint=f"Set policies.{context.policy.name}.functions_dir, then create the function again.",
+        )
+    parse_location(uri)  # raises UnsafePath
+    directory = f"{base.rstrip('/')}/{context.policy.target_db}/{name}/{function.createTime or 0}"
+    task = build_copy_task(SourceFile(uri), directory)
+    context.copies.wait([context.copies.submit(task)])
+    return ResourceUri(resourceType=resource.resourceType, uri=task.target_uri)
+
+
+def drop(event: FunctionDropped, context: Context) -> None:
+    """Drop the function; do nothing if there is none."""
+    context.unreplicated.remove(_entry_name(event.name))
+    with suppress(NotFound):
+        context.target.drop_function(context.policy.target_db, event.name)
+
+
+def report(name: str, event_id: int, error: TidelineError, context: Context) -> None:
+    """Record a function that is not replicated, with the reason."""
+    entry = UnreplicatedTable(_entry_name(name), event_id, CODE, str(error))
+    if context.unreplicated.get(entry.table) != entry:
+        context.unreplicated.put(entry)
+        context.observer.table_unreplicated(f"{context.policy.source_db}.{entry.table}", CODE, entry.reason)
+
+
+def load(event_id: int, context: Context) -> None:
+    """Create the functions that the source has now; events after ``event_id`` are replayed on top."""
+    db = context.policy.source_db
+    for name in context.source.function_names(db):
+        with suppress(NotFound):
+            put(context.source.get_function(db, name), event_id, context)
+
+
+def _entry_name(function: str) -> str:
+    """Return the name under which a function is listed; no table can have it."""
+    return f"{function}()"
