@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from state.timelines.periods import UpdatePeriod
 
 
+DDL_TIME: Final = "transient_lastDdlTime"
+"""Set by the metastore, or by the writer of a table."""
 CACHE: Final = "cube.storagetable.partition.timeline.cache."
 PRESENT: Final = CACHE + "present"
 """One flag per table: its timelines are in its properties."""
@@ -36,6 +38,12 @@ _SIZE_DIGITS_MAX: Final = 20
 def build_key_prefix(period: UpdatePeriod, column: str) -> str:
     """Return the common prefix of one timeline's keys; ``column`` is spelled as in ``time.partcols``."""
     return f"{CACHE}{period.lens_name}.{column}."
+
+
+def find_other_changes(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """Return the names of properties that differ and belong neither to timelines nor to every write of a table, sorted."""
+    changed = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
+    return sorted(key for key in changed if not key.startswith(CACHE) and key != DDL_TIME)
 
 
 def is_present(properties: Mapping[str, str]) -> bool:

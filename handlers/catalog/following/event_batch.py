@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+import structlog
+
 from handlers.catalog.following.partition_events import apply_partition_event
 from handlers.catalog.following.table_info import TableInfo, describe_table, qualify
 from handlers.catalog.following.table_state import FROM_PARTITIONS, KnownTable
@@ -28,7 +30,7 @@ from handlers.events import (
     Undecodable,
 )
 from state.errors import BadInput, GapDetected
-from state.timelines.table_properties import APPLIED_EVENT
+from state.timelines.table_properties import APPLIED_EVENT, find_other_changes
 
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from state.store import Transaction
 
 
+log = structlog.get_logger(__name__)
 _HANDLED: Final = (
     DatabaseDropped,
     PartitionsAdded,
@@ -52,6 +55,8 @@ _HANDLED: Final = (
     TableDropped,
     Undecodable,
 )
+_KEPT: Final = ("sd", "partitionKeys", "owner", "tableType", "viewOriginalText")
+"""Fields of a table that publishing never changes."""
 OUT_OF_SCOPE: Final = "out-of-scope"
 _IGNORED_KINDS: Final = frozenset(
     {
@@ -186,7 +191,16 @@ class EventBatch:
         if reason is not None or known is None:
             return reason
         if _is_own(event, known):
-            return "own"
+            overwritten = _find_overwritten(event)
+            if not overwritten:
+                return "own"
+            log.error(
+                "publishing has overwritten what another writer changed at the same moment",
+                table=name,
+                event_id=event.event_id,
+                changed=overwritten,
+            )
+            self._observer.published("overwrote")
         if not self._accepting(table):
             return self._drop(event.event_id, name)
         if table.columns != known.columns:
@@ -309,6 +323,13 @@ def _is_own(event: TableAltered, known: KnownTable) -> bool:
         return False
     before, after = event.before.value.parameters or {}, event.after.value.parameters or {}
     return before.get(APPLIED_EVENT) != after.get(APPLIED_EVENT) == known.published
+
+
+def _find_overwritten(event: TableAltered) -> list[str]:
+    """Return what an event of publishing changed besides timelines: another writer's change, which came after the last comparison."""
+    before, after = event.before.value, event.after.value
+    fields = [name for name in _KEPT if getattr(before, name) != getattr(after, name)]
+    return [*fields, *find_other_changes(before.parameters or {}, after.parameters or {})]
 
 
 def _lost(event: Event, error: BadInput) -> GapDetected:

@@ -176,7 +176,10 @@ class Observer(Protocol):
         """Partition values were refused: ``no-time`` or ``stray``."""
 
     def published(self, outcome: str) -> None:
-        """Publishing of a table ended: ``written``, ``same``, ``conflict``, ``failed``, ``too-long``, ``missing``, ``not-there-yet`` or ``fault``."""
+        """Publishing of a table ended: ``written``, ``same``, ``conflict``, ``failed``, ``too-long``, ``missing``, ``not-there-yet`` or ``fault``.
+
+        ``overwrote``: its event shows that it replaced a change of another writer.
+        """
 
 
 class NullObserver:

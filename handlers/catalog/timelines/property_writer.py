@@ -8,8 +8,8 @@
    ``transient_lastDdlTime``, which every DDL statement changes, or, where a table has none, Tideline's event id. An older metastore
    accepts the write unconditionally.
 
-A Thrift client that keeps the DDL time and writes between the second reading and the write, two successive calls, is not noticed: the
-metastore can compare only one property, and no property changes with every write.
+A Thrift client that keeps the DDL time and writes between the second reading and the write, two successive calls, is not noticed here: the
+metastore can compare only one property, and no property changes with every write. The event of the write shows it (``event_batch``).
 
 The DDL time has a resolution of one second. So a table that was changed within the current second is read again in the next one:
 only then does every later change alter its DDL time.
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 from handlers.metastore.hive_version import V4_0
 from handlers.structs.objects import Table
 from state.errors import Conflict, InvalidRequest
-from state.timelines.table_properties import APPLIED_EVENT
+from state.timelines.table_properties import APPLIED_EVENT, DDL_TIME
 
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 ATTEMPTS: Final = 3
 SKEW_S: Final = 2.0
 """How far a DDL time may be ahead of this clock and is still waited for."""
-_DDL_TIME: Final = "transient_lastDdlTime"
 _MODIFIED: Final = re.compile("The table has been modified|parameter value for key")
 """The metastore's answer where the compared property has changed (HIVE-26882); a missing permission may say "cannot be modified"."""
 _ENVIRONMENT: Final = {"DO_NOT_UPDATE_STATS": "true"}
@@ -93,19 +92,19 @@ def _read_stable_table(metastore: Metastore, db: str, table_part: str) -> Table:
 
 
 def _ddl_time_s(old: Mapping[str, str]) -> int:
-    text = old.get(_DDL_TIME, "")
+    text = old.get(DDL_TIME, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
 
 
 def _find_compared(old: Mapping[str, str]) -> tuple[str, str] | None:
-    key = _DDL_TIME if _DDL_TIME in old else APPLIED_EVENT
+    key = DDL_TIME if DDL_TIME in old else APPLIED_EVENT
     return (key, old[key]) if key in old else None
 
 
 def _advance_ddl_time(old: Mapping[str, str]) -> dict[str, str]:
     """Return a later DDL time: the compared property must change, so that other writers notice this change."""
     before_s = _ddl_time_s(old)
-    return {_DDL_TIME: str(max(int(time.time()), before_s + 1))} if before_s else {}
+    return {DDL_TIME: str(max(int(time.time()), before_s + 1))} if before_s else {}
 
 
 def _alter(

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from dev.fixtures.hive_tables import a_table
 from handlers.catalog.following.background import CallsAtOnce
+from handlers.catalog.following.event_batch import _find_overwritten
 from handlers.catalog.following.ports import NullObserver
 from handlers.catalog.projection import CatalogProjection
+from handlers.catalog.timelines import property_writer
 from handlers.catalog.timelines.form_migration import TimelineName, migrate
 from handlers.catalog.timelines.property_writer import _MODIFIED, write_properties
 from handlers.catalog.timelines.publisher import Publisher
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
+from handlers.events import TableAltered
 from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database, FieldSchema
 from state.errors import Conflict, InvalidRequest
@@ -154,6 +157,33 @@ def test_a_write_after_a_concurrent_change_is_retried_and_loses_nothing(
     with pytest.raises(Conflict):
         write_properties(client, f"{database}.sales", lambda _: {"a": "2"}, before_write=always)
     assert properties(client, database)["a"] == "1"
+
+
+def test_the_event_of_a_write_shows_what_it_has_overwritten_after_the_last_comparison(
+    hive: Session,
+    catalog: FollowedCatalog,
+    client: Metastore,
+    database: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    newest = client.current_event_id()
+    catalog.follow()
+    catalog.projection.settle()
+    write = property_writer._alter
+
+    def write_after_another(*arguments: Any) -> None:
+        table = client.get_table(database, "sales")
+        table.parameters = {**(table.parameters or {}), "thrift.team": "lens"}
+        table.sd.cols = [*(table.sd.cols or []), FieldSchema(name="added", type="int")]
+        client.alter_table(database, "sales", table)
+        write(*arguments)
+
+    monkeypatch.setattr(property_writer, "_alter", write_after_another)
+    assert write_properties(client, f"{database}.sales", lambda _: {DT + "latest": "2015-01-09"})
+    altered = [event for event in catalog.events(newest) if isinstance(event, TableAltered)]
+    first, _, last = [event for event in altered if event.db == database]
+    assert _find_overwritten(first) == [], "a write that nothing came before"
+    assert _find_overwritten(last) == ["sd", "thrift.team"]
 
 
 def test_a_metastore_refuses_a_write_that_compares_another_ddl_time_and_says_so_in_words_that_are_known(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dev.fixtures.memory_source import DB, MemorySource
+from dev.fixtures.memory_source import DB, MemorySource, embedded
 from handlers.catalog.following.background import CallsAtOnce
 from handlers.catalog.following.ports import NullObserver
 from handlers.catalog.projection import CatalogProjection
@@ -18,10 +18,11 @@ from handlers.catalog.timelines.property_writer import write_properties
 from handlers.catalog.timelines.publisher import PAUSE_MIN_S, Publisher
 from handlers.catalog.timelines.rules import Rule, Rules
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
+from handlers.events import TableAltered
 from handlers.metastore.error_mapping import to_tideline_error
 from handlers.metastore.hive_version import V3_1, V4_0
 from handlers.structs.exceptions import InvalidOperationException, MetaException
-from handlers.structs.objects import FieldSchema
+from handlers.structs.objects import FieldSchema, Table
 from state.errors import (
     AmbiguousCall,
     ConfigError,
@@ -42,8 +43,6 @@ from tests.builders.catalog.steps import finish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from handlers.structs.objects import Table
 
 
 NAME = f"{DB}.a"
@@ -68,10 +67,10 @@ class WritableSource(MemorySource):
         self.calls.append(options)
         if self.refusals:
             raise self.refusals.pop(0)
-        after = table.copy()
-        after.parameters = self.tables[name].parameters
+        before, after = self.tables[name], table.copy()
         self.tables[name] = after
-        self.alter(name, table.tableName, table.parameters or {})
+        changed = {"before": embedded(Table, before), "after": embedded(Table, after)}
+        self.log(TableAltered, "ALTER_TABLE", name, **changed)
 
 
 class Outcomes(NullObserver):
@@ -257,6 +256,27 @@ def test_a_change_that_keeps_the_ddl_time_is_found_before_it_is_overwritten(
     expected.parameters = {**(expected.parameters or {}), "ours": "1"}
     written.parameters = {**(written.parameters or {}), "transient_lastDdlTime": "100"}
     assert written == expected
+
+
+@pytest.mark.parametrize("change", [set_property, add_column, set_owner])
+def test_a_change_that_is_overwritten_all_the_same_is_reported_by_the_event_of_the_write(
+    source: WritableSource, change: Callable[[Table], None]
+) -> None:
+    """Another writer, who keeps the DDL time, comes between the last comparison and the write."""
+    catalog = Published(source)
+    alter = source.alter_table
+
+    def alter_after_another(db: str, name: str, table: Table, **options: Any) -> None:
+        changed = source.tables["a"].copy()
+        change(changed)
+        source.tables["a"] = changed
+        alter(db, name, table, **options)
+
+    source.alter_table = alter_after_another  # type: ignore[method-assign]
+    catalog.follow()
+    catalog.follow()
+    assert catalog.observer.outcomes == ["written", "overwrote"]
+    assert catalog.observer.skipped == [], "the catalog follows what the table is now"
 
 
 def test_a_table_that_changes_before_every_write_is_a_conflict_and_is_never_overwritten(
