@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from handlers.catalog.following.background import STEP_WAIT_S, CallsAtOnce, is_answered
+from handlers.catalog.following.column_checks import ColumnChecks
 from handlers.catalog.following.event_batch import EventBatch
 from handlers.catalog.following.loader import Loader
 from handlers.catalog.following.missed_events import MissedEvents
@@ -79,8 +80,18 @@ class CatalogProjection:
         self.calls = calls or CallsAtOnce(source)
         self._missed = MissedEvents()
         self._clock = clock
+        self._checks = ColumnChecks(self._missed)
         self._loader = Loader(
-            self.calls, store, self.states, followers, self._observer, self._missed, clock, self.turns
+            self.calls,
+            store,
+            self.states,
+            followers,
+            self._observer,
+            self._missed,
+            self._checks,
+            clock,
+            self.turns,
+            lambda: self.position.applied_event_id,
         )
         self._survey: Survey | None = None
         self.position = Position(0)
@@ -189,6 +200,7 @@ class CatalogProjection:
                 list(zip(self._followers, changes, strict=True)),
                 self._observer,
                 self._missed,
+                self._checks,
             )
             for event in events:
                 if position.step(event.event_id, event.part) is not Step.DUPLICATE:

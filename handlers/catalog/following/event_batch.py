@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from handlers.catalog.following.column_checks import COLUMNS, appends_columns
 from handlers.catalog.following.partition_events import apply_partition_event
 from handlers.catalog.following.table_info import TableInfo, describe_table, qualify
 from handlers.catalog.following.table_state import FROM_PARTITIONS, KnownTable
@@ -36,6 +37,7 @@ from state.timelines.table_properties import APPLIED_EVENT, find_other_changes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from handlers.catalog.following.column_checks import ColumnChecks
     from handlers.catalog.following.missed_events import MissedEvents
     from handlers.catalog.following.ports import Follower, FollowerChange, Observer
     from handlers.catalog.following.table_state import LoadProgress
@@ -81,9 +83,11 @@ class EventBatch:
         pairs: Sequence[tuple[Follower, FollowerChange]],
         observer: Observer,
         missed: MissedEvents | None = None,
+        checks: ColumnChecks | None = None,
     ) -> None:
-        """``missed`` keeps the events of tables that are being read."""
+        """``missed`` keeps the events of tables that are being read, ``checks`` those of tables whose columns were appended to."""
         self._txn = txn
+        self._checks = checks
         self._missed = missed
         self._states = states
         self._followers = [follower for follower, _ in pairs]
@@ -206,7 +210,20 @@ class EventBatch:
         if table.columns != known.columns:
             self._states.request_load(self._txn, name, "changed", event.event_id)
         self._alter_followers(self._changes, table)
+        if event.event_id > known.until and appends_columns(event):
+            self._begin_check(table.name, event.event_id)
         return None
+
+    def _begin_check(self, name: str, event_id: int) -> None:
+        """Have the doubt of followers that store partitions decided from a few of them, unless there is another doubt."""
+        doubting = [change for change in self._changes if name in change.doubtful]
+        if self._checks is None or not doubting or self._states.is_waiting(name):
+            return
+        if all(change in self._staging for change in doubting):
+            for change in doubting:
+                change.doubtful.discard(name)
+            self._states.request_load(self._txn, name, COLUMNS, event_id)
+            self._checks.begin(name)
 
     def _alter_followers(self, changes: Sequence[FollowerChange], table: TableInfo) -> None:
         accepting = [change for change, _ in self._accepting(table)]

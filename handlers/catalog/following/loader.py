@@ -29,9 +29,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from handlers.catalog.following.background import is_answered
+from handlers.catalog.following.column_checks import COLUMNS, read_samples
 from handlers.catalog.following.event_batch import EventBatch
 from handlers.catalog.following.listings import FAILED, Listing, ListingRequest, Piece, read_listing
 from handlers.catalog.following.ports import NullObserver, open_changes
+from handlers.catalog.following.table_info import describe_table
 from handlers.catalog.following.table_state import (
     FROM_PARTITIONS,
     PAUSE_MAX_S,
@@ -40,6 +42,7 @@ from handlers.catalog.following.table_state import (
     TableState,
 )
 from handlers.catalog.turns import Turns
+from handlers.events import TableAltered
 from handlers.failpoints import failpoint
 from state.errors import BadInput, Inconsistent, NotFound, Refused
 
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from handlers.catalog.following.background import BackgroundCalls
+    from handlers.catalog.following.column_checks import ColumnChecks
     from handlers.catalog.following.missed_events import MissedEvents, Reading
     from handlers.catalog.following.ports import Follower, FollowerChange, Observer, WholeLoad
     from handlers.catalog.following.table_info import TableInfo
@@ -85,10 +89,15 @@ class Loader:
         followers: Sequence[Follower],
         observer: Observer,
         missed: MissedEvents,
+        checks: ColumnChecks,
         clock: Clock = time.time,
         turns: Turns | None = None,
+        applied: Callable[[], int] = lambda: 0,
     ) -> None:
-        """``clock`` returns the Unix time. Computations in the thread of calls give way to the work that ``turns`` knows."""
+        """``applied`` returns the id of the newest applied event.
+
+        ``clock`` returns the Unix time. Computations in the thread of calls give way to the work that ``turns`` knows.
+        """
         self._turns = turns or Turns()
         self._clock = clock
         self._retries_from_s = self._loads_from_s = 0.0
@@ -100,6 +109,8 @@ class Loader:
         self._followers = followers
         self._observer = observer
         self._missed = missed
+        self._checks = checks
+        self._applied = applied
         self._steps: Steps | None = None
         """The load under way."""
         self._awaited: Future[Any] | None = None
@@ -118,6 +129,7 @@ class Loader:
         if self._steps is not None:
             self._steps.close()
         self._steps = self._awaited = None
+        self._checks.end_all()
 
     def load_next(self, wait_s: float = 0.0) -> bool:
         """Continue with a waiting table, or with a piece of it; return False where none is due.
@@ -149,7 +161,12 @@ class Loader:
         began_s = self._clock()
         if _is_paused(self._loads_from_s, began_s):
             return None
-        waiting = self._states.next_load(began_s, failed=not _is_paused(self._retries_from_s, began_s))
+        self._checks.end_obsolete(self._states)
+        waiting = self._states.next_load(
+            began_s,
+            failed=not _is_paused(self._retries_from_s, began_s),
+            is_ready=lambda name: self._checks.is_ready(name, self._applied()),
+        )
         return None if waiting is None else self._try(*waiting, began_s)
 
     def _advance(self, wait_s: float) -> None:
@@ -169,7 +186,8 @@ class Loader:
     def _try(self, name: str, reason: str, began_s: float) -> Steps:
         """Load a table or a piece of it; postpone it where the metastore fails to serve it."""
         try:
-            finished = yield from self._load(name, reason)
+            load = self._check_columns if reason == COLUMNS else self._load
+            finished = yield from load(name, reason)
         except FAILED as error:
             took_s = max(0.0, self._clock() - began_s)
             trivial = self._calls.submit(lambda source: source.current_event_id())
@@ -223,6 +241,42 @@ class Loader:
         if finished:
             self._listings.pop(name, None)
         return finished
+
+    def _check_columns(self, name: str, _reason: str) -> Steps:
+        """Find out whether appended columns have reached the table's partitions; return True if not, so that it is not loaded."""
+        check, before = self._checks.get(name), self._states.state(name)
+        if check is not None and check.is_possible and check.found is None:
+            check.samples = [one for follower in self._followers for one in follower.sample(name)]
+            answer = self._calls.submit(partial(read_samples, name, check.samples))
+            yield answer
+            if self._has_changed(name, before):
+                return False
+            if not isinstance(answer.exception(), NotFound | Refused | BadInput | Inconsistent):
+                check.found = answer.result()
+            if not self._checks.is_ready(name, self._applied()):
+                return False
+        if check is not None and check.is_possible and check.is_proven():
+            self._accept_columns(name, check.reading.events)
+            return True
+        with self._store.transaction() as txn:
+            event_id = before.load.event_id if before is not None and before.load is not None else 0
+            self._states.request_load(txn, name, "unsure", event_id)
+        self._checks.end(name)
+        return False
+
+    def _accept_columns(self, name: str, events: Sequence[Event]) -> None:
+        """Follow a table further, whose partitions have not changed, with the events that were kept meanwhile."""
+        with open_changes(self._store, self._followers) as (txn, changes):
+            pairs = list(zip(self._followers, changes, strict=True))
+            self._states.finish_load(txn, name)
+            batch = EventBatch(txn, self._states, pairs, _MissedObserver(self._observer))
+            for event in events:
+                if isinstance(event, TableAltered):
+                    table = describe_table(event.after.value)
+                    for staging in [change.staging for change in changes if change.staging is not None]:
+                        staging.accept_columns(table)
+                batch.apply(event)
+        self._checks.end(name)
 
     def _request(self, name: str, reason: str) -> ListingRequest:
         progress = self._states.progress(name)

@@ -26,6 +26,10 @@ class Reading:
     name: str
     kind: type[Event] | None
     events: list[Event] = field(default_factory=list)
+    limit: int | None = None
+    """Events that are kept, at most; None for no limit of its own."""
+    is_lost: bool = False
+    """Whether there were more, so that none is kept."""
 
 
 MISSED_MAX: Final = 20_000
@@ -44,9 +48,9 @@ class MissedEvents:
         """Whether no more events should be applied before the reading of a table has ended."""
         return self._count >= MISSED_MAX
 
-    def begin(self, name: str, kind: type[Event] | None = None) -> Reading:
-        """Keep the events of a table from now on, of one kind or all."""
-        reading = Reading(name, kind)
+    def begin(self, name: str, kind: type[Event] | None = None, limit: int | None = None) -> Reading:
+        """Keep the events of a table from now on, of one kind or all; none where there are more than ``limit``."""
+        reading = Reading(name, kind, limit=limit)
         self._readings.setdefault(name, []).append(reading)
         return reading
 
@@ -58,9 +62,14 @@ class MissedEvents:
         if not self._readings or event.db is None or event.table is None:
             return
         for reading in self._readings.get(qualify(event.db, event.table), ()):
-            if reading.kind is None or isinstance(event, reading.kind):
-                reading.events.append(event)
-                self._count += 1
+            if reading.is_lost or not (reading.kind is None or isinstance(event, reading.kind)):
+                continue
+            reading.events.append(event)
+            self._count += 1
+            if reading.limit is not None and len(reading.events) > reading.limit:
+                self._count -= len(reading.events)
+                reading.events.clear()
+                reading.is_lost = True
 
     def end(self, reading: Reading) -> None:
         """Keep no more events of a reading; harmless for one that has ended."""

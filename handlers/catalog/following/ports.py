@@ -12,6 +12,7 @@ table was loaded from. Such a call changes nothing. Readers see the changes afte
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 
@@ -20,8 +21,18 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from handlers.catalog.following.table_info import PartitionInfo, Spec, TableInfo
+    from handlers.structs.objects import Partition
     from state.errors import TidelineError
     from state.store import Store, Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class SampledPartition:
+    """A partition as a follower has stored it."""
+
+    name: str
+    values: tuple[str, ...]
+    partition: Partition
 
 
 class Staging(Protocol):
@@ -38,6 +49,9 @@ class Staging(Protocol):
 
     def finish(self, table: TableInfo) -> None:
         """Replace the table's content by the staged content."""
+
+    def accept_columns(self, table: TableInfo) -> None:
+        """Record data columns of a followed table that its partitions do not have."""
 
 
 class WholeLoad(Protocol):
@@ -131,6 +145,9 @@ class Follower(Protocol):
 
     def load_whole(self, table: TableInfo, partitions: Callable[[], Iterator[PartitionInfo]]) -> WholeLoad:
         """Begin a load from a listing, where not ``loads_in_pieces``; ``partitions`` may be called several times, in any thread."""
+
+    def sample(self, name: str) -> Sequence[SampledPartition]:
+        """Return a few of a table's partitions, to find out whether a change of columns reached them; none if none are stored."""
 
     def open_change(self, txn: Transaction) -> AbstractContextManager[FollowerChange]:
         """Open a change in the catalog's transaction; a follower's own store commits when the block ends."""

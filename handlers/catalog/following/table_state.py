@@ -31,7 +31,7 @@ import orjson
 from state.errors import StateCorrupt
 
 
-FROM_PARTITIONS: Final = frozenset({"unsure", "asked"})
+FROM_PARTITIONS: Final = frozenset({"unsure", "columns", "asked"})
 """Reasons for which a table's own properties are not trusted."""
 PAUSE_MIN_S: Final = 5
 PAUSE_MAX_S: Final = 3600
@@ -63,7 +63,7 @@ class RequestedLoad:
     """A load that is to be done. The field names are stored."""
 
     reason: str
-    """``snapshot``, ``changed``, ``unsure`` or ``asked``."""
+    """``snapshot``, ``changed``, ``unsure``, ``columns`` (``column_checks``) or ``asked``."""
     event_id: int = 0
     """The event that made it necessary; 0 for none."""
 

@@ -24,7 +24,7 @@ from state.table_failure import TableFailure
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from state.errors import TidelineError
 
@@ -132,11 +132,13 @@ class TableStates:
         """Whether a table waits to be loaded."""
         return name in self._queue
 
-    def next_load(self, now_s: float, *, failed: bool = True) -> tuple[str, str] | None:
-        """Return (table, reason) of one that waits and is due at ``now_s``, or None; with ``failed`` also one that failed before."""
+    def next_load(
+        self, now_s: float, *, failed: bool = True, is_ready: Callable[[str], bool] = lambda _: True
+    ) -> tuple[str, str] | None:
+        """Return (table, reason) of one that waits, is ready and is due at ``now_s``, or None; with ``failed`` also one that failed before."""
         for name, reason in self._queue.items():
             postponed = self._states[name].postponed
-            if postponed is None or (failed and postponed.is_due(now_s)):
+            if (postponed is None or (failed and postponed.is_due(now_s))) and is_ready(name):
                 return name, reason
         return None
 

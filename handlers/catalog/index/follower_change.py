@@ -166,6 +166,11 @@ class PartitionFollowerChange:
         self._records.move(staged, table.name)
         self._records.save(table.name, self._make_record(table))
 
+    def accept_columns(self, table: TableInfo) -> None:
+        """Record the table's data columns; its partitions keep theirs."""
+        if self._records.get(table.name) is not None:
+            self._records.save(table.name, self._make_record(table))
+
     def publish(self) -> None:
         """Make the changes visible to readers."""
         self._index.publish()

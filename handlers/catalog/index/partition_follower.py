@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
+from handlers.catalog.following.ports import SampledPartition
 from handlers.catalog.following.table_state import TableState, parse_state
 from handlers.catalog.following.table_states import STATES
 from handlers.catalog.index.follower_change import PartitionFollowerChange
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 
 _UNPACKED_BETWEEN_LOOKS: Final = 50
+SAMPLED: Final = 8
+"""Partitions that are read to find out whether a change of columns reached them."""
 SWEPT: Final = 5_000
 """Keys of forgotten tables that are removed at once: a few hundredths of a second."""
 
@@ -171,6 +174,13 @@ class PartitionFollower:
     def load_whole(self, table: TableInfo, partitions: Callable[[], Iterator[PartitionInfo]]) -> WholeLoad:
         """Never called: tables are always loaded in pieces."""
         raise NotImplementedError
+
+    def sample(self, name: str) -> Sequence[SampledPartition]:
+        """Return the first partitions of a table by name: they are usually the oldest, which are rarely changed."""
+        if name not in self.indexed:
+            return ()
+        found = self.index.partitions(self.index.prepare(name, ""), SAMPLED)
+        return [SampledPartition(one.name, one.values, self.whole(name, one)) for one in found]
 
     @contextmanager
     def open_change(self, txn: Transaction) -> Iterator[PartitionFollowerChange]:

@@ -25,10 +25,10 @@ from state.timelines.tables.table_timelines import read_timelines
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from handlers.catalog.following.ports import Observer, WholeLoad
+    from handlers.catalog.following.ports import Observer, SampledPartition, WholeLoad
     from handlers.catalog.following.table_info import PartitionInfo, Spec
     from handlers.catalog.timelines.rules import Rules
     from state.store import Store, Transaction
@@ -108,6 +108,10 @@ class TimelineFollower:
     def loads_in_pieces(self) -> bool:
         """False: runs are small, whatever the number of partitions."""
         return False
+
+    def sample(self, name: str) -> Sequence[SampledPartition]:  # noqa: ARG002 - the same for all tables
+        """None: data columns do not concern time."""
+        return ()
 
     def open_change(self, txn: Transaction) -> AbstractContextManager[TimelineFollowerChange]:
         """Open a change in the catalog's transaction."""

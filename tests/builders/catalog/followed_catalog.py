@@ -58,12 +58,19 @@ class FollowedCatalog:
         """Apply all events of the log, and load all waiting tables."""
         position = self.projection.open()
         self.projection.load_all()
+        position = self._apply(position)
+        # A decision about a table may wait for events that other databases of the metastore have caused meanwhile.
+        while self.projection.states.waiting().keys() - self.projection.states.postponed().keys():
+            position = self._apply(position)
+        self.timelines.check(self.store)
+        self.partitions.check()
+        return position
+
+    def _apply(self, position: Position) -> Position:
         events = self.events(position.event_id)
         if events:
             position = self.projection.apply(events)
         self.projection.load_all()
-        self.timelines.check(self.store)
-        self.partitions.check()
         return position
 
     @property

@@ -34,6 +34,7 @@ KINDS = (
     Kind.RENAME_TABLE,
     Kind.DROP_TABLE,
     Kind.CASCADE,
+    *(2 * [Kind.ADD_COLUMN]),
     Kind.DROP_DATABASE,
 )
 """Every change that an index must follow; most of them add partitions."""

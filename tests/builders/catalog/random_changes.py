@@ -31,6 +31,7 @@ class Kind(Enum):
     RENAME_TABLE = auto()
     DROP_TABLE = auto()
     CASCADE = auto()
+    ADD_COLUMN = auto()
     DROP_DATABASE = auto()
 
 
@@ -56,6 +57,8 @@ class Change:
                 source.drop_table(self.table)
             case Kind.CASCADE:
                 source.cascade(self.table)
+            case Kind.ADD_COLUMN:
+                source.add_column(self.table)
             case Kind.DROP_DATABASE:
                 if self.day == DAYS[0]:  # rarely
                     source.drop_database()

@@ -113,6 +113,38 @@ def test_every_field_of_every_partition_equals_that_of_the_metastore(
         PartitionQueries(catalog.partitions).by_filter(database, "t", "")
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_column_added_without_cascade_loads_no_partitions(
+    hive: Session, database: str, make: Make, kind: str
+) -> None:
+    hive.run(KINDS[kind].format("t"))
+    hive.run("INSERT INTO t PARTITION (dt, hr) VALUES (1, 'a', 'x', 1), (2, 'b', 'y', 2)")
+    hive.run("ANALYZE TABLE t PARTITION (dt='x', hr=1) COMPUTE STATISTICS FOR COLUMNS")
+    catalog = make()
+    catalog.follow()
+
+    def loaded_as_of() -> int:
+        known = catalog.projection.states.get(f"{database}.t")
+        assert known is not None
+        return known.as_of
+
+    first = loaded_as_of()
+    for statement in ("ADD COLUMNS (c int)", "ADD COLUMNS (d int, e string)"):
+        hive.run(f"ALTER TABLE t {statement}")
+        catalog.follow()
+        assert_as_the_metastore(catalog, database, "t")
+    assert loaded_as_of() == first, "only the columns were recorded"
+    hive.run("ALTER TABLE t ADD COLUMNS (f int) CASCADE")
+    catalog.follow()
+    assert_as_the_metastore(catalog, database, "t")
+    cascaded = loaded_as_of()
+    assert cascaded > first
+    hive.run("ALTER TABLE t CHANGE COLUMN f g int")
+    catalog.follow()
+    assert_as_the_metastore(catalog, database, "t")
+    assert loaded_as_of() > cascaded, "a renamed column may change parameters of partitions"
+
+
 def test_tables_that_are_dropped_and_created_again_with_other_types(
     hive: Session, database: str, make: Make
 ) -> None:
