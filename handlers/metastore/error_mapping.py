@@ -46,7 +46,11 @@ _DATABASE_FAILURE: Final = re.compile(
     r"|Failed to execute function|Timeout when executing|Communications link failure|[Dd]eadlock|Permission denied"
     r"|Unable to (acquire|obtain) (a )?(JDBC )?[Cc]onnection"
 )
-"""Signs of a failure behind the metastore; they count more than words of a rejection in the same message."""
+_FILE_FAILURE: Final = re.compile(
+    r"\b(Remote|Standby|SafeMode|Retriable|Connect|SocketTimeout|NoRouteToHost|UnknownHost|EOF)Exception|in state standby|safe mode"
+    r"|failed to move data due to|Unable to access"
+)
+"""Signs of a failed file system; a rename reports them with an InvalidOperationException."""
 _REFUSED: Final = (InvalidRequest, "the metastore rejected the request")
 
 
@@ -54,15 +58,23 @@ def to_tideline_error(error: Exception, call: str, address: object) -> TidelineE
     """Return the error of ``state.errors`` for the server's answer to ``call``."""
     if isinstance(error, TApplicationException):
         return _fault(error, call, address)
-    if type(error).__name__ == "MetaException" and not _is_rejection(_reason(error)):
+    if _has_failed(type(error).__name__, _reason(error)):
         return _server_fault("the metastore failed", error, call, address)
     cls, message = _BY_CLASS.get(type(error).__name__, _REFUSED)
     return cls(message, call=call, address=str(address), hive=type(error).__name__, reason=_reason(error))
 
 
-def _is_rejection(reason: str) -> bool:
-    """Whether the message of a MetaException is about the request, and not about the metastore's environment."""
-    return _DATABASE_FAILURE.search(reason) is None and _REJECTION.search(reason) is not None
+def _has_failed(name: str, reason: str) -> bool:
+    """Whether an exception is about the metastore's environment, and not about the request.
+
+    Signs of a failure behind the metastore count more than words of a rejection in the same message.
+    """
+    if name == "InvalidOperationException":
+        return _FILE_FAILURE.search(reason) is not None
+    if name != "MetaException":
+        return False
+    behind = _DATABASE_FAILURE.search(reason) or _FILE_FAILURE.search(reason)
+    return behind is not None or _REJECTION.search(reason) is None
 
 
 def is_server_fault(error: Exception) -> bool:

@@ -13,12 +13,14 @@ from thrift.Thrift import TApplicationException
 
 from dev.fixtures.writing_client import WritingMetastore
 from handlers.metastore.connection import BrokenConnectionError, Connection
+from handlers.metastore.error_mapping import to_tideline_error
 from handlers.metastore.partitions import BATCH
 from handlers.structs.constraints import CONSTRAINT_KINDS, PRIMARY_KEY, SQLPrimaryKey
 from handlers.structs.exceptions import (
     AlreadyExistsException,
     HiveException,
     InvalidObjectException,
+    InvalidOperationException,
     MetaException,
     NoSuchObjectException,
     NoSuchTxnException,
@@ -278,6 +280,37 @@ def test_a_failure_of_the_metastores_own_database_is_a_server_fault(
     with pytest.raises(ServerFault) as fault:
         client.create_database(Database(name="d"))
     assert fault.value.context["reason"] == message
+
+
+STANDBY = "Operation category READ is not supported in state standby. Visit https://s.apache.org/sbnn-error"
+SAFE_MODE = (
+    "Cannot create directory /w/t. Name node is in safe mode. It cannot be left before blocks are reported."
+)
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        MetaException(message=f"Got exception: org.apache.hadoop.ipc.RemoteException {STANDBY}"),
+        MetaException(message=f"Unable to create path: {SAFE_MODE}"),
+        MetaException(
+            message="Got exception: java.net.ConnectException Call From a to b failed: host not found"
+        ),
+        InvalidOperationException(message="Unable to access new location hdfs://nn/w/t for table d.t"),
+        InvalidOperationException(
+            message="Alter Table operation for d.t failed to move data due to: 'Call From a to b failed on connection exception'"
+        ),
+    ],
+)
+def test_a_failure_of_the_file_system_behind_the_metastore_is_a_server_fault(failure: HiveException) -> None:
+    error = to_tideline_error(failure, "alter_table", "host:9083")
+    assert isinstance(error, ServerFault)
+    assert error.context["reason"] == failure.message
+
+
+def test_an_operation_that_hive_rejects_is_not_a_server_fault() -> None:
+    rejected = InvalidOperationException(message="New location for this table d.t already exists : /w/t")
+    assert isinstance(to_tideline_error(rejected, "alter_table", "host:9083"), InvalidRequest)
 
 
 def test_an_answer_over_the_limit_is_refused(server: FakeMetastore, connect: Connect) -> None:
