@@ -203,6 +203,12 @@ class PolicyConfig(Section):
         default=None, description="Name of the database on the target; the same name if not given."
     )
     tables: TablesConfig = Field(default=TablesConfig(), description="Which of its tables are replicated.")
+    metadata_only: TablePatterns = Field(
+        default=[],
+        max_length=1000,
+        description="Patterns of tables whose metadata is replicated without rows: no files, write ids and statistics. ['*'] for all "
+        "tables of the policy.",
+    )
     external_base: Location | None = Field(
         default=None,
         description="URI below which external tables are placed on the target (base, then the path at the source). Not given: "

@@ -119,6 +119,7 @@ def handler_policy(name: str, policy: PolicyConfig) -> Policy:
         exclude=tuple(policy.tables.exclude),
         external_base=policy.external_base,
         functions_dir=policy.functions_dir,
+        metadata_only=tuple(policy.metadata_only),
         on_failure=policy.on_failure,
     )
 

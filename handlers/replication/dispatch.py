@@ -50,6 +50,7 @@ from handlers.replication.entries.unreplicated_tables import is_unreplicated
 from handlers.replication.loading import event_rules
 from handlers.replication.loading.table_loads import LOADED, LOADING
 from handlers.replication.loading.unreadable_events import find_changed_tables
+from handlers.replication.metadata_only import select_metadata
 from handlers.replication.renames import (
     Rename,
     find_rename,
@@ -120,6 +121,10 @@ class Dispatcher:
         """
         if is_foreign(event) or is_unreplicated(event, self._context):
             return OUT_OF_SCOPE
+        selected = select_metadata(event, self._context.policy)
+        return NOTHING_TO_DO if selected is None else self._apply_selected(selected)
+
+    def _apply_selected(self, event: Event) -> str | None:
         kind = type(event)
         if isinstance(event, TableAltered) and (move := self._rename_in_scope(event)) is not None:
             return self._apply_rename(event, move)
@@ -136,6 +141,10 @@ class Dispatcher:
         context = self._context
         if is_foreign(event) or is_unreplicated(event, context):
             return
+        selected = select_metadata(event, context.policy)
+        if selected is None:
+            return
+        event = selected
         if isinstance(event, TxnCommitted):
             context.write_ids.commit(event.txn_id)
         elif isinstance(event, TxnAborted):

@@ -25,6 +25,8 @@ class Policy:
     """What a permanent failure of one table does: quarantine the table, stop the policy, or skip the event."""
     external_base: str | None = None
     """URI below which external tables are placed (base + path at the source); None: the target's default location."""
+    metadata_only: tuple[str, ...] = ()
+    """Patterns of tables without their rows (``metadata_only``)."""
 
     functions_dir: str | None = None
     """URI below which the files of functions are copied; None: functions with files are not replicated."""
@@ -37,6 +39,10 @@ class Policy:
     def covers_db(self, db: str | None) -> bool:
         """Whether events of this database concern the policy."""
         return db == self.source_db
+
+    def copies_rows(self, table: str) -> bool:
+        """Whether the rows of a replicated table are replicated, too."""
+        return not any(fnmatchcase(table, pattern) for pattern in self.metadata_only)
 
     def covers(self, db: str | None, table: str | None) -> bool:
         """Whether this table is replicated."""

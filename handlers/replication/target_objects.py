@@ -25,6 +25,19 @@ KEEP_STATISTICS: Final[Mapping[str, str]] = {"DO_NOT_UPDATE_STATS": "true"}
 """Environment of every call that writes parameters; without it, the metastore recomputes or drops statistics (§0c.6)."""
 
 
+STATISTICS: Final = frozenset(
+    {
+        "numFiles",
+        "totalSize",
+        "numRows",
+        "rawDataSize",
+        "numFilesErasureCoded",
+        "COLUMN_STATS_ACCURATE",
+    }
+)
+"""Parameters that hold the basic statistics of a table or partition."""
+
+
 def is_transactional(table: Table) -> bool:
     """Whether the table is an ACID or insert-only table."""
     return (table.parameters or {}).get("transactional", "").lower() == "true"
@@ -67,6 +80,8 @@ def to_target_table(source: Table, policy: Policy, location: str | None) -> Tabl
     source.requiredReadCapabilities = None
     source.requiredWriteCapabilities = None
     _place(source.sd, location)
+    if not policy.copies_rows((source.tableName or "").lower()):
+        _remove_statistics(source)
     if is_view(source):
         source.viewExpandedText = rewrite_view_text(source.viewExpandedText, policy)
         source.viewOriginalText = rewrite_view_text(source.viewOriginalText, policy)
@@ -87,7 +102,15 @@ def to_target_partition(source: Partition, policy: Policy, location: str | None)
     source.colStats = None
     source.privileges = None
     _place(source.sd, location)
+    if not policy.copies_rows((source.tableName or "").lower()):
+        _remove_statistics(source)
     return source
+
+
+def _remove_statistics(item: Table | Partition) -> None:
+    """Remove the statistics of rows that are not replicated, with the write id that they are valid for."""
+    item.parameters = {k: v for k, v in (item.parameters or {}).items() if k not in STATISTICS}
+    item.writeId = None
 
 
 def _place(sd: StorageDescriptor | None, location: str | None) -> None:

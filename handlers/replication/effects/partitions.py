@@ -55,7 +55,7 @@ def add(event: PartitionsAdded, context: Context) -> None:
     context.target.add_partitions(
         context.policy.target_db, event.table, partitions, environment=KEEP_STATISTICS
     )
-    if is_transactional(owner):
+    if is_transactional(owner) or not context.policy.copies_rows(event.table):
         if len(names) > 1:
             context.table_cache.locations(event.table, names)  # for the write events, which come one by one
         return
@@ -118,7 +118,8 @@ def _replace(event: PartitionsAltered, names: Sequence[str], owner: Table, conte
             continue
         located = moves.locate_partition(item.value, name, event.owner, context, event.table)
         if located is not None and moves.is_moved(location, located):
-            mirror_directory(context, item.value.sd.location, located)
+            if context.policy.copies_rows(event.table):
+                mirror_directory(context, item.value.sd.location, located)
             moved.append(name)
             location = located
         partition = to_target_partition(item.copy(), context.policy, location)
@@ -202,7 +203,9 @@ def record_touched(
     names: Sequence[str],
     context: Context,
 ) -> None:
-    """Record the partitions whose object contains a write id as touched by its transaction."""
+    """Record the partitions whose object contains a write id as touched by its transaction, if its rows are replicated."""
+    if not context.policy.copies_rows(table or ""):
+        return
     for item, name in zip(partitions, names, strict=True):
         if item.value.writeId:
             context.write_ids.touch_partition(f"{db}.{table}", item.value.writeId, name)

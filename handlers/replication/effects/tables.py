@@ -57,6 +57,8 @@ def _copy_first_rows(event: TableCreated, source_location: str | None, context: 
     table = event.after.value
     if is_view(table) or is_transactional(table) or table.partitionKeys:
         return
+    if not context.policy.copies_rows(_name(table)):
+        return
     location = context.table_cache.location(_name(table))
     if event.files:
         files = add_sub_directories(context, event.files, source_location)
@@ -112,7 +114,8 @@ def _replace(event: TableAltered, current_name: str, context: Context) -> None:
     """
     before, after = event.before.value, event.after.value
     location, moved = _location_after(event, current_name, context)
-    if moved and location is not None and not after.partitionKeys:
+    copies = moved and location is not None and not after.partitionKeys
+    if copies and location is not None and context.policy.copies_rows(current_name):
         mirror_directory(context, after.sd.location, location)
     left = context.table_cache.location(current_name) if moved else None
     target_table = to_target_table(event.after.copy(), context.policy, location)

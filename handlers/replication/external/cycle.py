@@ -137,12 +137,15 @@ class ExternalCycle:
             self._records.complete(int(progress.began_s))
 
     def _list_tables(self) -> tuple[list[TableDirectories], list[TableProblem]]:
-        """Return the external tables that are followed and on the target; a table that waits for its load is copied by that."""
+        """Return the external tables that are followed and on the target; a table that waits for its load is copied by that.
+
+        Tables without rows (``metadata_only``) are left out.
+        """
         policy, loads = self._context.policy, self._context.loads
         names = [
             name
             for name in self._target.table_names(policy.target_db)
-            if self._context.in_scope(policy.source_db, name)
+            if self._context.in_scope(policy.source_db, name) and policy.copies_rows(name)
         ]
         tables, errors = self._context.external.refresh(self._source, policy.source_db, names, loads.get)
         return tables, [TableProblem((name,), None, error.code, str(error)) for name, error in errors.items()]

@@ -31,7 +31,7 @@ class PlannedTable:
 
     table: str
     kind: str
-    """``transactional``, ``plain`` or ``view``; ``materialized view`` or ``not replicated``, with the ``reason``."""
+    """``transactional``, ``plain``, ``view`` or ``metadata only``; ``materialized view`` or ``not replicated``, with the ``reason``."""
     partitions: int = 0
     files: int = 0
     size_bytes: int = 0
@@ -60,6 +60,9 @@ def _plan_table(name: str, tools: LoadTools) -> PlannedTable:
         return PlannedTable(name, kind, reason=obstacle.reason)
     if is_view(table):
         return PlannedTable(name, "view")
+    if not tools.policy.copies_rows(name):
+        partitions = len(source.partition_names(db, name)) if table.partitionKeys else 0
+        return PlannedTable(name, "metadata only", partitions)
     holders: tuple[int, ...] = ()
     valid: ValidWriteIds | None = None
     if is_transactional(table):

@@ -4,7 +4,8 @@
   name.
 - Events that the loaded rows contain have no effect. A write id up to the one of the load is contained whenever its
   transaction ends.
-- A table that is renamed into the policy waits for a load, because no event contains its rows.
+- A table that is renamed into the policy waits for a load, because no event contains its rows. So does one whose rows are replicated
+  under only one of its names.
 
 A load may be of a later table than an event: if the table ``a`` was loaded as of event 9, and event 7 renames an earlier table
 ``a`` to ``b``, then the rows of ``b`` are neither in the load nor on the target. ``b`` waits for a load of its own then.
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 from handlers.events import FilesWritten, TableDropped, WriteIdsAllocated
 from handlers.replication.effects import tables
 from handlers.replication.loading.table_loads import LOADED, LOADING
+from handlers.replication.metadata_only import starts_or_stops
 
 
 if TYPE_CHECKING:
@@ -61,6 +63,8 @@ def is_rename_of_loads(event: Event, move: Rename, context: Context) -> bool:
     covers = context.policy.covers
     if not covers(*move.before):
         return covers(*move.after)
+    if starts_or_stops(move, context.policy):
+        return True
     names = [table for db, table in (move.before, move.after) if covers(db, table)]
     return any(
         context.loads.is_waiting(table) or context.loads.contains_event(table, event.event_id)
@@ -89,7 +93,8 @@ def apply_rename(event: Event, move: Rename, context: Context) -> str:
 def remember_rename(event: Event, move: Rename, context: Context) -> None:
     """Record a rename that the target already has: the entries of loads follow it as when it was applied."""
     covers, loads = context.policy.covers, context.loads
-    if covers(*move.after) and not covers(*move.before) and not _has_load(move.after[1], event, context):
+    enters = not covers(*move.before) or starts_or_stops(move, context.policy)
+    if covers(*move.after) and enters and not _has_load(move.after[1], event, context):
         loads.request(move.after[1], "in-scope")
     if not covers(*move.before) or loads.contains_event(move.before[1], event.event_id):
         return

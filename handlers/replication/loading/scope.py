@@ -2,6 +2,7 @@
 
 The patterns of the last start are stored. Tables of the source that only the new ones cover are loaded while the policy follows. Tables
 that only the old ones cover stay on the target as they are, and replay forgets them; an operator may drop them (``left_tables``).
+Tables that both cover are loaded again if their rows are replicated by only one of them (``metadata_only``).
 """
 
 from __future__ import annotations
@@ -38,17 +39,18 @@ class ScopeChange:
 def find_scope_change(context: Context, reader: Reader) -> ScopeChange:
     """Compare the policy's patterns with the stored ones; the tables are those that exist now. Raises StateCorrupt."""
     policy, before = context.policy, _read_policy(context.policy, reader)
-    if before is None or (before.include, before.exclude) == (policy.include, policy.exclude):
+    if before is None or _patterns(before) == _patterns(policy):
         return ScopeChange()
+    names = _names(context.source, policy.source_db)
     return ScopeChange(
-        entered=_only_in(policy, before, _names(context.source, policy.source_db)),
+        entered=tuple(sorted((*_only_in(policy, before, names), *_changed_rows(policy, before, names)))),
         left=_only_in(before, policy, _names(context.target, policy.target_db)),
     )
 
 
 def store_patterns(policy: Policy, store: Store) -> None:
     """Store the policy's patterns, once what they changed is recorded."""
-    value = orjson.dumps({"include": policy.include, "exclude": policy.exclude})
+    value = orjson.dumps(_patterns(policy))
     if store.get(PATTERNS_KEY) != value:
         with store.transaction() as txn:
             txn.put(PATTERNS_KEY, value)
@@ -61,11 +63,21 @@ def _read_policy(policy: Policy, reader: Reader) -> Policy | None:
         return None
     try:
         found = orjson.loads(stored)
-        return replace(policy, include=tuple(found["include"]), exclude=tuple(found["exclude"]))
+        return replace(
+            policy,
+            include=tuple(found["include"]),
+            exclude=tuple(found["exclude"]),
+            metadata_only=tuple(found.get("metadata_only", ())),
+        )
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
         raise StateCorrupt(
             "the stored patterns cannot be read", key=PATTERNS_KEY, reason=str(error)
         ) from error
+
+
+def _patterns(policy: Policy) -> dict[str, tuple[str, ...]]:
+    patterns = {"include": policy.include, "exclude": policy.exclude}
+    return patterns | ({"metadata_only": policy.metadata_only} if policy.metadata_only else {})
 
 
 def _names(metastore: Metastore, db: str) -> list[str]:
@@ -78,3 +90,15 @@ def _only_in(policy: Policy, other: Policy, names: Iterable[str]) -> tuple[str, 
     """Return the names that ``policy`` covers and ``other`` does not."""
     db = policy.source_db
     return tuple(sorted(name for name in names if policy.covers(db, name) and not other.covers(db, name)))
+
+
+def _changed_rows(policy: Policy, other: Policy, names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names that both cover, one of them without rows."""
+    db = policy.source_db
+    return tuple(
+        name
+        for name in names
+        if policy.covers(db, name)
+        and other.covers(db, name)
+        and policy.copies_rows(name) != other.copies_rows(name)
+    )

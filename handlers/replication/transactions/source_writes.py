@@ -63,6 +63,7 @@ def fetch_writes(event: TxnCommitted, known: SourceTxn | None, context: Context)
         write
         for write in found
         if context.in_scope(write.db, write.table)
+        and context.policy.copies_rows(write.table or "")
         and not context.loads.contains_write(write.table or "", write.write_id)
     ]
 

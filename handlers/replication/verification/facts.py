@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from handlers.replication.effects.databases import select_own_parameters
-from handlers.replication.target_objects import is_view, rewrite_view_text
+from handlers.replication.target_objects import STATISTICS, is_view, rewrite_view_text
 from handlers.replication.verification.findings import Difference, Finding, Kind, NotCompared
 from handlers.structs.constraints import FOREIGN_KEY
 
@@ -34,17 +34,6 @@ LOCAL_PREFIXES: Final = (
     "cube.storagetable.partition.timeline.cache.",
 )
 """Parameters of replication, of loads, and of timelines, which the catalog publishes to targets."""
-STATISTICS: Final = frozenset(
-    {
-        "numFiles",
-        "totalSize",
-        "numRows",
-        "rawDataSize",
-        "numFilesErasureCoded",
-        "COLUMN_STATS_ACCURATE",
-    }
-)
-"""Parameters that hold the basic statistics of a table or partition."""
 
 
 def describe_database(database: Database) -> Facts:

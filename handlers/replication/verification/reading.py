@@ -77,7 +77,7 @@ class Side:
             table = self.metastore.get_table(self.db, name)
         except NotFound:
             return None
-        acid = is_transactional(table)
+        acid = is_transactional(table) and self.policy.copies_rows(name)
         write_ids = self.metastore.valid_write_ids([f"{self.db}.{name}"])[0] if acid else None
         return OneTable(self, table, write_ids)
 
@@ -102,8 +102,13 @@ class OneTable:
 
     @property
     def has_files(self) -> bool:
-        """Whether the table has rows in files of its own."""
-        return not is_view(self.table) and bool(self.table.sd.location)
+        """Whether the table has replicated rows in files of its own."""
+        return not is_view(self.table) and bool(self.table.sd.location) and self.copies_rows
+
+    @property
+    def copies_rows(self) -> bool:
+        """Whether the table's rows are replicated."""
+        return self.side.policy.copies_rows(self.name)
 
     def describe(self) -> Description:
         """Return the description of the table itself; without partitions, with files and statistics."""
@@ -131,6 +136,8 @@ class OneTable:
             format_partition_name(keys, list(each.values or [])): each
             for each in self.side.metastore.get_partitions(self.side.db, self.name, names)
         }
+        if not self.copies_rows:
+            return {name: self._describe_partition(each, {}, {}, {}) for name, each in found.items()}
         columns = self._partition_column_statistics(list(found))
         listed = self.side.executor.map(self.list_files, [each.sd.location or "" for each in found.values()])
         described = {}
@@ -175,6 +182,8 @@ class OneTable:
         return tuple(skipped)
 
     def _statistics(self, item: Table | Partition, columns: Mapping[str, str]) -> Statistics:
+        if not self.copies_rows:
+            return Statistics({}, {})
         write_id = item.writeId or 0
         valid = self.write_ids is None or write_id <= 0 or self.write_ids.is_visible(write_id)
         return Statistics(Statistics.select(item.parameters), columns, valid)

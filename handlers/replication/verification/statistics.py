@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from handlers.replication.verification.facts import STATISTICS
+from handlers.replication.target_objects import STATISTICS
 from handlers.replication.verification.findings import Difference, Finding, NotCompared
 
 

@@ -73,6 +73,7 @@ class _TableLoader:
         self._progress = progress
         self._target = TargetTable(load, tools)
         self._copies = TableCopies(load.table, tools, progress)
+        self._copies_rows = tools.policy.copies_rows(load.table)
 
     def run(self) -> LoadedTable:
         result = self._target.find_result()
@@ -104,7 +105,7 @@ class _TableLoader:
         target = self._target.create(snapshot)  # step 2
         if table.partitionKeys:
             self._load_partitions(snapshot, target)  # step 3
-        elif not is_view(table):
+        elif not is_view(table) and self._copies_rows:
             self._load_files(snapshot, target)  # step 3
         failpoint("load.after-files")
         if not is_view(table):
@@ -133,6 +134,10 @@ class _TableLoader:
             if len(found) < len(page):
                 raise SnapshotLost("a partition was dropped")
             partitions = self._target.put_partitions(target, found, snapshot)
+            if not self._copies_rows:
+                require_no_disruption(snapshot.changes)
+                self._target.complete_partitions(target, partitions, snapshot)
+                continue
             listed = [
                 (list_snapshot_files(snapshot, each.source.sd.location, self._tools), each.location)
                 for each in partitions

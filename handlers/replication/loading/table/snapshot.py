@@ -63,7 +63,7 @@ def take_snapshot(table: str, tools: LoadTools, progress: LoadProgress) -> Table
         require_no_disruption(changes)
         return TableSnapshot(event_id, None, None, changes)
     valid: ValidWriteIds | None = None
-    if is_transactional(found):
+    if is_transactional(found) and tools.policy.copies_rows(table):
         mark = source.highest_write_id(db, table)
         events = changes.read_new()
         _refuse(find_disruption(events))

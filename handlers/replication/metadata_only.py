@@ -1,0 +1,49 @@
+"""Tables of which only the metadata is replicated (``metadata_only`` of a policy): definitions, partitions and constraints.
+
+Their rows are read elsewhere, or not at all on the target: in shared storage, or after a copy that another program makes. No file is
+copied, no write id is allocated, and no statistics are written, because they would describe rows that are not there: Hive answers
+``count(*)`` from them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from handlers.events import (
+    FilesWritten,
+    Inserted,
+    PartitionsAltered,
+    StatisticsDeleted,
+    StatisticsUpdated,
+    TableAltered,
+    WriteIdsAllocated,
+)
+from handlers.replication.renames import name_on_target
+
+
+if TYPE_CHECKING:
+    from handlers.events import Event
+    from handlers.replication.policy import Policy
+    from handlers.replication.renames import Rename
+
+
+def select_metadata(event: Event, policy: Policy) -> Event | None:
+    """Return the event without what concerns rows, None if nothing is left; unchanged if the table's rows are replicated."""
+    table = name_on_target(event)
+    if table is None or not policy.covers(event.db, table) or policy.copies_rows(table):
+        return event
+    match event:
+        case FilesWritten() | WriteIdsAllocated() | Inserted() | StatisticsUpdated() | StatisticsDeleted():
+            return None
+        case TableAltered() | PartitionsAltered():
+            return None if event.truncate else replace(event, write_id=None)
+    return event
+
+
+def starts_or_stops(move: Rename, policy: Policy) -> bool:
+    """Whether a rename changes if the rows of a replicated table are replicated; it is loaded again then."""
+    (before_db, before), (after_db, after) = move.before, move.after
+    if not (policy.covers(before_db, before) and policy.covers(after_db, after)):
+        return False
+    return policy.copies_rows(before) != policy.copies_rows(after)
