@@ -5,9 +5,10 @@ from __future__ import annotations
 import statistics
 import threading
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
-from bench.endpoint.environment import DB, TABLE, environment, format_day
+from bench.endpoint.environment import DB, FRESHNESS, TABLE, environment, format_day
 from bench.endpoint.wire_client import (
     NO_LIMIT,
     WireClient,
@@ -21,23 +22,27 @@ from daemon.endpoint.protocol.wire import text_value
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from bench.endpoint.environment import Ports
 
 
 CLIENTS: Final = 8
 METASTORE: Final = "Hive 4.2"
+FIRST_NEW_DAY: Final = 5
+"""The first day that no other case reads; the quick run has ten days."""
 
 
 def cases(quick: bool) -> Iterator[Row]:
     """Yield all rows."""
-    with environment(2_400 if quick else 100_000) as ports:
+    with environment(4_800 if quick else 100_000) as ports:
         _compare(ports)
-        for port in (ports.metastore, ports.endpoint, ports.waggle_dance):
+        for port in (ports.metastore, ports.endpoint, ports.bounded, ports.eventual, ports.waggle_dance):
             if port is not None:
                 _warm(port)
         yield from latency_cases(ports, 10 if quick else 40)
+        yield from new_days_cases(ports, 5 if quick else 40)
+        yield from freshness_cases(ports, 10 if quick else 40)
         yield from forwarded_cases(ports, 50 if quick else 500)
         yield from throughput_cases(ports, 3.0 if quick else 15.0)
 
@@ -87,6 +92,11 @@ def day_names(day: int) -> bytes:
     return encode_call("get_partition_names_ps", text_value(DB), text_value(TABLE), values, NO_LIMIT)
 
 
+def event_id_call() -> bytes:
+    """Return the call that exact freshness requires."""
+    return encode_call("get_current_notificationEventId")
+
+
 def latency_cases(ports: Ports, repeats: int) -> Iterator[Row]:
     """Measure one client's calls that the index answers."""
     for case, request, times in (
@@ -96,10 +106,32 @@ def latency_cases(ports: Ports, repeats: int) -> Iterator[Row]:
         ("count_by_filter_480", day_count(2), None),
         ("names_ps_480", day_names(2), None),
     ):
-        direct, through, waggle = _times(ports, request, repeats)
+        direct, through, waggle = _times(ports, [request] * repeats)
         yield row(case, through, "ms", times=times, rival=(METASTORE, direct))
         if waggle is not None:
             yield row(f"{case}, Waggle Dance", waggle, "ms", rival=(METASTORE, direct))
+
+
+def new_days_cases(ports: Ports, repeats: int) -> Iterator[Row]:
+    """Measure answers whose partitions were not read before, so that the endpoint has them in no memory of its own."""
+    requests = [day_filter(FIRST_NEW_DAY + number) for number in range(repeats)]
+    direct, through = _alternate([ports.metastore, ports.endpoint], requests, like=day_filter(2))
+    yield row("by_filter_480, each day once", through, "ms", rival=(METASTORE, direct))
+
+
+def freshness_cases(ports: Ports, repeats: int) -> Iterator[Row]:
+    """Measure what exactness costs: the query for the newest event by itself, and the same answers under weaker freshness."""
+    (query,) = _alternate([ports.metastore], [event_id_call()] * repeats)
+    yield row("newest event, at the metastore", query, "ms")
+    for case, request in (
+        ("by_filter_20", hour_filter(2)),
+        ("by_filter_480", day_filter(2)),
+        ("names_by_filter_480", names_by_expression(DB, TABLE)),
+    ):
+        sides = [ports.metastore, ports.endpoint, ports.bounded, ports.eventual]
+        direct, *found = _alternate(sides, [request] * repeats)
+        for freshness, value in zip(FRESHNESS, found, strict=True):
+            yield row(f"{case}, {freshness}", value, "ms", rival=(METASTORE, direct))
 
 
 def throughput_cases(ports: Ports, seconds: float) -> Iterator[Row]:
@@ -118,30 +150,37 @@ def throughput_cases(ports: Ports, seconds: float) -> Iterator[Row]:
 
 def forwarded_cases(ports: Ports, repeats: int) -> Iterator[Row]:
     """Measure what the endpoint adds to calls that it forwards, small and large."""
-    direct, through, waggle = _times(ports, small_call(), repeats)
+    direct, through, waggle = _times(ports, [small_call()] * repeats)
     yield row("forwarded_call overhead", through - direct, "ms", at_most=1)
     yield row("forwarded_call", through, "ms", rival=(METASTORE, direct))
     if waggle is not None:
         yield row("forwarded_call, Waggle Dance overhead", waggle - direct, "ms")
 
 
-def _times(ports: Ports, request: bytes, repeats: int) -> tuple[float, float, float | None]:
-    """Return the median milliseconds of a call directly, through the endpoint, and through Waggle Dance, measured alternately."""
-    found = [ports.metastore, ports.endpoint, ports.waggle_dance]
-    clients = [WireClient(port) for port in found if port is not None]
-    clients = [
-        client for client in clients if client.knows(request)
-    ]  # Waggle Dance has the calls of Hive 2.3
-    answers = {client.call(request).to_bytes() for client in clients[:2]}
-    assert len(answers) == 1, "the endpoint's answer differs from the metastore's"
-    sizes = [len(client.call(request).to_bytes()) for client in clients]
-    times: list[list[float]] = [[] for _ in clients]
-    for number in range(repeats):
-        for at in range(len(clients)):
-            each = (number + at) % len(clients)
-            times[each].append(clients[each].time_call(request, sizes[each]))
-    medians = [statistics.median(each) * 1e3 for each in times]
-    return medians[0], medians[1], medians[2] if len(medians) > 2 else None
+def _times(ports: Ports, requests: Sequence[bytes]) -> tuple[float, float, float | None]:
+    """Return the median milliseconds directly, through the endpoint, and through Waggle Dance, which has the calls of Hive 2.3."""
+    sides = [ports.metastore, ports.endpoint]
+    if ports.waggle_dance is not None:
+        with WireClient(ports.waggle_dance) as client:
+            sides += [ports.waggle_dance] if client.knows(requests[0]) else []
+    direct, through, *waggle = _alternate(sides, requests)
+    return direct, through, waggle[0] if waggle else None
+
+
+def _alternate(sides: Sequence[int], requests: Sequence[bytes], like: bytes | None = None) -> list[float]:
+    """Return the median milliseconds at each port of requests, each sent to all ports in turn.
+
+    All answers have the length of the first one, or of the answer to ``like``, so that the first one is measured as well.
+    """
+    with ExitStack() as stack:
+        clients = [stack.enter_context(WireClient(port)) for port in sides]
+        size = len(clients[0].call(like or requests[0]).to_bytes())
+        times: list[list[float]] = [[] for _ in clients]
+        for number, request in enumerate(requests):
+            for at in range(len(clients)):
+                each = (number + at) % len(clients)
+                times[each].append(clients[each].time_call(request, size))
+    return [statistics.median(each) * 1e3 for each in times]
 
 
 def throughput(port: int, requests: list[bytes], seconds: float) -> float:

@@ -48,9 +48,14 @@ logs: {{{{format: json}}}}
 kafka: {{{{bootstrap: "127.0.0.1:9"}}}}
 sources: {{{{{SOURCE}: {{{{metastore: {{metastore}}, topic: unused}}}}}}}}
 catalog: {{{{{SOURCE}: {{{{partitions: {{{{tables: ["{DB}.*"], read_expressions: true}}}}}}}}}}}}
-serve: {{{{{SOURCE}: {{{{run: false, listen: "127.0.0.1:0"}}}}}}}}
+serve: {{{{{SOURCE}: {{{{run: false, listen: "127.0.0.1:0", {{freshness}}}}}}}}}}
 """
-"""Freshness is exact, as by default: each answer requires the metastore's newest event id."""
+FRESHNESS: Final = {
+    "exact": "freshness: exact",
+    "bounded": "freshness: bounded, bound_ms: 1000",
+    "eventual": "freshness: eventual",
+}
+"""Exact, the default, requires the metastore's newest event id for each answer; bounded once in a second; eventual never."""
 COLUMNS: Final = [(f"column_{number:02}", "string") for number in range(20)]
 REGIONS, HOURS = 20, 24
 PER_DAY: Final = REGIONS * HOURS
@@ -81,6 +86,9 @@ class Ports:
 
     metastore: int
     endpoint: int
+    """Freshness is exact, as by default."""
+    bounded: int
+    eventual: int
     waggle_dance: int | None
     """None if it could not be started."""
 
@@ -99,8 +107,11 @@ def environment(partitions: int) -> Iterator[Ports]:
             fill(server.uri, partitions)
             fill_index(server.uri, directory / "state")
             filled.touch()
-        endpoint = stack.enter_context(run_endpoint(server.uri, directory))
-        yield Ports(server.port, endpoint, _start_waggle_dance(stack, directory, server.uri))
+        exact, bounded, eventual = (
+            stack.enter_context(run_endpoint(server.uri, directory, each)) for each in FRESHNESS
+        )
+        waggle_dance = _start_waggle_dance(stack, directory, server.uri)
+        yield Ports(server.port, exact, bounded, eventual, waggle_dance)
 
 
 def _directory(stack: ExitStack, partitions: int) -> Path:
@@ -124,10 +135,12 @@ def _start_waggle_dance(stack: ExitStack, directory: Path, metastore: str) -> in
 
 
 @contextmanager
-def run_endpoint(metastore: str, directory: Path) -> Iterator[int]:
+def run_endpoint(metastore: str, directory: Path, freshness: str) -> Iterator[int]:
     """Run ``tideline serve`` with the index in ``directory`` and provide its port."""
-    config = directory / "tideline.yaml"
-    config.write_text(CONFIG.format(metastore=metastore, state=directory / "state"))
+    config = directory / f"tideline-{freshness}.yaml"
+    config.write_text(
+        CONFIG.format(metastore=metastore, state=directory / "state", freshness=FRESHNESS[freshness])
+    )
     program = [sys.executable, "-c", "from daemon.service.command_line import main; main()"]
     command = [*program, "serve", "--source", SOURCE, "--config", str(config)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

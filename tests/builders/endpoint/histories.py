@@ -55,6 +55,15 @@ class History:
             if (value in read.found) not in self._possible(value, read)
         ]
 
+    def overlapping(self) -> int:
+        """Return how many changes were under way while another one was."""
+        ordered = sorted(self.changes, key=lambda one: one.began_s)
+        found, end_s = 0, 0.0
+        for one in ordered:
+            found += one.began_s < end_s
+            end_s = max(end_s, one.ended_s)
+        return found
+
     def _possible(self, value: str, read: Read) -> set[bool]:
         """Return whether the partition may have existed at some moment of the read."""
         before = [one for one in self.changes if one.value == value and one.ended_s < read.began_s]

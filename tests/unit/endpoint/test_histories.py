@@ -24,3 +24,8 @@ def test_a_read_must_see_what_ended_before_it_and_may_see_what_overlaps_it() -> 
     assert not is_violated(read(False, 3, 5.5))
     assert is_violated(read(True, 7, 8)), "dropped before"
     assert not is_violated(read(True, 7, 9.5))
+
+
+def test_changes_that_overlap_are_counted() -> None:
+    assert History(HISTORY).overlapping() == 0
+    assert History([*HISTORY, Change("b", True, 1.5, 5.5), Change("c", True, 1.6, 1.7)]).overlapping() == 3
