@@ -170,16 +170,17 @@ def _times(ports: Ports, requests: Sequence[bytes]) -> tuple[float, float, float
 def _alternate(sides: Sequence[int], requests: Sequence[bytes], like: bytes | None = None) -> list[float]:
     """Return the median milliseconds at each port of requests, each sent to all ports in turn.
 
-    All answers have the length of the first one, or of the answer to ``like``, so that the first one is measured as well.
+    All answers of one side have the length of its first one, or of its answer to ``like``, so that the first one is measured as well.
+    (Waggle Dance leaves out fields that Hive 2.3 does not know.)
     """
     with ExitStack() as stack:
         clients = [stack.enter_context(WireClient(port)) for port in sides]
-        size = len(clients[0].call(like or requests[0]).to_bytes())
+        sizes = [len(client.call(like or requests[0]).to_bytes()) for client in clients]
         times: list[list[float]] = [[] for _ in clients]
         for number, request in enumerate(requests):
             for at in range(len(clients)):
                 each = (number + at) % len(clients)
-                times[each].append(clients[each].time_call(request, size))
+                times[each].append(clients[each].time_call(request, sizes[each]))
     return [statistics.median(each) * 1e3 for each in times]
 
 

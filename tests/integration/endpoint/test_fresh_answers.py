@@ -6,11 +6,13 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 import uuid
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,11 +23,16 @@ from thrift.transport.TTransport import TBufferedTransport
 
 from daemon.catalog.opening import CATALOG_VERSION
 from dev.fixtures.hive_tables import a_partition, a_table
+from dev.stack import cli
+from dev.stack.hive.servers import Metastore as MetastoreServer
+from dev.stack.hive.settings import Database as MetastoreDatabase
+from dev.stack.servers.databases import DATABASE, HOST, PASSWORD, USER, PostgreSQL
 from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
 from state.errors import AmbiguousCall, Transient
 from state.partitions.index.partition_index import PartitionIndex
 from state.store.sqlite import SqliteStore
+from tests.builders.components.availability import start_or_skip
 from tests.builders.daemon.http_client import START_S, Api, asked, told_port
 from tests.builders.daemon.loops import first_that
 from tests.builders.daemon.tideline_process import COMMAND, kafka_settings, tideline, write_config
@@ -34,9 +41,6 @@ from tests.builders.endpoint.histories import History, Read, run_all, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from dev.stack.hive.servers import Metastore as MetastoreServer
 
 
 pytestmark = pytest.mark.long
@@ -165,11 +169,30 @@ def client_of(port: int) -> Iterator[HMSClient]:
 
 
 @pytest.fixture(scope="module")
+def concurrent_metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MetastoreServer]:
+    """A metastore on PostgreSQL, as in production: with Derby, concurrent drops deadlock for twenty seconds."""
+    # PostgreSQL outside pytest's directory, which only root can read if root runs the tests.
+    with (
+        tempfile.TemporaryDirectory(prefix="tideline-", ignore_cleanup_errors=True) as directory,
+        ExitStack() as stack,
+    ):
+        with start_or_skip("metastore on PostgreSQL"):
+            server = stack.enter_context(PostgreSQL(Path(directory)))
+            url = f"jdbc:postgresql://{HOST}:{server.port}/{DATABASE}"
+            database = MetastoreDatabase.postgres(url, USER, PASSWORD)
+            cli.fetch_all()
+            metastore = MetastoreServer(tmp_path_factory.mktemp("metastore"), database=database)
+            stack.callback(metastore.stop)
+            metastore.start()
+        yield metastore
+
+
+@pytest.fixture(scope="module")
 def served(
-    metastore: MetastoreServer, kafka: str, tmp_path_factory: pytest.TempPathFactory
+    concurrent_metastore: MetastoreServer, kafka: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Served]:
     """A metastore that other tests do not fill: the catalog reads all its databases at the start."""
-    made = Served(metastore.uri, kafka, tmp_path_factory.mktemp("served"))
+    made = Served(concurrent_metastore.uri, kafka, tmp_path_factory.mktemp("served"))
     made.start()
     yield made
     assert made.process is not None
