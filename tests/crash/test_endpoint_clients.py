@@ -7,13 +7,9 @@ and Hive's clients repeat it. A metastore that is killed has the same effect, fo
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -27,10 +23,12 @@ from handlers.metastore.client import Metastore as Client
 from tests.builders.daemon.running_daemon import RunningDaemon
 from tests.builders.daemon.tideline_process import kafka_settings, write_config
 from tests.builders.endpoint.endpoint_process import EndpointProcess
+from tests.builders.endpoint.spark_session import spark_at
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 
 pytestmark = pytest.mark.crash
@@ -98,45 +96,6 @@ def write_settings(directory: Path, endpoint: EndpointProcess, metastore: Metast
         "serve": {"lake": {"run": False, "listen": endpoint.listen, "verify_ratio": 1.0}},
     }
     return write_config(directory, settings)
-
-
-class SparkSession:
-    """The program ``spark_statements.py``."""
-
-    def __init__(self, uri: str, directory: Path) -> None:
-        program = Path(__file__).parent / "programs" / "spark_statements.py"
-        self._log = (directory / "spark.log").open("w")
-        self._process = subprocess.Popen(
-            [sys.executable, str(program), uri, str(directory)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
-            cwd=directory,
-        )
-
-    def run(self, statement: str) -> list[list[str]]:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(statement) + "\n")
-        self._process.stdin.flush()
-        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
-        assert "error" not in answer, f"{statement}: {answer['error']}"
-        rows: list[list[str]] = answer["rows"]
-        return rows
-
-    def close(self) -> None:
-        self._process.communicate()
-        self._log.close()
-
-
-@contextmanager
-def spark_at(uri: str, directory: Path) -> Iterator[SparkSession]:
-    session = SparkSession(uri, directory)
-    try:
-        yield session
-    finally:
-        session.close()
 
 
 def spark_work(run: Callable[[str], list[list[str]]], db: str, round_: int) -> None:
