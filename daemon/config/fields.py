@@ -88,16 +88,17 @@ def _check_thrift_uri(text: str) -> str:
     except ValueError:
         raise refused("must have a port from 1 to 65535") from None
     if (
-        parts.scheme != "thrift"
+        parts.scheme not in {"thrift", "thrift+tls"}
         or not parts.hostname
         or parts.username
         or parts.path.strip("/")
         or parts.query
     ):
         raise refused(
-            f"must be a metastore address: thrift://host:port (the port defaults to {METASTORE_PORT})"
+            f"must be a metastore address: thrift://host:port or thrift+tls://host:port (the port defaults to {METASTORE_PORT})"
         )
-    return f"thrift://{parts.netloc}" if port else f"thrift://{parts.netloc.rstrip(':')}:{METASTORE_PORT}"
+    address = f"{parts.scheme}://{parts.netloc.rstrip(':')}"
+    return address if port else f"{address}:{METASTORE_PORT}"
 
 
 def _as_uri(value: object) -> object:

@@ -12,6 +12,7 @@ import structlog
 
 from daemon.endpoint.protocol.peer import Disconnected, Peer
 from daemon.endpoint.protocol.streams import Incoming
+from handlers.metastore.connection import system_tls
 from state.errors import AmbiguousCall, BadInput, ConfigError, MetastoreUnavailable
 
 
@@ -105,9 +106,10 @@ def connect(settings: EndpointSettings) -> tuple[Address, Peer]:
 
 def _connect(address: Address, settings: EndpointSettings) -> Peer:
     peer = Peer(socket.create_connection((address.host, address.port), settings.connect_s))
-    if settings.metastore_tls is not None:
+    context = settings.metastore_tls or (system_tls() if address.tls else None)
+    if context is not None:
         try:
-            peer.begin_tls(settings.metastore_tls, address.host, settings.connect_s)
+            peer.begin_tls(context, address.host, settings.connect_s)
         except OSError:
             peer.close()
             raise

@@ -7,6 +7,7 @@ call. The connection records whether a request was sent completely: only then ca
 from __future__ import annotations
 
 import socket
+import ssl
 import time
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -28,6 +29,8 @@ from state.errors import ConfigError, InvalidRequest, LimitExceeded
 
 R = TypeVar("R")
 
+SCHEME: Final = "thrift"
+TLS_SCHEME: Final = "thrift+tls"
 DEFAULT_PORT: Final = 9083
 _READ_BYTES: Final = 64 * 1024
 _STREAM_FACTOR: Final = 16
@@ -52,21 +55,32 @@ class Address:
 
     host: str
     port: int
+    tls: bool = False
 
     def __str__(self) -> str:
-        return f"thrift://{self.host}:{self.port}"
+        return f"{TLS_SCHEME if self.tls else SCHEME}://{self.host}:{self.port}"
 
     @staticmethod
     def parse(uri: str) -> Address:
-        """Parse ``thrift://host:port``; raise ConfigError for anything else."""
+        """Parse ``thrift://host:port`` or ``thrift+tls://host:port``; raise ConfigError for anything else."""
         try:
             parts = urlsplit(uri if "//" in uri else f"thrift://{uri}")
             host, port = parts.hostname, parts.port or DEFAULT_PORT
         except ValueError:
             host, port = None, 0
-        if not host or parts.scheme != "thrift" or parts.path not in {"", "/"}:
+        if not host or parts.scheme not in {SCHEME, TLS_SCHEME} or parts.path not in {"", "/"}:
             raise ConfigError("a metastore address must have the form thrift://host:port", value=uri)
-        return Address(host, port)
+        return Address(host, port, tls=parts.scheme == TLS_SCHEME)
+
+
+def system_tls() -> ssl.SSLContext:
+    """Return how a metastore with TLS is connected to: its certificate must be valid for its host name.
+
+    An authority of the system must have signed it, or one of the file that ``SSL_CERT_FILE`` names.
+    """
+    context = ssl.create_default_context()
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context
 
 
 class BrokenConnectionError(Exception):
@@ -174,6 +188,7 @@ class _DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift has no types
 
     def __init__(self, address: Address, limit: int) -> None:
         super().__init__(address.host, address.port)
+        self._tls = address.tls
         self._limit_once = limit
         self.limit = limit
         self.sent = False
@@ -198,10 +213,36 @@ class _DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift has no types
         """Connect without the messages that Thrift logs for every refused connection."""
         try:
             self.handle = socket.create_connection((self.host, self.port), timeout=self._remaining())
-        except OSError as error:
+            self.handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.handle.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if self._tls:
+                self._begin_tls(self.handle)
+        except OSError as error:  # ssl.SSLError is one
             raise TTransportException(TTransportException.NOT_OPEN, str(error)) from error
-        self.handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.handle.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+
+    def _begin_tls(self, plain: socket.socket) -> None:
+        self.handle = system_tls().wrap_socket(
+            plain, server_hostname=self.host, do_handshake_on_connect=False
+        )
+        self.handle.settimeout(self._remaining())
+        self.handle.do_handshake()
+
+    def isOpen(self) -> bool:  # noqa: N802 - Thrift's name
+        """Whether the server still holds the connection; called between calls only.
+
+        Thrift's own method looks at the next byte, which TLS does not permit. Between calls only messages of TLS itself arrive, and reading
+        processes them.
+        """
+        if not isinstance(self.handle, ssl.SSLSocket):
+            return bool(super().isOpen())
+        self.handle.settimeout(0)
+        try:
+            self.handle.recv(1)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return True
+        except OSError:
+            return False
+        return False
 
     def read(self, size: int) -> bytes:
         """Read the available bytes, at most ``size``."""

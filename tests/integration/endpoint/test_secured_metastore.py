@@ -6,7 +6,7 @@ import json
 import socket
 import ssl
 import struct
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,9 +16,13 @@ from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TFramedTransport
 
+from dev.fixtures.hive_tables import a_table
 from dev.stack import cli
 from dev.stack.hive.servers import Metastore
 from dev.stack.hive.settings import ClusterSettings
+from handlers.metastore.client import Metastore as Client
+from handlers.structs.objects import Database
+from state.errors import MetastoreUnavailable
 from tests.builders.certificates import a_certificate
 from tests.builders.components.availability import start_or_skip
 from tests.builders.daemon.tideline_process import COMMAND, ended, running
@@ -74,26 +78,35 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
     return a_certificate(tmp_path_factory.mktemp("certificates"), "localhost")
 
 
-@pytest.fixture(scope="module")
-def metastore(tmp_path_factory: pytest.TempPathFactory, own: Certificate) -> Iterator[Metastore]:
-    directory = tmp_path_factory.mktemp("secured")
-    extra = {
+PASSWORDS = {
+    "metastore.execute.setugi": "false",
+    "metastore.authentication": "CONFIG",
+    "metastore.authentication.config.username": USER,
+    "metastore.authentication.config.password": PASSWORD,
+}
+
+
+@contextmanager
+def secured_metastore(directory: Path, own: Certificate, extra: dict[str, str]) -> Iterator[Metastore]:
+    tls = {
         "metastore.use.SSL": "true",
         "metastore.keystore.type": "PKCS12",
         "metastore.keystore.path": str(own.keystore(directory / "keystore.p12", STORE_PASSWORD)),
         "metastore.keystore.password": STORE_PASSWORD,
-        "metastore.execute.setugi": "false",
-        "metastore.authentication": "CONFIG",
-        "metastore.authentication.config.username": USER,
-        "metastore.authentication.config.password": PASSWORD,
     }
     with start_or_skip("metastore of Hive 4.2 with TLS"):
         cli.fetch_all()
-        server = SecuredMetastore(directory, settings=ClusterSettings(extra=extra))
+        server = SecuredMetastore(directory, settings=ClusterSettings(extra=tls | extra))
         server.authority = own.certificate
         server.start()
     yield server
     server.stop()
+
+
+@pytest.fixture(scope="module")
+def metastore(tmp_path_factory: pytest.TempPathFactory, own: Certificate) -> Iterator[Metastore]:
+    with secured_metastore(tmp_path_factory.mktemp("secured"), own, PASSWORDS) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -143,3 +156,23 @@ def test_the_metastores_refusal_of_a_password_reaches_the_client(
     ):
         assert log_in(two, "wrong") == log_in(one, "wrong")
         assert two.recv(1) == b""
+
+
+@pytest.mark.long
+def test_tidelines_own_client_uses_a_metastore_with_tls(
+    tmp_path: Path, own: Certificate, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(own.certificate))
+    with (
+        secured_metastore(tmp_path / "tls", own, {}) as server,
+        closing(Client(f"thrift+tls://localhost:{server.port}")) as client,
+        closing(Client(f"thrift://localhost:{server.port}", timeout_s=5)) as plain,
+    ):
+        before = client.current_event_id()
+        client.create_database(Database(name=database, locationUri=f"file:{tmp_path}/{database}"))
+        client.create_table(a_table(database, "t", external=True))
+        events = client.next_events(before, 10)
+        assert [event.eventType for event in events] == ["CREATE_DATABASE", "CREATE_TABLE"]
+        assert client.get_table(database, "t").tableName == "t"
+        with pytest.raises(MetastoreUnavailable):
+            plain.current_event_id()

@@ -54,10 +54,8 @@ class Running:
     def __init__(self, metastore_port: int, **settings: Any) -> None:
         self.registry = CollectorRegistry()
         addresses = (Address("127.0.0.1", metastore_port),)
-        own = {"host": "127.0.0.1", "port": 0, "drain_s": 1.0}
-        self.server = EndpointServer(
-            EndpointSettings(metastores=addresses, **{**own, **settings}), EndpointMetrics(self.registry)
-        )
+        own = {"metastores": addresses, "host": "127.0.0.1", "port": 0, "drain_s": 1.0}
+        self.server = EndpointServer(EndpointSettings(**{**own, **settings}), EndpointMetrics(self.registry))
         self.port = self.server.port
         self.server.start()
 

@@ -12,6 +12,7 @@ import pytest
 
 from daemon.endpoint.protocol.peer import Peer
 from daemon.endpoint.protocol.tls import client_context, server_context
+from handlers.metastore.connection import Address
 from state.errors import ConfigError
 from tests.builders.certificates import a_certificate
 from tests.builders.metastore.raw_metastore import TIMEOUT_S, RawMetastore, call, names, reply
@@ -79,6 +80,19 @@ def test_a_metastore_with_tls_is_reached_and_its_idle_connection_stays_open(own:
             client.send(call("a"))
             assert client.receive(len(expected)) == expected
         assert metastore.connections == 1
+
+
+def test_a_metastore_whose_address_names_tls_is_reached_with_it(
+    own: Certificate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(own.certificate))
+    with RawMetastore(begin=accepting(own)) as metastore:
+        address = Address.parse(f"thrift+tls://localhost:{metastore.port}")
+        with endpoint(metastore.port, metastores=(address,)) as (_, connect):
+            metastore.will("a", reply("a"))
+            client = connect()
+            client.send(call("a"))
+            assert client.receive(len(reply("a"))) == reply("a")
 
 
 def test_a_metastore_whose_certificate_is_not_trusted_is_not_used(
