@@ -86,7 +86,8 @@ def test_any_of_a_thousand_filters_has_the_answer_of_the_metastore(served: Serve
         assert ours.header == theirs.header
         assert is_same_answer(ours.body, theirs.body, request.name)
 
-    compare()
+    with closing(direct.peer), closing(through.peer):
+        compare()
     after = served.endpoint_when(lambda found: calls(found) >= calls(before) + FILTERS)
     assert after["answered"] - before["answered"] > FILTERS / 2, after["reasons"]
     assert after["differing"] == []

@@ -164,12 +164,12 @@ def test_tidelines_own_client_uses_a_metastore_with_tls(
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(own.certificate))
     with (
-        secured_metastore(tmp_path / "tls", own, {}) as server,
+        secured_metastore(tmp_path, own, {}) as server,
         closing(Client(f"thrift+tls://localhost:{server.port}")) as client,
         closing(Client(f"thrift://localhost:{server.port}", timeout_s=5)) as plain,
     ):
         before = client.current_event_id()
-        client.create_database(Database(name=database, locationUri=f"file:{tmp_path}/{database}"))
+        client.create_database(Database(name=database, locationUri=f"file:{tmp_path}/warehouse-{database}"))
         client.create_table(a_table(database, "t", external=True))
         events = client.next_events(before, 10)
         assert [event.eventType for event in events] == ["CREATE_DATABASE", "CREATE_TABLE"]
