@@ -27,6 +27,7 @@ each of them demands a different decision from the caller::
     │   ├── Conflict                another writer changed it since it was read: read it again and decide again
     │   ├── InvalidRequest
     │   ├── TxnNotOpen
+    │   ├── IncompleteReplica       a replica cannot be promoted without the loss of rows
     │   └── Unsupported             this Hive version does not have the call or format
     ├── BadInput                    the input cannot be used: write a dead letter and quarantine its table
     │   ├── MalformedEvent
@@ -236,6 +237,16 @@ class TxnNotOpen(Refused):
     """The transaction is unknown, committed or aborted."""
 
     code = "txn-not-open"
+
+
+class IncompleteReplica(Refused):
+    """Tables of a replica do not have the rows of its point, so that a promotion would lose them."""
+
+    code = "incomplete-replica"
+    default_hint = (
+        "Release or load the tables that the message names, and promote again. If the source is lost, "
+        "'tideline promote POLICY --force' promotes the database with these tables as they are."
+    )
 
 
 class Unsupported(Refused):

@@ -42,6 +42,11 @@ class Replica(Capability):
             "List the directories of a policy's external tables.",
         ),
         Command("prune", "daemon.replica.commands.pruning", "Drop tables on the target that left a policy."),
+        Command(
+            "promote",
+            "daemon.replica.commands.promotion",
+            "End the replication of a policy and let writers use its target database.",
+        ),
         Command("retire", "daemon.replica.commands.retirement", "End the replication of a policy."),
     )
 
@@ -52,15 +57,16 @@ class Replica(Capability):
         return (BOOTSTRAP,)
 
     def status_sections(self) -> Sequence[StatusSection[Any]]:
-        """Return the sections ``copies``, ``external``, ``loads``, ``left``, ``unreplicated`` and ``verification``."""
+        """Return the sections ``points``, ``copies``, ``external``, ``loads``, ``left``, ``unreplicated`` and ``verification``."""
         from daemon.replica.external.section import EXTERNAL
         from daemon.replica.sections.copies import COPIES
         from daemon.replica.sections.left import LEFT
         from daemon.replica.sections.loads import LOADS
+        from daemon.replica.sections.points import POINTS
         from daemon.replica.sections.unreplicated import UNREPLICATED
         from daemon.replica.verification.progress import VERIFICATION
 
-        return (COPIES, EXTERNAL, LOADS, LEFT, UNREPLICATED, VERIFICATION)
+        return (POINTS, COPIES, EXTERNAL, LOADS, LEFT, UNREPLICATED, VERIFICATION)
 
     def build(self, runtime: Runtime) -> Parts:
         """Return a projection for each policy, and a sampler for each one that is configured to have one."""
@@ -70,6 +76,7 @@ class Replica(Capability):
         from daemon.replica.sections.copies import COPIES
         from daemon.replica.sections.left import LEFT
         from daemon.replica.sections.loads import LOADS
+        from daemon.replica.sections.points import POINTS
         from daemon.replica.sections.unreplicated import UNREPLICATED
         from daemon.replica.verification.progress import VERIFICATION
         from daemon.replica.verification.sampler import build_sampler
@@ -78,6 +85,10 @@ class Replica(Capability):
         metrics = ReplicaMetrics(runtime.registry, runtime.projections)
         policies = () if runtime.relays_only else runtime.config.policies
         replicas = [build_replica(runtime, name, metrics) for name in policies]
+        points = SectionPart(
+            POINTS,
+            lambda _: tuple(point for replica in replicas if (point := replica.point()) is not None),
+        )
         copies = SectionPart(COPIES, lambda _: tuple(replica.copies() for replica in replicas))
         loads = SectionPart(LOADS, lambda _: tuple(load for replica in replicas for load in replica.loads()))
         left = SectionPart(LEFT, lambda _: tuple(each for replica in replicas for each in replica.left()))
@@ -93,5 +104,5 @@ class Replica(Capability):
         return Parts(
             jobs=[*(replica.job for replica in replicas), *(job for job, _ in samplers)],
             projections=[replica.part for replica in replicas],
-            sections=[copies, external, loads, left, unreplicated, verification],
+            sections=[points, copies, external, loads, left, unreplicated, verification],
         )

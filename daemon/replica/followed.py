@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from daemon.replica.event_range import read_range
 from daemon.replica.requests import PolicyRequests
+from state.positions import Position
 
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from handlers.replication.external.cycle_thread import ExternalThread
     from handlers.replication.loading.load_thread import LoadThread
     from handlers.replication.projection import ReplicationProjection
-    from state.positions import Position
+    from handlers.replication.promotion import Promotion
     from state.table_failure import TableFailure
 
 
@@ -40,11 +41,12 @@ class FollowedReplica:
         open_reader: Callable[[], TopicReader],
         report_pause: Callable[[int | None], None] = lambda _: None,
         external: ExternalThread | None = None,
+        report_promotion: Callable[[Promotion], None] = lambda _: None,
     ) -> None:
         """``open_reader`` returns a second reader of the topic, for tables that catch up.
 
         ``report_pause`` receives since when the policy is paused, and None once it is resumed. ``external`` copies the files of
-        external tables, if the policy is set to.
+        external tables, if the policy is set to. ``report_promotion`` receives the promotion that ended replication.
         """
         self._projection = projection
         self._inbox = inbox
@@ -52,6 +54,7 @@ class FollowedReplica:
         self._open_reader = open_reader
         self._report_pause = report_pause
         self._external = external
+        self._report_promotion = report_promotion
         self._requests = PolicyRequests(projection, self.read_events, follows=True)
         self._requests_of_failed = PolicyRequests(projection, self.read_events)
         self._heartbeat: Heartbeat | None = None
@@ -64,6 +67,8 @@ class FollowedReplica:
     def open(self) -> Position:
         """Open the projection and the inbox, wait while the policy is paused, and let tables catch up."""
         self._inbox.open()
+        if (promoted := self._hold_if_promoted()) is not None:
+            return promoted
         position = self._projection.open()
         self._hold_while_paused()
         if not self._is_stopping():
@@ -82,8 +87,9 @@ class FollowedReplica:
         return self._work_between_batches()
 
     def _work_between_batches(self) -> bool:
-        self._inbox.serve(self._requests.do)
+        self._inbox.serve(self._do)
         self._hold_while_paused()
+        self._hold_if_promoted()
         if not self._is_stopping():
             self._loads.step(self._projection.loads)
             if self._external is not None:
@@ -99,17 +105,42 @@ class FollowedReplica:
         since_s = self._projection.pause.since_s()
         if since_s is None or self._heartbeat is None:
             return
-        self._loads.stop()
-        if self._external is not None:
-            self._external.stop()
+        self._stop_copies()
         self._heartbeat.following()
         while since_s is not None and not self._heartbeat.stopping.is_set():
             self._report_pause(since_s)
-            self._inbox.serve(self._requests.do)
+            self._inbox.serve(self._do)
             self._heartbeat.beat()
             self._heartbeat.stopping.wait(_PAUSED_S)
-            since_s = self._projection.pause.since_s()
+            since_s = None if self._projection.find_promotion() else self._projection.pause.since_s()
         self._report_pause(None)
+
+    def _do(self, request: Request) -> Request:
+        """Serve one request; no load runs while the database is handed over."""
+        if request.get("do") == "promote":
+            self._stop_copies()
+        return self._requests.do(request)
+
+    def _stop_copies(self) -> None:
+        """Stop the load and the cycle of external tables that run."""
+        self._loads.stop()
+        if self._external is not None:
+            self._external.stop()
+
+    def _hold_if_promoted(self) -> Position | None:
+        """Wait until a stop is requested if the policy was promoted, and serve requests; return the position of the promotion."""
+        promotion = self._projection.find_promotion()
+        if promotion is None:
+            return None
+        self._stop_copies()
+        if self._heartbeat is not None:
+            self._heartbeat.following()
+            while not self._heartbeat.stopping.is_set():
+                self._report_promotion(promotion)
+                self._inbox.serve(self._requests.do)
+                self._heartbeat.beat()
+                self._heartbeat.stopping.wait(_PAUSED_S)
+        return Position(promotion.event_id)
 
     def serve_failed(self) -> bool:
         """Serve requests while the loop has failed; return whether there were some, so that the loop runs again."""
@@ -117,11 +148,11 @@ class FollowedReplica:
 
     def _do_while_failed(self, request: Request) -> Request:
         """Serve one request; a ``resume`` lets the policy be opened as after a restart, also if another instance has fenced it."""
+        if request.get("do") == "promote":
+            self._stop_copies()
         answer = self._requests_of_failed.do(request)
         if request.get("do") == "resume":
-            self._loads.stop()
-            if self._external is not None:
-                self._external.stop()
+            self._stop_copies()
             self._projection.forget_claim()
         return answer
 

@@ -20,6 +20,7 @@ from daemon.replica.requests import requests_directory
 from daemon.replica.sections.copies import CopyStatus
 from daemon.replica.sections.left import LeftStatus, list_left
 from daemon.replica.sections.loads import LoadCounts, LoadStatus, list_loads
+from daemon.replica.sections.points import PointTaker
 from daemon.replica.sections.unreplicated import UnreplicatedStatus, list_unreplicated
 from daemon.replica.settings import BOOTSTRAP
 from daemon.sources.connections import measured_metastore, topic_reader
@@ -34,6 +35,7 @@ from handlers.replication.loading.load_thread import LoadThread
 from handlers.replication.loading.table.tools import LoadSettings
 from handlers.replication.policy import Policy
 from handlers.replication.projection import ReplicationProjection
+from state.positions import Position
 
 
 if TYPE_CHECKING:
@@ -46,9 +48,11 @@ if TYPE_CHECKING:
     from daemon.consumer.topic_reader import TopicReader
     from daemon.process.heartbeat import Heartbeat
     from daemon.replica.metrics import ReplicaMetrics
+    from daemon.replica.sections.points import PointStatus
     from daemon.sources.connections import CallMetrics
     from handlers.replication.context import Observer
     from handlers.replication.loading.bootstrap_run import BootstrapProgress
+    from handlers.replication.promotion import Promotion
 
 
 STATE_KIND: Final = "replication"
@@ -66,6 +70,7 @@ class ReplicaPart:
     left: Callable[[], tuple[LeftStatus, ...]]
     unreplicated: Callable[[], tuple[UnreplicatedStatus, ...]]
     external: Callable[[], ExternalStatus]
+    point: Callable[[], PointStatus | None]
 
 
 def build_replica(runtime: Runtime, name: str, metrics: ReplicaMetrics) -> ReplicaPart:
@@ -94,6 +99,7 @@ def build_replica(runtime: Runtime, name: str, metrics: ReplicaMetrics) -> Repli
         lambda: lazy.read(lambda built: built.left(), ()),
         lambda: lazy.read(lambda built: built.unreplicated(), ()),
         lambda: lazy.read(lambda built: built.external(), ExternalStatus(name, _external_state(policy))),
+        lambda: lazy.read(lambda built: built.points.point, None),
     )
 
 
@@ -222,7 +228,9 @@ class _ReplicaLoop:
             lambda: catch_up_reader(config, name),
             self._report_pause,
             self._external,
+            self._report_promotion,
         )
+        self.points = PointTaker(name)
         self.status = ProjectionStatus(self._projection.name, self._projection.source, "starting", None, None)
 
     def run(self, heartbeat: Heartbeat) -> None:
@@ -248,6 +256,10 @@ class _ReplicaLoop:
             self.status = replace(self.status, state="following", paused_since_s=None)
         elif self.status.state != "paused":
             self.status = replace(self.status, state="paused", paused_since_s=since_s)
+
+    def _report_promotion(self, promotion: Promotion) -> None:
+        position = Position(promotion.event_id)
+        self.status = replace(self.status, state="promoted", position=position, paused_since_s=None)
 
     def loads(self) -> tuple[LoadStatus, ...]:
         """Return the tables that wait for a load or are being loaded; for any thread."""
@@ -276,6 +288,9 @@ class _ReplicaLoop:
     def _report(self, status: ProjectionStatus) -> None:
         moved = status.applied_time_s is not None and status.position != self.status.position
         self.status = status
+        if status.position is not None:
+            context = self._projection.loads.context
+            self.points.take(status.position.applied_event_id, status.applied_time_s, context)
         if moved and status.applied_time_s is not None:
             self._metrics.observe_visible(self._projection.name, status.applied_time_s)
 

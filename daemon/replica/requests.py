@@ -14,6 +14,8 @@ request                                               answer
 ``{"do": "prune", "tables": [...]}``                  ``{"dropped": [...]}``; refused for a table that did not leave the policy
 ``{"do": "pause"}``                                   ``{"paused_since_s": ...}``
 ``{"do": "resume"}``                                  ``{"paused_since_s": null}``
+``{"do": "plan-promotion"}``                          what ``promote`` would do: ``handlers.replication.promotion.Promotion``
+``{"do": "promote", "force": ...}``                   the same, done; refused with tables that are incomplete, unless forced
 ``{"do": "cross-gap"}``                               ``{"after": ..., "upto": ..., "tables": [...]}``; refused while following
 ====================================================  =================================================================
 """
@@ -32,10 +34,11 @@ from state.errors import BadInput, InvalidRequest, NotFound
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from daemon.config.model import Config
+    from handlers.events import Event
     from handlers.replication.loading.resume import ReadEvents
     from handlers.replication.projection import ReplicationProjection
 
@@ -63,6 +66,16 @@ class PolicyRequests:
 
     def do(self, request: Request) -> Request:
         """Serve one request; raise BadInput for an unknown one, NotFound for an unknown table."""
+        match request.get("do"):
+            case "plan-promotion":
+                return asdict(self._projection.plan_promotion())
+            case "promote":
+                return asdict(self._projection.promote(forced=request.get("force") is True))
+        self._projection.require_not_promoted()
+        return self._do_following(request)
+
+    def _do_following(self, request: Request) -> Request:
+        """Serve one request about a policy that is followed."""
         match request.get("do"):
             case "load":
                 reason = request.get("reason", "repair")
@@ -128,6 +141,8 @@ def ask_policy(config: Config, policy: str, request: Request) -> Request:
                 hint="Restart it with the current configuration, on the machine with its state directory.",
             )
         return send_request(directory, request, TIMEOUT_S)
+    if request.get("do") in {"plan-promotion", "promote"}:
+        return promote_here(config, policy, request)
     with state_lock(config.state.dir):
         read = partial(read_range, lambda: catch_up_reader(config, policy))
         return serve_here(config, policy, lambda projection: PolicyRequests(projection, read).do(request))
@@ -138,7 +153,25 @@ def is_daemon_running(config: Config) -> bool:
     return find_daemon(config.state.dir) is not None
 
 
-def serve_here(config: Config, policy: str, serve: Callable[[ReplicationProjection], Request]) -> Request:
+def promote_here(config: Config, policy: str, request: Request) -> Request:
+    """Serve a request about a promotion without a daemon; the policy is not opened, because its source may be gone."""
+
+    def read(_after: int, _upto: int) -> Iterable[Event]:
+        return ()
+
+    with state_lock(config.state.dir):
+        return serve_here(
+            config, policy, lambda projection: PolicyRequests(projection, read).do(request), opens=False
+        )
+
+
+def serve_here(
+    config: Config,
+    policy: str,
+    serve: Callable[[ReplicationProjection], Request],
+    *,
+    opens: bool = True,
+) -> Request:
     """Open the policy in this process, without following it, and serve a request; the caller holds the state's lock."""
     from prometheus_client import CollectorRegistry
 
@@ -150,7 +183,8 @@ def serve_here(config: Config, policy: str, serve: Callable[[ReplicationProjecti
     calls = CallMetrics(CollectorRegistry(auto_describe=False))
     projection, _ = build_projection(config, policy, SilentObserver(), calls, Pulse())
     try:
-        projection.open()
+        if opens:
+            projection.open()
         return serve(projection)
     finally:
         projection.close()

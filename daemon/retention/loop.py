@@ -80,7 +80,7 @@ def find_readers(status: DaemonStatus, source: str) -> Iterator[Reader]:
         if row.name == source and row.relay_state is not None and row.relayed_event_id is not None:
             yield Reader(f"relay:{source}", row.relayed_event_id, row.lag_s, reads_topic=False)
     for view in status.projections:
-        if view.source == source and view.event_id is not None:
+        if view.source == source and view.event_id is not None and view.state != "promoted":
             yield Reader(view.name, view.event_id, view.lag_s, copies_files=view.target is not None)
 
 

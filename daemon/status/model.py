@@ -171,10 +171,12 @@ class DaemonStatus:
             for source in self.sources
             if source.relay_state not in {None, "following"}
         ]
-        expected = {"following", "paused"}
+        expected = {"following", "paused", "promoted"}
         reasons += [f"{view.name} is {view.state}" for view in self.projections if view.state not in expected]
         lags = [(source.name, source.lag_s) for source in self.sources]
-        lags += [(view.name, view.lag_s) for view in self.projections if view.state != "paused"]
+        lags += [
+            (view.name, view.lag_s) for view in self.projections if view.state not in {"paused", "promoted"}
+        ]
         for section in sections:
             reasons += section.unready_reasons(section.of(self))
             lags += section.lags(section.of(self))

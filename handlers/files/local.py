@@ -89,7 +89,9 @@ class LocalFiles:
     def remove(self, location: Location) -> None:
         """Unlink a file."""
         with _translate_errors(location):
-            Path(location.path).unlink(missing_ok=True)
+            path = Path(location.path)
+            _forget_checksum(path)
+            path.unlink(missing_ok=True)
 
     def remove_tree(self, location: Location) -> None:
         """Remove a directory; links in it are removed and not followed."""
@@ -157,11 +159,12 @@ class LocalWriter:
                 data = data[os.write(self.fd, data) :]
 
     def publish(self) -> None:
-        """Fsync, rename, fsync the directory."""
+        """Fsync, rename, fsync the directory; Hadoop's checksums of a file that is replaced are removed first."""
         assert not self._published, self.location
         with _translate_errors(self.location):
             if self._fsync:
                 os.fsync(self.fd)
+            _forget_checksum(Path(self.location.path))
             Path(self._hidden.path).rename(self.location.path)
             self._published = True
             if self._fsync:
@@ -190,6 +193,11 @@ def _to_entry(child: os.DirEntry[str]) -> Entry | None:
     except FileNotFoundError:
         return None
     return Entry(child.name, modes.S_ISDIR(found.st_mode), found.st_size, found.st_mtime_ns, found.st_ino)
+
+
+def _forget_checksum(path: Path) -> None:
+    """Remove ``.NAME.crc``, which Hadoop writes beside a local file; it would refuse to read other content under the name."""
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
 
 
 def _sync_directory(path: Path) -> None:

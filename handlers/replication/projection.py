@@ -37,6 +37,14 @@ from handlers.replication.loading.gap import (
 )
 from handlers.replication.loading.scope import find_scope_change, store_patterns
 from handlers.replication.pause import Pause
+from handlers.replication.promotion import (
+    Point,
+    Promotion,
+    find_promotion,
+    plan_promotion,
+    promote,
+    require_not_promoted,
+)
 from handlers.replication.renames import (
     are_undone,
     find_alterations,
@@ -76,6 +84,9 @@ restart repeats at most these."""
 TARGET_POSITION_S: Final = 60.0
 """While no event concerns the policy, the target's ``repl.last.id`` is raised after so long. Without that, the one of a quiet
 database would become older than the source's log, and a replica without its state file could not continue from it."""
+
+APPLIED_TIME_KEY: Final = b"applied-time"
+"""The time of the last applied event at the source, for the operator of a failover."""
 
 UNKNOWN_TXNS_KEY: Final = b"unknown-txns-up-to"
 """Highest source transaction that may be open on the target although the mapping does not know it (the state file was lost)."""
@@ -138,6 +149,7 @@ class ReplicationProjection:
         self._claim = TargetClaim(context, store, source_name)
         self._reconciliation = Reconciliation(context, self._dispatcher.transactions, clock)
         self._position = Position(0)
+        self._applied_time_s: int | None = None
         self._target_event_id = -1
         self._faults = _Faults()
         self._clock = clock
@@ -170,6 +182,7 @@ class ReplicationProjection:
         context = self._context
         self._store.recover()
         require_active(self._store, context.policy)
+        require_not_promoted(self._store, context.policy)
         context.table_cache.clear()
         self._dispatcher.transactions.files.cancel_all()
         context.quarantine.load(self._store)
@@ -299,6 +312,7 @@ class ReplicationProjection:
         self._apply_one(event, merged=merged)
         self._load_unverified()
         self._position = Position(event.event_id, event.part, event.parts)
+        self._applied_time_s = event.time_s
         self._unrecorded_events += 1
         if (
             checkpoint
@@ -367,6 +381,8 @@ class ReplicationProjection:
             self._context.left.flush(txn)
             self._claim.record(txn)
             txn.put(POSITION_KEY, done.to_bytes())
+            if self._applied_time_s is not None:
+                txn.put(APPLIED_TIME_KEY, str(self._applied_time_s).encode())
         self._unrecorded_events, self._recorded_s = 0, self._clock()
         self._altered.clear()
         failpoint("replay.after-position")
@@ -412,6 +428,57 @@ class ReplicationProjection:
     def prune(self, tables: Sequence[str]) -> Sequence[str]:
         """Drop tables on the target that left the policy (``left_tables``); must be called between two batches."""
         return drop_left(tables, self._context, self._record)
+
+    def find_promotion(self) -> Promotion | None:
+        """Return the promotion of the policy if it was begun or done."""
+        return find_promotion(self._store)
+
+    def require_not_promoted(self) -> None:
+        """Raise ConfigError if the policy was promoted."""
+        require_not_promoted(self._store, self._context.policy)
+
+    def plan_promotion(self) -> Promotion:
+        """Return what ``promote`` would do."""
+        self._load_unless_claimed()
+        return plan_promotion(self._context, self._store, self._find_point())
+
+    def promote(self, *, forced: bool) -> Promotion:
+        """End replication and hand the database over (``promotion``); must be called between two batches, and while no load runs.
+
+        The projection need not be open, because the source may be gone. It is not followed afterwards.
+        """
+        self._load_unless_claimed()
+        if find_promotion(self._store) is None:
+            self._dispatcher.transactions.files.discard_all()
+        return promote(self._context, self._store, self._find_point(), forced=forced)
+
+    def _find_point(self) -> Point:
+        time_s = self._store.get(APPLIED_TIME_KEY)
+        known = self._applied_time_s if time_s is None else int(time_s)
+        return Point(max(self._position.applied_event_id, self._target_event_id), known)
+
+    def _load_unless_claimed(self) -> None:
+        """Read the state if this process has not opened the policy; raise Fenced if another instance holds the target."""
+        context = self._context
+        stored = self._store.get(POSITION_KEY)
+        if stored is None:
+            raise ConfigError(
+                "the policy was never bootstrapped with this state", key=f"policies.{context.policy.name}"
+            )
+        if context.target_position.stamp:
+            return
+        self._store.recover()
+        for entries in (
+            context.quarantine,
+            context.loads,
+            context.left,
+            context.unreplicated,
+            context.write_ids,
+        ):
+            entries.load(self._store)
+        self._position = Position.from_bytes(stored)
+        if find_promotion(self._store) is None:
+            self._target_event_id = self._claim.require_own()
 
     def forget_claim(self) -> None:
         """Let the next ``open`` examine and claim the target as after a restart, on an operator's request; must not be called while following.

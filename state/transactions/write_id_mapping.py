@@ -14,6 +14,7 @@ was. Events at or below the recorded position must not be passed in, except thos
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from state.errors import Inconsistent, StateCorrupt, TargetDiverged
@@ -94,6 +95,11 @@ class WriteIdMapping:
         """
         ids = self._entries.tables.get(table)
         return None if ids is None else ids.to_valid_write_ids(table)
+
+    def list_valid_write_ids(self, tables_max: int) -> tuple[ValidWriteIds, ...]:
+        """Return the lists of at most so many tables, as ``valid_write_ids`` does."""
+        known = islice(self._entries.tables.items(), tables_max)
+        return tuple(ids.to_valid_write_ids(table) for table, ids in known)
 
     def held_write_ids(self, table: str) -> frozenset[tuple[int, int]]:
         """Return the open write ids of a table, each with its transaction."""

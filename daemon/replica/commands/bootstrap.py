@@ -22,17 +22,37 @@ if TYPE_CHECKING:
 @click.argument("policy")
 @click.option("--dry-run", is_flag=True, help="Show what would be loaded, and change nothing.")
 @click.option("--gap", is_flag=True, help="Skip events that were lost, and load all tables again instead.")
+@click.option(
+    "--reuse-files", is_flag=True, help="Replace the tables of the target, and copy only files that differ."
+)
+@click.option("--yes", is_flag=True, help="Replace the tables without asking.")
 @config_option
 @json_option
-def bootstrap(policy: str, config_path: Path | None, *, dry_run: bool, gap: bool, as_json: bool) -> None:
+def bootstrap(  # noqa: PLR0913 - click passes one argument for each option
+    policy: str,
+    config_path: Path | None,
+    *,
+    dry_run: bool,
+    gap: bool,
+    reuse_files: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
     """Create the replica of POLICY, once, before the daemon follows it, and load the tables that the source has.
 
     Writers of the source continue meanwhile. A bootstrap that was interrupted continues with the tables that are not loaded yet.
     Repeating it after its end changes nothing. While the daemon runs, it bootstraps policies with 'bootstrap: auto' itself.
 
     With --gap, a policy that stopped at a gap continues after the newest event of the source, and all its tables are loaded again.
+
+    With --reuse-files, the target database may have tables, as the old source has after a failover. They are replaced by those of the
+    source, and rows that only the target has are lost. Files that are equal on both sides are kept.
     """
     config = load_config(config_path)
+    if reuse_files and (gap or dry_run):
+        raise click.UsageError("--reuse-files excludes --gap and --dry-run")
+    if as_json and reuse_files and not yes:
+        raise click.UsageError("--json with --reuse-files needs --yes, because it cannot ask")
     if gap:
         if dry_run:
             raise click.UsageError("--gap and --dry-run exclude each other")
@@ -40,7 +60,11 @@ def bootstrap(policy: str, config_path: Path | None, *, dry_run: bool, gap: bool
     elif dry_run:
         _show_plan(config, policy, as_json=as_json)
     else:
-        _bootstrap(config, policy, as_json=as_json)
+        if reuse_files and not yes:
+            click.confirm(
+                "Replace the tables of the target database, and lose rows that only they have?", abort=True
+            )
+        _bootstrap(config, policy, reuses_files=reuse_files, as_json=as_json)
 
 
 def _cross_gap(config: Config, policy: str, *, as_json: bool) -> None:
@@ -59,7 +83,7 @@ def _cross_gap(config: Config, policy: str, *, as_json: bool) -> None:
     )
 
 
-def _bootstrap(config: Config, policy: str, *, as_json: bool) -> None:
+def _bootstrap(config: Config, policy: str, *, reuses_files: bool, as_json: bool) -> None:
     from daemon.process.lock import state_lock
     from daemon.replica.bootstrap_progress import CountingProgress
     from daemon.replica.commands.bootstrap_run import bootstrap_policy
@@ -68,7 +92,7 @@ def _bootstrap(config: Config, policy: str, *, as_json: bool) -> None:
     progress = CountingProgress(line.show)
     with state_lock(config.state.dir):
         try:
-            done = bootstrap_policy(config, policy, progress)
+            done = bootstrap_policy(config, policy, progress, reuses_files=reuses_files)
         finally:
             line.clear()
     if as_json:

@@ -31,8 +31,10 @@ if TYPE_CHECKING:
     from handlers.replication.loading.bootstrap_run import BootstrapProgress
 
 
-def bootstrap_policy(config: Config, name: str, progress: BootstrapProgress | None = None) -> BootstrapResult:
-    """Create the policy's replica, once, or continue an unfinished bootstrap.
+def bootstrap_policy(
+    config: Config, name: str, progress: BootstrapProgress | None = None, *, reuses_files: bool = False
+) -> BootstrapResult:
+    """Create the policy's replica, once, or continue an unfinished bootstrap; ``reuses_files`` as in ``begin_bootstrap``.
 
     Raises ConfigError for an unknown name, and what the bootstrap raises.
     """
@@ -44,7 +46,11 @@ def bootstrap_policy(config: Config, name: str, progress: BootstrapProgress | No
         closing(open_state(config.state.dir, STATE_KIND, name)) as store,
     ):
         begun = begin_bootstrap(
-            source=source, target=target, policy=handler_policy(name, settings), store=store
+            source=source,
+            target=target,
+            policy=handler_policy(name, settings),
+            store=store,
+            reuses_files=reuses_files,
         )
         pending = is_pending(store)
     if pending:

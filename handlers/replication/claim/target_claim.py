@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.replication.claim import fencing
 from handlers.replication.claim.fencing import Claim
+from handlers.replication.claim.target_position import LAST_ID
 from handlers.replication.entries.kept_entries import parse_entries
 from handlers.replication.entries.left_tables import LeftTable
-from state.errors import StateCorrupt, Unsupported
+from state.errors import Fenced, StateCorrupt, Unsupported
 
 
 if TYPE_CHECKING:
@@ -85,6 +86,27 @@ class TargetClaim:
         }
         position.claim(stamp, last_id)  # step 3
         return OpenedTarget(None if parameters is None else position.written, outdated)
+
+    def require_own(self) -> int:
+        """Return the target's position without a claim; raise Fenced unless the database is as this state left it.
+
+        The source is not asked, because it may be gone.
+        """
+        database, claim = self._context.policy.target_db, self._load_claim()
+        parameters = self._context.target_position.find_parameters() or {}
+        others = fencing.was_held_by_others(
+            claim, parameters, last_id=self._load_last_id(), database=database
+        )
+        if claim is None or others:
+            raise Fenced(
+                "another instance took over the target database",
+                database=database,
+                holder=parameters.get(fencing.INSTANCE),
+                epoch=parameters.get(fencing.EPOCH),
+                own_epoch=None if claim is None else claim.epoch,
+            )
+        text = parameters.get(LAST_ID, "")
+        return int(text) if text.isdecimal() else -1
 
     def _examine(
         self, parameters: Mapping[str, str], claim: Claim | None, last_id: int | None, identity: str

@@ -166,6 +166,12 @@ class TargetPosition:
         """Forget the written value, because the database was dropped."""
         self.written, self._attempted = None, None
 
+    def release(self, change: Callable[[Database], Database]) -> None:
+        """Give up the claim with this last ``change`` of the database, which removes the parameters that were checked here."""
+        with self._lock:
+            self.update(change)
+            self.stamp, self.written, self._attempted = {}, None, None
+
     def close(self) -> None:
         """Close the connection."""
         with self._lock:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Final
 from handlers.failpoints import failpoint
 from handlers.replication.claim.target_position import LAST_ID
 from handlers.replication.effects.databases import TARGET_FOR, mark_source, to_target_database
+from handlers.replication.loading.reuse import detach_tables
 from handlers.replication.loading.table_loads import TableLoad, TableLoads
 from handlers.replication.target_objects import owns_data
 from state.errors import NotFound, TargetDiverged
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from state.store import Reader, Store
 
 
+PROMOTED: Final = "tideline.promoted"
+"""Names the policy and the event of a promotion that ended an earlier replica (``handlers.replication.promotion``)."""
 BOOTSTRAP: Final = "tideline.bootstrap"
 PENDING: Final = "pending"
 NO_COMPACTION: Final = "hive.repl.first.inc.pending"
@@ -62,11 +65,14 @@ class BootstrapResult:
     """Tables and views that are loaded."""
 
 
-def begin_bootstrap(*, source: Metastore, target: Metastore, policy: Policy, store: Store) -> BootstrapResult:
+def begin_bootstrap(
+    *, source: Metastore, target: Metastore, policy: Policy, store: Store, reuses_files: bool = False
+) -> BootstrapResult:
     """Prepare source and target databases and record what must be loaded (steps 1 to 3); a repetition changes nothing.
 
     If there is nothing to load, the bootstrap is complete afterwards. Otherwise ``run_bootstrap`` continues it. Raises
-    TargetDiverged if the target database has tables that no bootstrap of this policy created.
+    TargetDiverged if the target database has tables that no bootstrap of this policy created, unless ``reuses_files``: then they are
+    replaced, and only files that differ are copied (``reuse``).
     """
     recorded = store.get(POSITION_KEY)
     if recorded is not None:
@@ -77,6 +83,8 @@ def begin_bootstrap(*, source: Metastore, target: Metastore, policy: Policy, sto
     names = [] if database is None else list_tables(source, policy)
     if database is not None:
         mark_source(source, policy)  # step 2
+    if reuses_files:
+        _detach_tables(source, target, policy, names)
     _prepare_target(target, policy, database, event_id, names)
     failpoint("bootstrap.after-databases")
     _record(store, event_id, names)  # step 3
@@ -158,10 +166,22 @@ def _prepare_target(
         return
     _require_no_tables(target, policy, present, names)
     kept = {
-        k: v for k, v in (present.parameters or {}).items() if k not in {LAST_ID, BOOTSTRAP, NO_COMPACTION}
+        k: v
+        for k, v in (present.parameters or {}).items()
+        if k not in {LAST_ID, BOOTSTRAP, NO_COMPACTION, PROMOTED}
     }
     present.parameters = {**kept, TARGET_FOR: "true", **marks}
     target.alter_database(policy.target_db, present)
+
+
+def _detach_tables(source: Metastore, target: Metastore, policy: Policy, names: Sequence[str]) -> None:
+    """Drop the tables of the target database without their files, unless this bootstrap has begun already."""
+    try:
+        present = target.get_database(policy.target_db)
+    except NotFound:
+        return
+    if (present.parameters or {}).get(BOOTSTRAP) != PENDING:
+        detach_tables(source=source, target=target, policy=policy, database=present, names=names)
 
 
 def _require_no_tables(target: Metastore, policy: Policy, database: Database, names: Sequence[str]) -> None:

@@ -333,6 +333,12 @@ class TransactionFiles:
                 remove_file(self._context, handle.task.target_uri)
         return bool(removable)
 
+    def discard_all(self) -> None:
+        """Discard the copied files of all transactions that are not committed on the target, and wait until no copy runs."""
+        for writes in (*self._pending.values(), list(self._early.values())):
+            self._discard(writes)
+        self.cancel_all()
+
     def forget_transaction(self, txn_id: int) -> None:
         """Forget a transaction that is committed on the target."""
         self._pending.pop(txn_id, None)

@@ -156,6 +156,7 @@ def daemon_status(**changes: object) -> DaemonStatus:
         "mining": None,
         "endpoints": (),
         "retention": (),
+        "points": (),
     }
     sections |= values["sections"] | changes.pop("sections", {})  # type: ignore[operator]  # both are dicts
     return DaemonStatus(**(values | changes | {"sections": sections}))  # type: ignore[arg-type]  # names are the fields

@@ -250,3 +250,19 @@ def test_only_the_file_systems_used_last_stay_open() -> None:
     systems.of(parse_location("hdfs://n0/a"))
     assert opened[-1] == "n0"
     assert opened.count("used") == 1
+
+
+def test_hadoops_checksums_of_a_local_file_that_is_replaced_or_removed_are_removed(tmp_path: Path) -> None:
+    """Hadoop writes ``.NAME.crc`` beside a local file, and refuses to read other content under the name."""
+    files = LocalFiles()
+    place = parse_location(f"file:{tmp_path}/bucket_00000_0")
+    for change in ("replaced", "removed"):
+        (tmp_path / "bucket_00000_0").write_bytes(b"old")
+        (tmp_path / ".bucket_00000_0.crc").write_bytes(b"crc of old")
+        if change == "removed":
+            files.remove(place)
+        else:
+            with files.create(place, 3) as writer:
+                writer.write(memoryview(b"new"))
+                writer.publish()
+        assert not (tmp_path / ".bucket_00000_0.crc").exists(), change

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from daemon.process.inbox import Inbox, send_request
+from daemon.replica.commands.promotion import done_lines, plan_lines
 from daemon.replica.followed import FollowedReplica
 from daemon.replica.requests import PolicyRequests
 from daemon.replica.sections.left import LEFT, list_left
+from daemon.replica.sections.points import POINTS, PointStatus, PointTaker
 from handlers.replication.loading.load_thread import LoadThread
 from handlers.replication.loading.table.tools import LoadedTable, LoadProgress, LoadSettings, LoadTools
-from state.errors import BadInput, InvalidRequest, NotFound
+from state.errors import BadInput, ConfigError, IncompleteReplica, InvalidRequest, NotFound
 from tests.builders.daemon.loops import eventually
 from tests.builders.replication.fake_target import FakedReplica, faked_replica
-from tests.builders.replication.replay_events import a_table, altered, created
+from tests.builders.replication.replay_events import a_table, allocated, altered, created
 
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from handlers.replication.loading.table_loads import TableLoad
     from handlers.replication.projection import ReplicationProjection
+    from handlers.replication.promotion import Promotion
 
 
 @pytest.fixture
@@ -223,3 +226,89 @@ def test_a_resume_of_a_failed_policy_lets_it_claim_its_target_as_after_a_restart
         assert bool(replica.context.target_position.stamp) is is_claimed
     followed.open()
     assert replica.context.target_position.stamp
+
+
+def test_a_promotion_is_planned_and_done_between_batches_and_the_policy_is_not_followed_any_more(
+    replica: FakedReplica, tmp_path: Path
+) -> None:
+    followed, beats, _ = follow(replica, tmp_path)
+    followed.open()
+    replica.projection.apply([created(1)])
+    planned = requests_of(replica.projection).do({"do": "plan-promotion"})
+    assert (planned["event_id"], planned["incomplete"]) == (1, ())
+
+    def settle() -> None:
+        while not beats.stopping.is_set():
+            followed.settle()
+
+    settling = threading.Thread(target=settle)
+    settling.start()
+    first = send_request(tmp_path / "requests", {"do": "promote"}, 10)
+    assert (first["event_id"], first["database"]) == (1, "shop_r")
+    again = send_request(tmp_path / "requests", {"do": "promote"}, 10)
+    assert again == first, "a repetition completes what was interrupted"
+    with pytest.raises(ConfigError, match="promoted"):
+        send_request(tmp_path / "requests", {"do": "release", "table": "orders"}, 10)
+    beats.stopping.set()
+    settling.join(10)
+    assert not settling.is_alive()
+
+
+def test_a_promoted_policy_that_is_still_configured_waits_after_a_restart(
+    replica: FakedReplica, tmp_path: Path
+) -> None:
+    replica.projection.apply([created(1)])
+    requests_of(replica.projection).do({"do": "promote"})
+    reported: list[object] = []
+    followed, beats, _ = follow(replica, tmp_path)
+
+    def report(promotion: Promotion) -> None:
+        reported.append(promotion.event_id)
+        beats.stopping.set()
+
+    followed._report_promotion = report
+    assert followed.open().event_id == 1
+    assert reported == [1]
+    assert "create_table" not in replica.target.calls[-1:]
+
+
+def test_an_incomplete_replica_is_promoted_by_force_only(replica: FakedReplica) -> None:
+    replica.target.fails("create_table", InvalidRequest("no"))
+    replica.projection.apply([created(1)])
+    requests = requests_of(replica.projection)
+    with pytest.raises(IncompleteReplica, match="orders: quarantined at event 1"):
+        requests.do({"do": "promote"})
+    done = requests.do({"do": "promote", "force": True})
+    assert [each["table"] for each in done["incomplete"]] == ["orders"]
+    assert "orders: incomplete: quarantined at event 1" in "\n".join(done_lines(done))
+
+
+def test_the_text_of_a_promotion_names_point_open_writes_and_an_unreachable_source() -> None:
+    planned = {
+        "policy": "shop",
+        "database": "shop_r",
+        "event_id": 7,
+        "time_s": 60,
+        "aborted": 1,
+        "removed": ["repl.last.id"],
+        "open_writes": {"orders": [2, 3]},
+        "incomplete": [],
+        "missing": [{"table": "ice", "reason": "an Iceberg table"}],
+        "unmarked": None,
+    }
+    text = "\n".join(plan_lines(planned))
+    assert "event 7 of 1970-01-01 00:01:00 UTC" in text
+    assert "orders: write ids 2, 3 are open" in text
+    assert "ice: not in the database: an Iceberg table" in text
+    assert "run the command again" in "\n".join(done_lines(planned))
+
+
+def test_the_point_of_a_replica_has_its_event_and_write_ids(replica: FakedReplica) -> None:
+    replica.projection.apply([created(1), allocated(2, 1, 1)])
+    taker = PointTaker("shop")
+    taker.take(2, 60, replica.context)
+    assert taker.point == PointStatus("shop", 2, 60, {"orders": 1}, {"orders": (1,)})
+    taker.take(3, 61, replica.context)
+    assert taker.point.event_id == 2, "it is taken every few seconds"
+    text = POINTS.text((taker.point,), 0.0)
+    assert "1970-01-01 00:01:00 UTC" in text

@@ -204,6 +204,7 @@ def test_every_section_with_problems_of_its_own_is_part_of_the_list() -> None:
         "retention": ("retention",),
         "unreplicated": (),
         "external": ("failing-copy",),
+        "points": (),
         "endpoints": ("differing-answers",),
         "verification": ("differing-table",),
         "flats": (),

@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from handlers.failpoints import failpoint
+from handlers.replication.loading.reuse import has_directories, remove_other_directories
 from handlers.replication.loading.table.constraints import load_constraints
 from handlers.replication.loading.table.copies import TableCopies
 from handlers.replication.loading.table.snapshot import (
@@ -35,11 +36,13 @@ from handlers.replication.loading.table.statistics import (
 from handlers.replication.loading.table.target_table import TargetTable
 from handlers.replication.loading.table.tools import LoadedTable, SilentProgress
 from handlers.replication.replicability import find_obstacle
-from handlers.replication.target_objects import is_view
+from handlers.replication.target_objects import is_view, owns_data
 from state.errors import GapDetected, SourceBusy
 
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from handlers.replication.loading.table.snapshot import TableSnapshot
     from handlers.replication.loading.table.tools import LoadProgress, LoadTools
     from handlers.replication.loading.table_loads import TableLoad
@@ -74,6 +77,7 @@ class _TableLoader:
         self._target = TargetTable(load, tools)
         self._copies = TableCopies(load.table, tools, progress)
         self._copies_rows = tools.policy.copies_rows(load.table)
+        self._has_leftovers = False
 
     def run(self) -> LoadedTable:
         result = self._target.find_result()
@@ -126,6 +130,7 @@ class _TableLoader:
         """Copy all partitions, with their files and statistics."""
         source, db = self._tools.source, self._tools.policy.source_db
         names = source.partition_names(db, self._table)
+        self._has_leftovers |= has_directories(self._tools.files, target.sd.location)
         self._target.drop_other_partitions(target, frozenset(names))
         for start in range(0, len(names), PARTITIONS_PAGE):
             self._tools.step()
@@ -150,6 +155,23 @@ class _TableLoader:
             write_statistics(self._table, statistics, snapshot, self._tools)
             self._target.complete_partitions(target, partitions, snapshot)
             failpoint("load.after-partitions")
+        if self._has_leftovers and self._copies_rows and owns_data(target) and target.sd.location is not None:
+            self._tools.target.guard()
+            remove_other_directories(
+                self._tools.files, target.sd.location, self._partition_paths(target, names)
+            )
+
+    def _partition_paths(self, target: Table, names: Sequence[str]) -> set[str]:
+        """Return where the partitions are below the directory of their table."""
+        root = f"{target.sd.location}/"
+        paths = set(names)
+        for start in range(0, len(names), PARTITIONS_PAGE):
+            page = names[start : start + PARTITIONS_PAGE]
+            for each in self._tools.target.get_partitions(self._tools.policy.target_db, self._table, page):
+                location = each.sd.location or ""
+                if location.startswith(root):
+                    paths.add(location[len(root) :])
+        return paths
 
     def _complete(self, snapshot: TableSnapshot, target: Table) -> LoadedTable:
         result = LoadedTable(

@@ -1,0 +1,87 @@
+"""``tideline promote``: a failover. The replica becomes a database that writers may use."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from daemon.terminal.application import load_config
+from daemon.terminal.options import config_option, echo_json, json_option
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@click.command()
+@click.argument("policy")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and change nothing.")
+@click.option("--yes", is_flag=True, help="Promote without asking.")
+@click.option("--force", is_flag=True, help="Promote also if tables are incomplete.")
+@config_option
+@json_option
+def promote(  # noqa: PLR0913 - click passes one argument for each option
+    policy: str, config_path: Path | None, *, dry_run: bool, yes: bool, force: bool, as_json: bool
+) -> None:
+    """End the replication of POLICY and let writers use its target database.
+
+    Replay stops after a whole event, transactions that are still open are aborted, and all parameters that mark the database as a
+    replica are removed. The command shows the point and asks. It works through a running daemon, and without one if the source is lost.
+    """
+    from daemon.replica.requests import ask_policy
+    from daemon.replica.verification.session import require_policy
+
+    if as_json and not (dry_run or yes):
+        raise click.UsageError("--json needs --dry-run or --yes, because it cannot ask")
+    config = load_config(config_path)
+    require_policy(config, policy)
+    if dry_run or not yes:
+        planned = ask_policy(config, policy, {"do": "plan-promotion"})
+        if not as_json:
+            click.echo("\n".join(plan_lines(planned)))
+        if dry_run:
+            if as_json:
+                echo_json(planned)
+            return
+        click.confirm(f"Let writers use {planned['database']}?", abort=True)
+    done = ask_policy(config, policy, {"do": "promote", "force": force})
+    if as_json:
+        echo_json(done)
+    else:
+        click.echo("\n".join(done_lines(done)))
+
+
+def plan_lines(planned: dict[str, Any]) -> Iterator[str]:
+    """Yield the point, what is aborted, and which tables are incomplete."""
+    yield f"policy {planned['policy']}: {planned['database']} contains the source up to {_point(planned)}"
+    yield f"{planned['aborted']} open transactions are aborted, and {len(planned['removed'])} parameters are removed"
+    for table, write_ids in planned["open_writes"].items():
+        yield f"{table}: write ids {', '.join(map(str, write_ids))} are open, and their rows will never appear"
+    for each in planned["incomplete"]:
+        yield f"{each['table']}: incomplete: {each['reason']}"
+    for each in planned["missing"]:
+        yield f"{each['table']}: not in the database: {each['reason']}"
+
+
+def done_lines(done: dict[str, Any]) -> Iterator[str]:
+    """Yield what was done, and what is left to do."""
+    yield f"policy {done['policy']} is promoted: writers may use {done['database']}, as of {_point(done)}"
+    yield f"{done['aborted']} open transactions were aborted"
+    for each in done["incomplete"]:
+        yield f"{each['table']}: incomplete: {each['reason']}"
+    for each in done["missing"]:
+        yield f"{each['table']}: not in the database: {each['reason']}"
+    if done["unmarked"] is None:
+        yield (
+            "the source could not be reached: run the command again when it is back, so that it stops to keep deleted files for "
+            "the policy"
+        )
+
+
+def _point(promotion: dict[str, Any]) -> str:
+    time_s = promotion["time_s"]
+    at = "" if time_s is None else time.strftime(" of %Y-%m-%d %H:%M:%S UTC", time.gmtime(time_s))
+    return f"event {promotion['event_id']}{at}"

@@ -1,0 +1,95 @@
+"""The section ``points`` of the daemon's status: which state of its source each replica shows.
+
+A point is taken in replay's thread between two batches, so that event and write ids belong together.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping  # noqa: TC003 - pydantic reads the annotations
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from daemon.status.model import StatusSection
+from daemon.terminal.layout import number_text, table_text
+
+
+if TYPE_CHECKING:
+    from handlers.replication.context import Context
+
+
+TABLES_MAX: Final = 1_000
+"""Tables of one policy whose write ids are listed."""
+TAKEN_S: Final = 5.0
+"""How often a point is taken while the policy advances; its write ids cost a pass over the tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class PointStatus:
+    """What the replica of one policy shows."""
+
+    policy: str
+    event_id: int
+    """The last event that is applied completely."""
+    time_s: int | None
+    """Its time at the source (Unix time), if it was applied since the start."""
+    write_ids: Mapping[str, int] = field(default_factory=dict)
+    """The highest write id of tables that were written since their load; at most ``TABLES_MAX``."""
+    open_writes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Write ids of these tables that are not committed at this point, and show no rows."""
+
+
+class PointTaker:
+    """Takes the point of one policy from time to time; ``take`` is called by replay's thread, ``point`` by any."""
+
+    def __init__(self, policy: str) -> None:
+        self._policy = policy
+        self._taken_s = float("-inf")
+        self.point: PointStatus | None = None
+
+    def take(self, event_id: int, time_s: int | None, context: Context) -> None:
+        """Take the point if it has changed and the last one is old enough."""
+        now_s = time.monotonic()
+        is_same = self.point is not None and self.point.event_id == event_id
+        if is_same or now_s - self._taken_s < TAKEN_S:
+            return
+        lists = context.write_ids.list_valid_write_ids(TABLES_MAX)
+        names = [each.table.partition(".")[2] for each in lists]
+        self.point = PointStatus(
+            self._policy,
+            event_id,
+            time_s,
+            {name: each.high_water_mark for name, each in zip(names, lists, strict=True)},
+            {name: each.open for name, each in zip(names, lists, strict=True) if each.open},
+        )
+        self._taken_s = now_s
+
+
+class PointSection(StatusSection[tuple[PointStatus, ...]]):
+    """The section ``points``."""
+
+    key = "points"
+    empty = ()
+
+    def __init__(self) -> None:
+        super().__init__(tuple[PointStatus, ...])
+
+    def text(self, value: tuple[PointStatus, ...], now_s: float) -> str:  # noqa: ARG002 - times are those of the source
+        """Return a row for each policy; the JSON has the write ids."""
+        header = ("POINT", "EVENT", "OF", "TABLES WRITTEN", "OPEN WRITES")
+        rows = [
+            (
+                each.policy,
+                number_text(each.event_id),
+                "-"
+                if each.time_s is None
+                else time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(each.time_s)),
+                number_text(len(each.write_ids)),
+                number_text(sum(map(len, each.open_writes.values()))),
+            )
+            for each in value
+        ]
+        return table_text(header, rows)
+
+
+POINTS: Final = PointSection()

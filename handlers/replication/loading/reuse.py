@@ -1,0 +1,169 @@
+"""The way back after a failover: a bootstrap into the old source, whose files are compared instead of copied.
+
+The tables of the target database are dropped without their files, and the loads create them again in the same directories. A load copies
+only files that differ, and removes what is not part of the table (``table.copies``). What the old source alone has is lost, so this is
+done only on request.
+
+Hive keeps the write ids of a table that is dropped without its files, and a load could not set them then. It forgets them with a table
+that is dropped with its files. So an empty table of the same name is created in a directory of its own, and dropped.
+
+Directories that no table of the source explains are removed here, with the tables and partitions that the source does not have. A partition
+that is dropped at the source between this and its table's load is removed by the load (``remove_other_directories``).
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from handlers.files.paths import parse_location
+from handlers.files.table_listing import TableDirectory
+from handlers.replication.claim.fencing import EPOCH
+from handlers.replication.claim.target_position import LAST_ID
+from handlers.replication.effects.databases import SOURCE_FOR
+from handlers.replication.target_objects import (
+    is_external,
+    is_transactional,
+    is_view,
+    owns_data,
+    partition_key_names,
+)
+from handlers.structs.objects import FieldSchema, SerDeInfo, StorageDescriptor, Table
+from state.errors import NotFound, TargetDiverged
+
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from collections.abc import Set as AbstractSet
+
+    from handlers.files.filesystems import FileSystems
+    from handlers.metastore.client import Metastore
+    from handlers.replication.policy import Policy
+    from handlers.structs.objects import Database
+
+
+_AT_ONCE: Final = 100
+
+
+def detach_tables(
+    *, source: Metastore, target: Metastore, policy: Policy, database: Database, names: Collection[str]
+) -> None:
+    """Drop the tables of the target database, and keep the files of those that the source has (``names``); may be repeated.
+
+    Raises TargetDiverged if the database is a replica, or the source of one: other readers would take the drops for the source's.
+    """
+    _require_unused(database, policy)
+    tables = target.table_names(policy.target_db)
+    kept: dict[str, str] = {}
+    for views in (True, False):
+        for name in tables:
+            with suppress(NotFound):
+                table = target.get_table(policy.target_db, name)
+                if is_view(table) == views and _detach(table, source, target, policy, in_scope=name in names):
+                    kept[name] = table.sd.location or ""
+    for name in names:
+        if target.highest_write_id(policy.target_db, name):
+            _forget_write_ids(name, kept.get(name), target, policy)
+
+
+def _require_unused(database: Database, policy: Policy) -> None:
+    parameters = database.parameters or {}
+    used = [key for key in (LAST_ID, EPOCH, SOURCE_FOR) if parameters.get(key, "").strip()]
+    if used:
+        raise TargetDiverged(
+            "the target database is used by replication",
+            database=policy.target_db,
+            parameters={key: parameters[key] for key in used},
+            hint="End its policies first: repeat 'tideline promote POLICY' for the one that was promoted, so that the database is no "
+            "longer marked as its source, or run 'tideline retire POLICY'.",
+        )
+
+
+def _detach(table: Table, source: Metastore, target: Metastore, policy: Policy, *, in_scope: bool) -> bool:
+    """Drop a table; return whether its files stay, because the table of the source will be created in the same directory."""
+    name = table.tableName or ""
+    keeps = in_scope and owns_data(table) and _is_reusable(table, source, policy)
+    if keeps and table.partitionKeys:
+        _drop_other_partitions(name, source, target, policy)
+    target.drop_table(policy.target_db, name, delete_data=owns_data(table) and not keeps)
+    return keeps
+
+
+def _forget_write_ids(name: str, location: str | None, target: Metastore, policy: Policy) -> None:
+    """Let Hive forget the write ids of a table that was dropped; its files at ``location`` stay.
+
+    After a crash the location is not known any more, and the files are removed.
+    """
+    aside = (
+        None if location is None else str(parse_location(location).parent.child(f"tideline-detached-{name}"))
+    )
+    empty = Table(
+        tableName=name,
+        dbName=policy.target_db,
+        sd=StorageDescriptor(
+            cols=[FieldSchema(name="id", type="int")],
+            location=aside,
+            inputFormat="org.apache.hadoop.hive.ql.io.orc.OrcInputFormat",
+            outputFormat="org.apache.hadoop.hive.ql.io.orc.OrcOutputFormat",
+            serdeInfo=SerDeInfo(serializationLib="org.apache.hadoop.hive.ql.io.orc.OrcSerde", parameters={}),
+            numBuckets=-1,
+            bucketCols=[],
+            sortCols=[],
+            parameters={},
+        ),
+        partitionKeys=[],
+        parameters={"transactional": "true", "transactional_properties": "default"},
+        tableType="MANAGED_TABLE",
+    )
+    target.create_table(empty)
+    target.drop_table(policy.target_db, name, delete_data=True)
+
+
+def _is_reusable(table: Table, source: Metastore, policy: Policy) -> bool:
+    """Whether the source's table is of the same kind, and this one is in the directory of its name."""
+    if table.sd.location is None or parse_location(table.sd.location).name != table.tableName:
+        return False
+    try:
+        other = source.get_table(policy.source_db, table.tableName or "")
+    except NotFound:
+        return False
+    return _kind(table) == _kind(other)
+
+
+def _kind(table: Table) -> tuple[object, ...]:
+    return (is_transactional(table), is_external(table), table.tableType, tuple(partition_key_names(table)))
+
+
+def _drop_other_partitions(name: str, source: Metastore, target: Metastore, policy: Policy) -> None:
+    kept = set(source.partition_names(policy.source_db, name))
+    others = [each for each in target.partition_names(policy.target_db, name) if each not in kept]
+    for start in range(0, len(others), _AT_ONCE):
+        page = others[start : start + _AT_ONCE]
+        target.drop_partitions(policy.target_db, name, page, delete_data=True, if_exists=True)
+
+
+def has_directories(files: FileSystems, location: str | None) -> bool:
+    """Whether there are directories at the location of a table."""
+    return location is not None and bool(TableDirectory(files, location).directories)
+
+
+def remove_other_directories(files: FileSystems, location: str, partitions: AbstractSet[str]) -> None:
+    """Remove the directories below a partitioned table that belong to none of its ``partitions`` (``k=v/k2=v2``)."""
+    above = {
+        "/".join(name.split("/")[:-depth]) for name in partitions for depth in range(1, name.count("/") + 1)
+    }
+    _remove_below(files, location, "", partitions, above)
+
+
+def _remove_below(
+    files: FileSystems, root: str, path: str, partitions: AbstractSet[str], above: Collection[str]
+) -> None:
+    directory = parse_location(root).join(path) if path else parse_location(root)
+    for name in TableDirectory(files, str(directory)).directories:
+        below = f"{path}/{name}" if path else name
+        if below in above:
+            _remove_below(files, root, below, partitions, above)
+        elif below not in partitions:
+            place = directory.child(name)
+            with suppress(NotFound):
+                files.of(place).remove_tree(place)

@@ -1,0 +1,232 @@
+"""Failover: the replica becomes a database of its own, which writers may use.
+
+The steps, each of which may be repeated after a crash. The source is needed for the last one only:
+
+1. Refuse if tables are incomplete, unless forced: quarantined ones, those that wait for a load, and those that left the policy.
+2. Record the point in the policy's state. From now on, the policy is not followed any more.
+3. Remove what lies under open write ids (``transactions.open_writes``), then abort the replayed transactions.
+4. Remove all parameters of replication from the target database in one call, and name the point there (``tideline.promoted``).
+   Every other instance is fenced by that, because its epoch is gone.
+5. Remove the policy from ``repl.source.for`` of the source, if the source can be reached. If not, a repetition does it later.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from handlers.failpoints import failpoint
+from handlers.replication.claim.target_position import INCOMPATIBLE
+from handlers.replication.effects.databases import SOURCE_FOR, is_replication_parameter, unmark_source
+from handlers.replication.loading.bootstrap import PROMOTED
+from handlers.replication.transactions.open_writes import discard_open_writes, read_write_ids
+from state.errors import ConfigError, IncompleteReplica, NotFound, StateCorrupt, Transient
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from handlers.replication.context import Context
+    from handlers.replication.policy import Policy
+    from handlers.replication.transactions.open_writes import WriteIds
+    from handlers.structs.objects import Database
+    from state.store import Reader, Store
+
+
+PROMOTED_KEY: Final = b"promoted"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The state of the source that a replica shows."""
+
+    event_id: int
+    """The last event that was applied."""
+    time_s: int | None = None
+    """The time of the event at the source (Unix time), if it is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class IncompleteTable:
+    """A table that does not show the rows of the point."""
+
+    table: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Promotion:
+    """What is promoted, or was. Field names are those of the stored JSON."""
+
+    policy: str
+    database: str
+    """The promoted database."""
+    event_id: int
+    time_s: int | None
+    write_ids: Mapping[str, int] = field(default_factory=dict)
+    """The highest write id of each table that has any."""
+    open_writes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """Write ids of transactions that are not part of the replica; they show no rows."""
+    aborted: int = 0
+    """Replayed transactions that are aborted."""
+    incomplete: Sequence[IncompleteTable] = ()
+    missing: Sequence[IncompleteTable] = ()
+    """Tables of the source that cannot be replicated and are not in the database."""
+    removed: Sequence[str] = ()
+    """Parameters that are removed from the target database."""
+    unmarked: bool | None = None
+    """Whether the source database named the policy; None if the source could not be reached."""
+
+    def to_bytes(self) -> bytes:
+        """Return the stored form."""
+        return orjson.dumps(asdict(self))
+
+    @staticmethod
+    def from_bytes(value: bytes) -> Promotion:
+        """Read the stored form; raise StateCorrupt."""
+        try:
+            found: dict[str, Any] = orjson.loads(value)
+            for name in ("incomplete", "missing"):
+                found[name] = [IncompleteTable(**each) for each in found[name]]
+            return Promotion(**found)
+        except (TypeError, KeyError, orjson.JSONDecodeError) as error:
+            raise StateCorrupt("the recorded promotion cannot be read", reason=str(error)) from error
+
+
+def find_promotion(store: Reader) -> Promotion | None:
+    """Return the promotion that was begun or done; None if there was none."""
+    stored = store.get(PROMOTED_KEY)
+    return None if stored is None else Promotion.from_bytes(stored)
+
+
+def require_not_promoted(store: Reader, policy: Policy) -> None:
+    """Raise ConfigError if the policy was promoted."""
+    if find_promotion(store) is not None:
+        raise ConfigError(
+            "the policy was promoted: its target database belongs to its writers now",
+            key=f"policies.{policy.name}",
+            hint="Remove the policy from the configuration. For the way back, see 'Failover' in docs/OPERATIONS.md.",
+        )
+
+
+def plan_promotion(context: Context, store: Reader, point: Point) -> Promotion:
+    """Return what ``promote`` would do; changes nothing."""
+    done = find_promotion(store)
+    return done if done is not None else _describe(context, point, read_write_ids(context))
+
+
+def promote(context: Context, store: Store, point: Point, *, forced: bool = False) -> Promotion:
+    """Make the target database independent; no copy and no load may run. A repetition completes an interrupted promotion.
+
+    Raises IncompleteReplica if tables are incomplete and this is not ``forced``, Fenced if another instance holds the database.
+    """
+    planned = find_promotion(store)
+    write_ids = read_write_ids(context)
+    if planned is None:
+        planned = _describe(context, point, write_ids)
+        if planned.incomplete and not forced:  # step 1
+            raise _refusal(planned)
+        _store(store, planned)  # step 2
+    failpoint("promote.after-record")
+    _end_transactions(context, write_ids)  # step 3
+    failpoint("promote.after-aborts")
+    context.target_position.release(lambda database: _hand_over(database, planned))  # step 4
+    failpoint("promote.after-release")
+    done = replace(planned, unmarked=_unmark(context))  # step 5
+    _store(store, done)
+    return done
+
+
+def _describe(context: Context, point: Point, write_ids: Sequence[WriteIds]) -> Promotion:
+    policy = context.policy
+    parameters = context.target.get_database(policy.target_db).parameters or {}
+    return Promotion(
+        policy=policy.name,
+        database=policy.target_db,
+        event_id=point.event_id,
+        time_s=point.time_s,
+        write_ids={each.table: each.highest for each in write_ids},
+        open_writes={each.table: each.valid.open for each in write_ids if each.has_open},
+        aborted=len(_open_transactions(context)),
+        incomplete=(*_marks(parameters), *_incomplete_tables(context)),
+        missing=tuple(
+            IncompleteTable(each.table, each.reason)
+            for each in context.unreplicated.entries()
+            if not each.on_target
+        ),
+        removed=tuple(sorted(filter(_is_removed, parameters))),
+    )
+
+
+def _marks(parameters: Mapping[str, str]) -> Iterator[IncompleteTable]:
+    """Yield an entry for all tables if Hive marked the database because others ended a replayed transaction."""
+    if parameters.get(INCOMPATIBLE, "").lower() == "true":
+        yield IncompleteTable("*", "a replayed transaction was ended outside of replication")
+
+
+def _incomplete_tables(context: Context) -> Iterator[IncompleteTable]:
+    for entry in context.quarantine.entries():
+        yield IncompleteTable(entry.table, f"quarantined at event {entry.event_id}: {entry.reason}")
+    for load in context.loads.waiting():
+        state = "catches up after its load" if load.is_catching_up else "waits for its load"
+        yield IncompleteTable(load.table, state)
+    for left in context.left.entries():
+        yield IncompleteTable(left.table, "left the policy, and was not followed since")
+    for each in context.unreplicated.entries():
+        if each.on_target:
+            yield IncompleteTable(each.table, f"not followed since event {each.event_id}: {each.reason}")
+
+
+def _refusal(planned: Promotion) -> IncompleteReplica:
+    tables = [f"{each.table}: {each.reason}" for each in planned.incomplete]
+    return IncompleteReplica(
+        "tables of the replica do not have the rows of its point",
+        database=planned.database,
+        event_id=planned.event_id,
+        tables=tables[:20],
+        count=len(tables),
+    )
+
+
+def _store(store: Store, promotion: Promotion) -> None:
+    with store.transaction() as txn:
+        txn.put(PROMOTED_KEY, promotion.to_bytes())
+
+
+def _open_transactions(context: Context) -> set[int]:
+    """Return the source ids of the replayed transactions that are open."""
+    known, target = set(context.write_ids.open_txns()), context.target
+    if target.supports("get_replayed_txns_for_policy"):
+        known |= target.replayed_txns(context.policy.txn_map_key).keys()
+    return known
+
+
+def _end_transactions(context: Context, write_ids: Sequence[WriteIds]) -> None:
+    for each in write_ids:
+        if each.has_open:
+            discard_open_writes(each, context)
+    failpoint("promote.after-discard")
+    for txn_id in sorted(_open_transactions(context)):
+        context.target.abort_replayed(context.policy.txn_map_key, txn_id)
+
+
+def _is_removed(key: str) -> bool:
+    """Whether a parameter marks the database as a replica; those of policies that replicate it further stay."""
+    return is_replication_parameter(key) and key != SOURCE_FOR
+
+
+def _hand_over(database: Database, promotion: Promotion) -> Database:
+    kept = {key: value for key, value in (database.parameters or {}).items() if not _is_removed(key)}
+    database.parameters = {**kept, PROMOTED: f"{promotion.policy}:{promotion.event_id}"}
+    return database
+
+
+def _unmark(context: Context) -> bool | None:
+    try:
+        return unmark_source(context.source, context.policy)
+    except NotFound:
+        return False
+    except Transient:
+        return None
