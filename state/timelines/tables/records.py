@@ -22,6 +22,7 @@ import json
 from array import array
 from dataclasses import dataclass
 from itertools import islice
+from json.encoder import encode_basestring_ascii
 from typing import TYPE_CHECKING, Any, Final
 
 from state.errors import StateCorrupt
@@ -217,8 +218,8 @@ def put_entries(txn: Transaction, table: int, values: Sequence[str], added: Iter
 
 def encode_entries(table: int, values: Sequence[str], added: Iterable[Entry]) -> tuple[bytes, bytes]:
     """Return the key and value for the entries of a partition."""
-    plain = [(_CODES[entry.period], entry.column, entry.ordinal) for entry in added]
-    return _encode_partition_key(table, values), json.dumps(plain, separators=(",", ":")).encode()
+    plain = ",".join([f"[{_CODES[entry.period]},{entry.column},{entry.ordinal}]" for entry in added])
+    return _encode_partition_key(table, values), f"[{plain}]".encode()
 
 
 def delete_entries(txn: Transaction, table: int, values: Sequence[str]) -> None:
@@ -279,7 +280,8 @@ def _encode_key(group: bytes, table: int, entry: Entry) -> bytes:
 
 
 def _encode_partition_key(table: int, values: Sequence[str]) -> bytes:
-    return _PARTITIONS + table.to_bytes(8) + json.dumps(values, separators=(",", ":")).encode()
+    """A JSON array, written by hand because an encoder of the library for each event takes three times as long."""
+    return _PARTITIONS + table.to_bytes(8) + f"[{','.join(map(encode_basestring_ascii, values))}]".encode()
 
 
 def _encode_ordinal(ordinal: int) -> bytes:
