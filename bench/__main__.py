@@ -1,8 +1,9 @@
-"""Runs benchmarks and writes docs/PERFORMANCE.md: ``python -m bench [--quick] [--write-only] [NAME …]``.
+"""Runs benchmarks and writes docs/PERFORMANCE.md: ``python -m bench [--quick] [--write-only] [NAME | NAME.PART …]``.
 
 Each benchmark runs in its own process, one after another, so that none measures the memory of another. Its report is stored in
 ``bench/results/NAME.json``. The page is written from all stored reports, so a single benchmark can be repeated. Quick runs are printed and
-not stored. The meaning of the figures, and the reasons for a missed limit, cannot be computed and are written in ``bench/notes/NAME.md``.
+not stored. A part of a benchmark (``partitions.plans``) has a report of its own, which replaces the same rows of the whole one on the page, until the
+whole benchmark runs again. The meaning of the figures, and the reasons for a missed limit, cannot be computed and are written in ``bench/notes/NAME.md``.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ def run_benchmark(name: str, *, quick: bool) -> dict[str, Any] | None:
     """Run one benchmark and return its report; None if it printed none (it then printed the reason)."""
     print(f"bench.{name}", file=sys.stderr, flush=True)
     others = OtherProcesses()
-    command = [sys.executable, "-m", f"bench.{name}", "--json", *(["--quick"] if quick else [])]
+    whole, _, part = name.partition(".")
+    command = [sys.executable, "-m", f"bench.{whole}", "--json", *(["--quick"] if quick else [])]
+    command += ["--only", part] if part else []
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, cwd=HERE.parent)
     try:
         report: dict[str, Any] = json.loads(done.stdout)
@@ -86,7 +89,10 @@ def render_page(reports: dict[str, dict[str, Any]]) -> str:
 
 def render_section(name: str, report: dict[str, Any]) -> str:
     """Return the section of one benchmark: description, machine, table, notes."""
-    description = importlib.import_module(f"bench.{name}").__doc__ or ""
+    whole, _, part = name.partition(".")
+    description = importlib.import_module(f"bench.{whole}").__doc__ or ""
+    if part:
+        description = f"A part of the benchmark `{whole}` that was run by itself."
     notes = NOTES / f"{name}.md"
     parts = [
         f"## {name}",
@@ -124,21 +130,37 @@ def render_row(row: dict[str, Any]) -> str:
 
 def read_reports() -> dict[str, dict[str, Any]]:
     """Return the stored reports by name."""
-    return {file.stem: json.loads(file.read_text()) for file in sorted(RESULTS.glob("*.json"))}
+    reports = {file.stem: json.loads(file.read_text()) for file in sorted(RESULTS.glob("*.json"))}
+    for name, report in reports.items():
+        parts = [part for other, part in reports.items() if other.startswith(f"{name}.")]
+        newer = {row["case"] for part in parts for row in part["rows"]}
+        report["rows"] = [row for row in report["rows"] if row["case"] not in newer]
+    return reports
+
+
+def store_report(name: str, report: dict[str, Any]) -> None:
+    """Store a report; that of a whole benchmark replaces those of its parts."""
+    RESULTS.mkdir(exist_ok=True)
+    for part in RESULTS.glob(f"{name}.*.json"):
+        part.unlink()
+    (RESULTS / f"{name}.json").write_text(json.dumps(report, indent=1) + "\n")
 
 
 def main() -> int:
     """Run the selected benchmarks; return 1 if one gave no report or missed a limit."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"one of {', '.join(list_benchmarks())} (default: all)"
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"one of {', '.join(list_benchmarks())} (default: all), or a part of one: NAME.PART",
     )
     parser.add_argument(
         "--quick", action="store_true", help="use smaller data; print the result without storing it"
     )
     parser.add_argument("--write-only", action="store_true", help="write the page from the stored reports")
     options = parser.parse_args()
-    if unknown := set(options.names) - set(list_benchmarks()):
+    if unknown := {name for name in options.names if name.partition(".")[0] not in list_benchmarks()}:
         parser.error(f"unknown benchmark: {', '.join(sorted(unknown))}")
     selected = [] if options.write_only else options.names or list_benchmarks()
     reports = {name: run_benchmark(name, quick=options.quick) for name in selected}
@@ -146,8 +168,7 @@ def main() -> int:
         if report is not None and options.quick:
             print(render_section(name, report))
         elif report is not None:
-            RESULTS.mkdir(exist_ok=True)
-            (RESULTS / f"{name}.json").write_text(json.dumps(report, indent=1) + "\n")
+            store_report(name, report)
     if not options.quick:
         PAGE.write_text(render_page(read_reports()))
     return int(any(report is None or misses_limit(report) for report in reports.values()))

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 EVENTS_AT_ONCE: Final = 20
 """Events in each batch of the other table."""
-MIB: Final = 1 << 20
 
 
 def load_cases(quick: bool) -> Iterator[Row]:
@@ -57,10 +56,10 @@ def _measure(name: str, follower: Follower, partitions: int, directory: Path) ->
     found = _Case(follower, partitions, directory).load()
     title = f"load of {partitions:,} partitions into the {name}"
     yield row(title, partitions / found.load_s, "partitions/s")
-    yield row(f"{title}: longest wait of events", found.blocked_s * 1e3, "ms", at_most=100)
-    yield row(f"{title}: longest wait of events, processor time", found.blocked_cpu_s * 1e3, "ms")
-    yield row(f"{title}: latest heartbeat", found.silent_s, "s", at_most=2)
-    yield row(f"{title}: peak of memory", found.peak_bytes / MIB, "MiB", at_most=300)
+    yield row(f"load_1m_longest_block, {name}", found.blocked_s * 1e3, "ms", at_most=100)
+    yield row(f"load_1m_longest_block, {name}, processor time", found.blocked_cpu_s * 1e3, "ms")
+    yield row(f"load_1m_latest_heartbeat, {name}", found.silent_s, "s", at_most=2)
+    yield row(f"load_1m_peak, {name}", found.peak_bytes / 1e6, "MB", at_most=300)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """The report of a benchmark, and what all benchmarks share: timing and the command line.
 
-``python -m bench.NAME [--quick] --json`` prints one object: the benchmark, the machine, and rows. A row has a measured value, its limit and a
+``python -m bench.NAME [--quick] [--only PART] --json`` prints one object: the benchmark, the machine, and rows. A row has a measured value, its limit and a
 rival that was measured in the same run. Without ``--json`` the rows are printed as a table. Values are medians.
 """
 
@@ -13,13 +13,10 @@ import platform
 import statistics
 import sys
 import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+from typing import Final
 
 
 TIMES: Final = "\N{MULTIPLICATION SIGN}"
@@ -37,6 +34,10 @@ class Row:
     rival_value: float | None = None
     ratio: float | None = None
     ok: bool | None = None
+
+
+Cases = Callable[[bool], Iterable[Row]]
+"""Runs cases; True for smaller data."""
 
 
 def row(
@@ -120,14 +121,17 @@ def describe_machine() -> dict[str, object]:
     }
 
 
-def main(bench: str, cases: Callable[[bool], Iterable[Row]]) -> None:
-    """Run a benchmark from the command line; exit with 1 if a row misses its limit."""
+def main(bench: str, parts: Mapping[str, Cases] | Cases) -> None:
+    """Run a benchmark from the command line; exit with 1 if a row misses its limit. ``parts`` can be run by themselves."""
+    known = parts if isinstance(parts, Mapping) else {"all": parts}
     parser = argparse.ArgumentParser(prog=f"python -m bench.{bench}")
+    parser.add_argument("--only", choices=list(known), help="run one part")
     parser.add_argument("--quick", action="store_true", help="smaller data, fewer repeats")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
     measured = describe_machine()
-    rows = list(cases(options.quick))
+    chosen = [known[options.only]] if options.only else list(known.values())
+    rows = [each for cases in chosen for each in cases(options.quick)]
     if options.json:
         print(
             json.dumps(

@@ -1,10 +1,10 @@
-"""All cases: ``python -m bench.partitions [--quick] [--json]``."""
+"""All cases: ``python -m bench.partitions [--quick] [--only PART] [--json]``."""
 
 from __future__ import annotations
 
-from bench.partitions.index import cases
+from bench.partitions.index import PARTS
 from bench.report import main
 
 
 if __name__ == "__main__":
-    main("partitions", cases)
+    main("partitions", PARTS)

@@ -8,7 +8,7 @@ import multiprocessing
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from bench.partitions import hbase
 from bench.partitions.metastore import measure_metastore
@@ -35,20 +35,37 @@ SMALL_DAYS = 10_000 // ROWS_PER_DAY
 HBASE_DAYS = 100_000 // ROWS_PER_DAY
 
 
-def cases(quick: bool) -> Iterator[Row]:
-    days = 100_000 // ROWS_PER_DAY if quick else 1_000_000 // ROWS_PER_DAY
+def memory_cases(quick: bool) -> Iterator[Row]:
+    days = _count_days(quick)
     index = fill_index(MemoryStore(), days)
     yield from measure_ranges(index, days)
     yield from measure_others(index, days)
     yield measure_slope("memory_480_slope", index, fill_index(MemoryStore(), SMALL_DAYS), days)
-    del index
-    yield from plan_cases(quick)
-    yield from worst_filter_cases(quick)
-    yield from measure_metastore(quick)
+
+
+def hbase_cases(quick: bool) -> Iterator[Row]:  # noqa: ARG001 - the table is small in any run
     yield from hbase.cases(fill_index, HBASE_DAYS)
-    # In a separate process, because its memory is measured and this one holds the index above.
+
+
+def sqlite_cases(quick: bool) -> Iterator[Row]:
+    days = _count_days(quick)
+    # In a separate process, because its memory is measured and this one may hold another index.
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:
         yield from alone.submit(measure_sqlite, days if quick else days * 10).result()
+
+
+PARTS: Final = {
+    "memory": memory_cases,
+    "plans": plan_cases,
+    "worst_filters": worst_filter_cases,
+    "metastore": measure_metastore,
+    "hbase": hbase_cases,
+    "sqlite": sqlite_cases,
+}
+
+
+def _count_days(quick: bool) -> int:
+    return 100_000 // ROWS_PER_DAY if quick else 1_000_000 // ROWS_PER_DAY
 
 
 def measure_ranges(index: PartitionIndex, days: int) -> Iterator[Row]:

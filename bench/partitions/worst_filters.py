@@ -104,6 +104,10 @@ def build_filters() -> dict[str, str]:
             for n in range(many // 2)
         ),
         "patterns": " or ".join(f"region like '%{n}%x'" for n in range(many)),
+        "patterns with single wildcards": " or ".join(f"region like '%_{n}_%x'" for n in range(many)),
+        "patterns with many wildcards": " or ".join(
+            f"region like '_1_2_3_4_5_6_7_8_{n}'" for n in range(many)
+        ),
         "a pattern of wildcards": "region like '" + "%r" * (chars // 2) + "'",
         "a pattern of single wildcards": "region like '" + "_%" * (chars // 2) + "'",
         "a long text": "region != '" + "x" * chars + "'",

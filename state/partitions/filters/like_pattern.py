@@ -2,7 +2,8 @@
 
 A pattern is a sequence of pieces (plain text and single-character wildcards) between "any text" wildcards. It must match the whole
 text and is case-sensitive, as in the metastore. Pieces are searched from left to right, so matching costs at most text length
-times pattern length. A regular expression for the whole pattern could take exponential time, and patterns come from users.
+times pattern length. A regular expression for the whole pattern could take exponential time, and patterns come from users. Compiling one for
+each piece takes longer than the search, in a filter of many patterns more than a second.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from typing import Final
 
 from state.partitions.filters.dialect import LikeDialect
@@ -19,6 +21,7 @@ _TOKENS: Final = {
     LikeDialect.SQL: re.compile(r"(?P<any>%)|(?P<one>_)|\\(?P<escaped>.)|(?P<plain>.)", re.DOTALL),
     LikeDialect.REGEX: re.compile(r"(?P<any>\.\*)|(?P<one>\.)|\\(?P<escaped>.)|(?P<plain>.)", re.DOTALL),
 }
+_PARTS_MAX: Final = 8
 
 
 @dataclass(frozen=True)
@@ -49,25 +52,80 @@ class LikePattern:
 
     def matches(self, text: str) -> bool:
         """Whether the pattern matches the whole of ``text``."""
-        first, *others = self._searches
-        found = first.match(text)
-        if found is None or not others:
-            return found is not None and found.end() == len(text)
-        at = found.end()
-        for middle in others[:-1]:
-            found = middle.search(text, at)
-            if found is None:
+        if len(text) < self._least_length:
+            return False
+        last = len(self.pieces) - 1
+        at = self._piece(0).end_at(text, 0)
+        if at < 0 or not last:
+            return at == len(text)
+        for number in range(1, last):
+            at = self._piece(number).find_end(text, at)
+            if at < 0:
                 return False
-            at = found.end()
-        start = len(text) - len(self.pieces[-1])
-        return start >= at and others[-1].match(text, start) is not None
+        end = self._piece(last)
+        start = len(text) - end.size
+        return start >= at and end.end_at(text, start) >= 0
 
     @cached_property
-    def _searches(self) -> list[re.Pattern[str]]:
-        return [
-            re.compile("".join("." if one is None else re.escape(one) for one in piece), re.DOTALL)
-            for piece in self.pieces
-        ]
+    def _least_length(self) -> int:
+        return sum(map(len, self.pieces))
+
+    @cached_property
+    def _built(self) -> dict[int, _Piece]:
+        return {}
+
+    def _piece(self, number: int) -> _Piece:
+        """Return a piece as it is searched; most are never reached, so they are built one by one."""
+        found = self._built.get(number)
+        if found is None:
+            found = self._built[number] = _Piece.of(self.pieces[number])
+        return found
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A piece as its plain parts with their offsets, because compiling a regular expression takes longer than most searches."""
+
+    size: int
+    parts: tuple[tuple[int, str], ...]
+    expression: re.Pattern[str] | None
+    """For pieces of many parts, where looking for each of them could take long."""
+
+    @staticmethod
+    def of(piece: tuple[str | None, ...]) -> _Piece:
+        parts = []
+        for is_wildcard, group in groupby(enumerate(piece), lambda one: one[1] is None):
+            found = list(group)
+            if not is_wildcard:
+                parts.append((found[0][0], "".join(one or "" for _, one in found)))
+        if len(parts) <= _PARTS_MAX:
+            return _Piece(len(piece), tuple(parts), None)
+        expression = "".join("." if one is None else re.escape(one) for one in piece)
+        return _Piece(len(piece), tuple(parts), re.compile(expression, re.DOTALL))
+
+    def end_at(self, text: str, start: int) -> int:
+        """Return where the piece ends if it begins at ``start``, -1 if it does not."""
+        if start + self.size > len(text):
+            return -1
+        if self.expression is not None:
+            return start + self.size if self.expression.match(text, start) else -1
+        fits = all(text.startswith(part, start + offset) for offset, part in self.parts)
+        return start + self.size if fits else -1
+
+    def find_end(self, text: str, start: int) -> int:
+        """Return where the first such piece from ``start`` on ends, -1 if there is none."""
+        if self.expression is not None:
+            found = self.expression.search(text, start)
+            return -1 if found is None else found.end()
+        if not self.parts:
+            return start + self.size if start + self.size <= len(text) else -1
+        offset, part = self.parts[0]
+        while (at := text.find(part, start + offset)) >= 0:
+            end = self.end_at(text, at - offset)
+            if end >= 0:
+                return end
+            start = at - offset + 1
+        return -1
 
 
 def parse_pattern(pattern: str, dialect: LikeDialect) -> LikePattern:

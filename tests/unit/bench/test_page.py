@@ -7,12 +7,17 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from bench import __main__ as bench_page
 from bench.__main__ import OtherProcesses, describe_machine, list_benchmarks, render_page, render_table
 from bench.report import row, tree_cpu_s
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 MACHINE = {
@@ -31,6 +36,22 @@ def report(*rows: Any) -> dict[str, Any]:
 def test_every_benchmark_is_found_and_nothing_else() -> None:
     assert {"events", "timelines"} <= set(list_benchmarks())
     assert not {"report", "__main__", "notes", "results"} & set(list_benchmarks())
+
+
+def test_the_report_of_a_part_replaces_its_rows_until_the_whole_benchmark_runs_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench_page, "RESULTS", tmp_path)
+    bench_page.store_report("timelines", report(row("a", 1, "s"), row("b", 1, "s")))
+    bench_page.store_report("timelines.cover", report(row("b", 2, "s"), row("c", 2, "s")))
+    stored = bench_page.read_reports()
+    assert {name: [each["case"] for each in one["rows"]] for name, one in stored.items()} == {
+        "timelines": ["a"],
+        "timelines.cover": ["b", "c"],
+    }
+    assert "A part of the benchmark `timelines`" in render_page(stored)
+    bench_page.store_report("timelines", report(row("a", 1, "s")))
+    assert list(bench_page.read_reports()) == ["timelines"]
 
 
 def test_a_missed_limit_is_shown_beside_its_value() -> None:

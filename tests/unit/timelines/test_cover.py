@@ -222,6 +222,17 @@ def test_continuous_and_seconds_cover_the_same_moments() -> None:
     ]
 
 
+def test_continuous_partitions_that_do_not_exist_are_missing() -> None:
+    span = TimeRange.parse("2015-01-01-00-00-05", "2015-01-01-00-00-09")
+    held = storage(continuous="[2015-01-01-00-00-06, 2015-01-01-00-00-08)")
+    answer = cover([held], span)
+    assert told(answer) == ["CONTINUOUS [2015-01-01-00-00-06, 2015-01-01-00-00-08)"]
+    assert missing(answer) == [
+        "[2015-01-01-00-00-05, 2015-01-01-00-00-06)",
+        "[2015-01-01-00-00-08, 2015-01-01-00-00-09)",
+    ]
+
+
 class TestSeveralStorages:
     def test_a_run_comes_from_the_storage_that_has_it(self) -> None:
         answer = cover(
