@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 CONNECT_S: Final = 2.0
 QUERY_S: Final = 5.0
 """Time for the answer; the metastore reads one row."""
+_USUAL: Final = b"\x0c\x00\x00\x0a\x00\x01" + STOP + STOP
+"""The usual answer without its id: field 0, a struct, whose field 1 is the only one. A client waits while it is read."""
 _REQUEST: Final = Message(Header("get_current_notificationEventId", TMessageType.CALL, 1), STOP)
 
 
@@ -96,6 +98,9 @@ class EventIdQuery:
 
 
 def _read_event_id(answer: Message) -> int:
+    body = answer.body
+    if answer.header.kind == TMessageType.REPLY and len(body) == 16 and body[:6] + body[14:] == _USUAL:
+        return int.from_bytes(body[6:14], signed=True)
     result = read_fields(answer.body).get(0) if answer.header.kind == TMessageType.REPLY else None
     found = read_fields(result.data).get(1) if result is not None and result.kind == TType.STRUCT else None
     if not isinstance(found, Value) or found.kind != TType.I64:

@@ -40,6 +40,16 @@ def test_one_connection_serves_many_queries_and_is_opened_again_where_the_metast
         query.close()
 
 
+def test_an_answer_with_further_fields_is_read_as_well() -> None:
+    value = Value(10, (5).to_bytes(8))
+    for fields in ([(1, value), (2, value)], [(2, value), (1, value)]):
+        with RawMetastore() as metastore:
+            metastore.will(NAME, reply(NAME, write_struct([(0, struct_value(fields))]), sequence=1))
+            query = query_of(metastore.port)
+            assert ask(query) == 5
+            query.close()
+
+
 def test_anything_but_an_event_id_is_refused() -> None:
     with RawMetastore() as metastore:
         metastore.will(NAME, reply(NAME, sequence=1), unknown_method(NAME, sequence=1))
