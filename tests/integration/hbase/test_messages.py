@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dev.fixtures.memory_source import DB, MemorySource
+from handlers.catalog.following import loader
 from tests.builders.catalog.indexed_source import Indexed
 
 
@@ -34,8 +35,9 @@ def messages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_loading_a_table_costs_a_few_messages_for_each_piece_and_none_for_each_row(
-    store: HBaseStore, messages: list[str]
+    store: HBaseStore, messages: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(loader, "PIECE_MIN", loader.PIECE)  # on a busy machine too
     source = MemorySource()
     source.create("a")
     for number in range(PARTITIONS):
@@ -44,8 +46,7 @@ def test_loading_a_table_costs_a_few_messages_for_each_piece_and_none_for_each_r
     messages.clear()
     indexed.projection.load_all()
     assert indexed.follower.indexed == {f"{DB}.a": PARTITIONS}
-    assert len(messages) <= 200, f"{len(messages)} messages for {PARTITIONS} partitions"
-    assert messages.count("getRowsWithColumns") + messages.count("getRowsWithColumnsTs") <= 60
+    assert len(messages) <= 80, f"{len(messages)} messages for {PARTITIONS} partitions"
 
 
 def test_removing_a_range_reads_nothing_until_the_commit_and_then_keys_in_pages(
