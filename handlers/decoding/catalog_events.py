@@ -193,12 +193,12 @@ def build_partitions_dropped(common: _Common, message: Fields) -> PartitionsDrop
 
 
 def build_inserted(common: _Common, message: Fields) -> Inserted:
-    """INSERT; Hive 2.3 names the partition by its values (``partKeyVals``), later versions send the object."""
+    """INSERT; Hive 2.3 names the partition by its values (``partKeyVals``, empty without one), later versions send the object."""
     return Inserted(
         **fill_names(common, message, "db", "table"),
         owner=read_optional_table(message, "tableObjJson"),
         partition=read_optional_partition(message, "ptnObjJson"),
-        spec=message.spec("partKeyVals") or None,
+        spec=message.spec("partKeyVals") if message.raw.get("partKeyVals") else None,
         replace=message.flag("replace"),
         files=_files(message, message),
     )

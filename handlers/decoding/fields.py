@@ -57,10 +57,13 @@ class Fields:
         raise _wrong(name, value, "a string")
 
     def name(self, *names: str) -> str | None:
-        """Return the first field that is present, as an object name: lower case, bounded, without control characters."""
+        """Return the first field that is present, as an object name: lower case, bounded, without control characters.
+
+        A blank name is an absent one: Hive 3.1 stores a space for the names that its transaction events do not have.
+        """
         for name in names:
             value = self.text(name)
-            if value:
+            if value and not value.isspace():
                 return check_name(value, name, self.limits)
         return None
 

@@ -178,6 +178,36 @@ def test_messages_of_hive_2_3_are_read() -> None:
     assert drop.before is None
 
 
+def test_an_insert_of_hive_2_3_into_a_table_without_partitions_names_none() -> None:
+    message = {"db": "web", "table": "hits", "timestamp": 1, "files": ["file:/s/hits/f1#"], "partKeyVals": {}}
+    value = {
+        "eventId": 1,
+        "eventTime": 1,
+        "eventType": "INSERT",
+        "dbName": "web",
+        "tableName": "hits",
+        "message": json.dumps(message),
+    }
+    event = decode(orjson.dumps(value))
+    assert isinstance(event, Inserted)
+    assert (event.spec, len(event.files)) == (None, 1)
+
+
+@pytest.mark.parametrize("blank", [" ", "", None])
+def test_blank_names_of_hive_3_1_are_taken_from_the_message(blank: str | None) -> None:
+    message = {"dbName": "Web", "tableName": "Hits", "txnIdList": [4], "writeIdList": [1], "timestamp": 1}
+    value = {
+        "eventId": 1,
+        "eventTime": 1,
+        "eventType": "ALLOC_WRITE_ID_EVENT",
+        "dbName": blank,
+        "tableName": blank,
+        "message": json.dumps(message),
+    }
+    event = decode(orjson.dumps(value))
+    assert (event.db, event.table) == ("web", "hits")
+
+
 def test_a_write_id_of_minus_one_means_none() -> None:
     event = decoded("UPDATE_TBL_COL_STAT_EVENT", writeId=-1)
     assert event.write_id is None  # type: ignore[attr-defined]
