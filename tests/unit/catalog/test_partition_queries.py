@@ -68,6 +68,29 @@ def test_answers_from_other_threads_never_show_half_of_a_change(
         follower.check()
 
 
+def test_a_filter_is_answered_while_the_catalog_is_within_a_transaction(tmp_path: Path) -> None:
+    model = MemorySource()
+    model.create("a")
+    model.add("a", "1", "x")
+    source: Any = model
+    follower = PartitionFollower(PartitionRules((f"{DB}.*",)))
+    store = SqliteStore(tmp_path / "c.db", schema_version=1, snapshots=True)
+    projection = CatalogProjection(source_name="s", source=source, store=store, followers=[follower])
+    answered: list[int] = []
+
+    def ask() -> None:
+        answered.append(PartitionQueries(follower).count_by_filter(DB, "a", "x != 'y'"))
+
+    with closing(projection):
+        projection.open()
+        projection.load_all()
+        with store.transaction() as txn, follower.open_change(txn):
+            reader = threading.Thread(target=ask)
+            reader.start()
+            reader.join(30)
+            assert answered == [1]
+
+
 def test_missing_names_and_unknown_tables_raise_the_errors_of_the_metastore(
     tmp_path: Path,
 ) -> None:
