@@ -2,7 +2,10 @@
 
 Some tables of a metastore have their rows elsewhere: in HBase or Kudu, behind JDBC, or in files that only the metadata of
 Iceberg describes, with absolute paths of the source. A replica of their definition would show nothing, or rows of the source
-cluster, or break at the first read. Such a table is left out and reported, instead of being replicated half.
+cluster, or break at the first read. Such a table is left out and reported, instead of being replicated half. If only the metadata
+is to be replicated (``metadata_only``), nothing is half about it, and such tables are followed, too.
+
+The owner of a table can switch its replication off by the property ``tideline.replicate``.
 """
 
 from __future__ import annotations
@@ -12,6 +15,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from handlers.structs.objects import Table
 
 
@@ -22,7 +27,10 @@ TABLE_TYPE: Final = "table_type"
 METADATA_LOCATION: Final = "metadata_location"
 ICEBERG: Final = "iceberg"
 
-Code = Literal["materialized-view", "iceberg", "storage-handler"]
+REPLICATE: Final = "tideline.replicate"
+"""Property of a table; ``false`` switches its replication off."""
+
+Code = Literal["materialized-view", "switched-off", "iceberg", "storage-handler"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +45,21 @@ MATERIALIZED_VIEW: Final = Obstacle("materialized-view", "materialized views are
 ICEBERG_TABLE: Final = Obstacle(
     "iceberg", "Iceberg tables are not replicated: their metadata names files by their paths at the source"
 )
+SWITCHED_OFF: Final = Obstacle("switched-off", f"its property {REPLICATE} is false")
 
 
-def find_obstacle(table: Table) -> Obstacle | None:
-    """Return why ``table`` is not replicated; None if it is."""
+def find_obstacle(table: Table, *, copies_rows: bool = True) -> Obstacle | None:
+    """Return why ``table`` is not replicated; None if it is. ``copies_rows`` is False if only its metadata is to be replicated."""
     if table.tableType == MATERIALIZED:
         return MATERIALIZED_VIEW
     parameters = table.parameters or {}
+    if parameters.get(REPLICATE, "").strip().lower() == "false":
+        return SWITCHED_OFF
+    return _find_foreign_rows(parameters) if copies_rows else None
+
+
+def _find_foreign_rows(parameters: Mapping[str, str]) -> Obstacle | None:
+    """Return what reads the rows of a table that are not in files of the warehouse."""
     handler = parameters.get(HANDLER, "").strip()
     if (
         parameters.get(TABLE_TYPE, "").lower() == ICEBERG
@@ -62,4 +78,6 @@ def may_have_obstacle(text: str) -> bool:
     return any(mark in text for mark in _MARKS)
 
 
-_MARKS: Final = tuple(f'"{mark}"' for mark in (MATERIALIZED, HANDLER, TABLE_TYPE, METADATA_LOCATION))
+_MARKS: Final = tuple(
+    f'"{mark}"' for mark in (MATERIALIZED, REPLICATE, HANDLER, TABLE_TYPE, METADATA_LOCATION)
+)

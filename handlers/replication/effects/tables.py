@@ -161,13 +161,19 @@ def _truncate(event: TableAltered, context: Context) -> None:
     )
 
 
-def rename_quarantined(move: Rename, context: Context) -> None:
-    """Rename a quarantined table and change nothing else, because its old name may soon belong to another table."""
-    (db, old), (_, new) = move.before, move.after
+def rename_kept(move: Rename, context: Context) -> None:
+    """Rename a table that is not followed and change nothing else; do nothing if the target has none of the old name."""
+    old, new = move.before[1], move.after[1]
     with suppress(NotFound):
         kept = context.target.get_table(context.policy.target_db, old)
         kept.tableName = new
         context.target.alter_table(context.policy.target_db, old, kept, environment=KEEP_STATISTICS)
+
+
+def rename_quarantined(move: Rename, context: Context) -> None:
+    """Rename a quarantined table and change nothing else, because its old name may soon belong to another table."""
+    (db, old), (_, new) = move.before, move.after
+    rename_kept(move, context)
     context.write_ids.rename_table(f"{db}.{old}", f"{db}.{new}")
     context.quarantine.rename(old, new)
     context.loads.rename(old, new)

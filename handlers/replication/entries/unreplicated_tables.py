@@ -32,9 +32,15 @@ from handlers.events import (
     TableCreated,
     TableDropped,
 )
+from handlers.replication.effects.tables import rename_kept
 from handlers.replication.entries.table_entries import TableEntries
 from handlers.replication.renames import find_rename
-from handlers.replication.replicability import MATERIALIZED_VIEW, find_obstacle, may_have_obstacle
+from handlers.replication.replicability import (
+    MATERIALIZED_VIEW,
+    SWITCHED_OFF,
+    find_obstacle,
+    may_have_obstacle,
+)
 from handlers.structs import tjson
 from handlers.structs.objects import Table
 from state.errors import BadInput, NotFound
@@ -75,7 +81,7 @@ def is_unreplicated(event: Event, context: Context) -> bool:
     if table is None or not context.policy.covers(event.db, table):
         return False
     owner = _find_object(event)
-    obstacle = None if owner is None else _find_obstacle(owner)
+    obstacle = None if owner is None else _find_obstacle(owner, table, context)
     known = table in context.unreplicated
     if isinstance(event, TableDropped) and (obstacle is not None or (known and owner is None)):
         return _forget_dropped(table, context)
@@ -90,7 +96,8 @@ def is_unreplicated(event: Event, context: Context) -> bool:
 def record_obstacle(loaded: LoadedTable, context: Context) -> None:
     """Record what a load found: a table that cannot be replicated, or one that can."""
     if loaded.obstacle is not None:
-        _record(loaded.table, loaded.event_id, loaded.obstacle, context)
+        kept = loaded.obstacle == SWITCHED_OFF and _is_on_target(loaded.table, context)
+        _record(loaded.table, loaded.event_id, loaded.obstacle, context, on_target=kept)
     elif loaded.exists:
         context.unreplicated.remove(loaded.table)
 
@@ -107,19 +114,25 @@ def _record(
 
 
 def _follow_rename(event: Event, context: Context) -> None:
-    """Forget the old name of a renamed table; its event shows whether the new name cannot be replicated either."""
+    """Forget the old name of a renamed table; its event shows whether the new name cannot be replicated either.
+
+    What the target has kept of it is renamed, too, because its old name may soon belong to another table.
+    """
     if isinstance(event, TableAltered) and len(context.unreplicated):
         move = find_rename(event)
         if move is not None and context.policy.covers(*move.before):
+            entry = context.unreplicated.get(move.before[1])
             context.unreplicated.remove(move.before[1])
+            if entry is not None and entry.on_target and context.policy.covers(*move.after):
+                rename_kept(move, context)
 
 
-def _find_obstacle(owner: Embedded[Table]) -> Obstacle | None:
+def _find_obstacle(owner: Embedded[Table], table: str, context: Context) -> Obstacle | None:
     """Return the table's obstacle; most objects need not be decoded for that."""
     if not may_have_obstacle(owner.text):
         return None
     try:
-        return find_obstacle(owner.value)
+        return find_obstacle(owner.value, copies_rows=context.policy.copies_rows(table))
     except BadInput:
         return None
 
@@ -145,7 +158,8 @@ def _learn(event: Event, table: str, obstacle: Obstacle, context: Context) -> No
 def _is_on_target(table: str, context: Context) -> bool:
     """Whether the target has a replicated table of this name; one with an obstacle of its own is not of the replica."""
     try:
-        return find_obstacle(context.target.get_table(context.policy.target_db, table)) is None
+        present = context.target.get_table(context.policy.target_db, table)
+        return find_obstacle(present, copies_rows=context.policy.copies_rows(table)) is None
     except NotFound:
         return False
 

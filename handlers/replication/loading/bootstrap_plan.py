@@ -54,7 +54,7 @@ def plan_bootstrap(tools: LoadTools) -> Iterator[PlannedTable]:
 def _plan_table(name: str, tools: LoadTools) -> PlannedTable:
     source, db = tools.source, tools.policy.source_db
     table = source.get_table(db, name)
-    obstacle = find_obstacle(table)
+    obstacle = find_obstacle(table, copies_rows=tools.policy.copies_rows(name))
     if obstacle is not None:
         kind = "materialized view" if obstacle == MATERIALIZED_VIEW else "not replicated"
         return PlannedTable(name, kind, reason=obstacle.reason)

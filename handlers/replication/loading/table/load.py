@@ -35,7 +35,7 @@ from handlers.replication.loading.table.statistics import (
 )
 from handlers.replication.loading.table.target_table import TargetTable
 from handlers.replication.loading.table.tools import LoadedTable, SilentProgress
-from handlers.replication.replicability import find_obstacle
+from handlers.replication.replicability import SWITCHED_OFF, find_obstacle
 from handlers.replication.target_objects import is_view, owns_data
 from state.errors import GapDetected, SourceBusy
 
@@ -102,9 +102,10 @@ class _TableLoader:
         snapshot = take_snapshot(self._table, self._tools, self._progress)  # step 1
         failpoint("load.after-snapshot")
         table = snapshot.table
-        obstacle = None if table is None else find_obstacle(table)
+        obstacle = None if table is None else find_obstacle(table, copies_rows=self._copies_rows)
         if table is None or obstacle is not None:
-            self._target.remove_replicated()
+            if obstacle != SWITCHED_OFF:  # else the target keeps the rows that it has
+                self._target.remove_replicated()
             return LoadedTable(self._table, snapshot.event_id, exists=False, obstacle=obstacle)
         target = self._target.create(snapshot)  # step 2
         if table.partitionKeys:

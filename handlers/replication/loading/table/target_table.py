@@ -88,8 +88,12 @@ class TargetTable:
     def remove_replicated(self) -> None:
         """Drop the table if it exists and can be a replica; one that cannot be replicated was created by another client."""
         present = self._get()
-        if present is not None and find_obstacle(present) is None:
+        if present is not None and self._can_be_ours(present):
             self.remove()
+
+    def _can_be_ours(self, present: Table) -> bool:
+        copies_rows = self._policy.copies_rows(self._load.table)
+        return find_obstacle(present, copies_rows=copies_rows) is None
 
     def create(self, snapshot: TableSnapshot) -> Table:
         """Create the table, or bring the one of this load up to date; any other of the name is dropped first."""
