@@ -74,13 +74,16 @@ class OpenCatalog:
         return [*rows, *(f"{one.table}, failed {one.tries} times: {one.reason}" for one in failed)]
 
     def failing(self) -> list[FailingLoad]:
-        """Return the tables whose load failed and is tried again, ``FAILED_MAX`` at most; for any thread."""
-        failed = sorted(self.projection.states.postponed().items())[:FAILED_MAX]
+        """Return the tables whose load failed and is tried again, ``FAILED_MAX`` at most, without quarantined ones; for any thread."""
+        states = self.projection.states
+        failed = sorted(one for one in states.postponed().items() if not states.is_quarantined(one[0]))
+        failed = failed[:FAILED_MAX]
         return [FailingLoad(name, one.tries, one.reason, one.next_s) for name, one in failed]
 
     def measure(self) -> None:
         """Set the gauges of all branches."""
-        self.observer.set_waiting(len(self.projection.states.waiting()))
+        states = self.projection.states
+        self.observer.set_waiting(len(states.waiting().keys() - states.quarantined().keys()))
         for branch in self.branches.values():
             branch.measure()
 

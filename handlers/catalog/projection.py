@@ -74,7 +74,7 @@ class CatalogProjection:
         self._store = store
         self._followers = followers
         self._observer = observer or NullObserver()
-        self.states = TableStates()
+        self.states = TableStates(clock)
         self._reloads: set[str] = set()
         """Tables for which ``continue_reload`` is being called."""
         self.calls = calls or CallsAtOnce(source)

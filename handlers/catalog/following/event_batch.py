@@ -162,12 +162,12 @@ class EventBatch:
 
     def _reason_to_skip(self, name: str, known: KnownTable | None, event_id: int) -> str | None:
         """Return why an event about partitions is skipped; None where it is applied."""
+        if known is not None and known.code is not None:
+            return "quarantined"
         if self._states.is_waiting(name):
             return "loading"
         if known is None:
             return OUT_OF_SCOPE
-        if known.code is not None:
-            return "quarantined"
         return "in-snapshot" if event_id <= known.as_of else None
 
     def _create(self, event_id: int, table: TableInfo) -> str | None:

@@ -23,10 +23,13 @@ loads pause for a while. Events are applied meanwhile.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+
+import structlog
 
 from handlers.catalog.following.background import is_answered
 from handlers.catalog.following.column_checks import COLUMNS, read_samples
@@ -44,7 +47,7 @@ from handlers.catalog.following.table_state import (
 from handlers.catalog.turns import Turns
 from handlers.events import TableAltered
 from handlers.failpoints import failpoint
-from state.errors import BadInput, Inconsistent, NotFound, Refused
+from state.errors import BadInput, Inconsistent, NotFound, Refused, TidelineError
 
 
 if TYPE_CHECKING:
@@ -58,10 +61,10 @@ if TYPE_CHECKING:
     from handlers.catalog.following.table_states import TableStates
     from handlers.events import Event
     from handlers.metastore.client import Metastore
-    from state.errors import TidelineError
     from state.store import Store, Transaction
 
 
+log = structlog.get_logger(__name__)
 PIECE: Final = 500
 """Partitions fetched by one call and staged by one transaction, at most."""
 PIECE_MIN: Final = 20
@@ -100,7 +103,7 @@ class Loader:
         """
         self._turns = turns or Turns()
         self._clock = clock
-        self._retries_from_s = self._loads_from_s = 0.0
+        self._retries_from_s = self._loads_from_s = self._began_s = 0.0
         self._failures = 0
         """Failed loads since the last one that did not fail."""
         self._calls = calls
@@ -227,7 +230,7 @@ class Loader:
         A table that the source refuses to return, or whose content is inconsistent, is quarantined. Raises Transient; then
         nothing has changed.
         """
-        before = self._states.state(name)
+        before, self._began_s = self._states.state(name), self._clock()
         reading, loads = self._missed.begin(name), _WholeLoads()
         try:
             answer = self._calls.submit(partial(_read, self._followers, self._request(name, reason)))
@@ -319,9 +322,10 @@ class Loader:
         except (Refused, BadInput, Inconsistent) as error:
             if self._has_changed(name, before):
                 return False
+            took_s = max(0.0, self._clock() - self._began_s)
             with self._store.transaction() as txn:
-                self._states.finish_load(txn, name)
-                self._states.quarantine(txn, name, error)
+                self._states.quarantine(txn, name, error, took_s=took_s)
+            self._retries_from_s = self._clock() + min(PAUSE_SHARE * took_s, PAUSE_MAX_S)
             self._observer.table_quarantined(name, error)
             return True
         if finished:
@@ -343,7 +347,7 @@ class Loader:
         return True
 
     def _compute(self, loads: _WholeLoads) -> None:
-        with self._turns.computing():
+        with _containing_defects(), self._turns.computing():
             loads.read()
 
     @staticmethod
@@ -472,7 +476,22 @@ class _MissedObserver(NullObserver):
 
 
 def _read(followers: Sequence[Follower], request: ListingRequest, source: Metastore) -> Listing:
-    return read_listing(source, followers, request)
+    with _containing_defects():
+        return read_listing(source, followers, request)
+
+
+@contextmanager
+def _containing_defects() -> Iterator[None]:
+    """Quarantine the table for an unexpected error too: it would end the loop, and then all tables."""
+    try:
+        yield
+    except TidelineError:
+        raise
+    except Exception as error:
+        log.exception("a table cannot be read")
+        raise Inconsistent(
+            "the table cannot be read", reason=f"{type(error).__name__}: {error}"[:200]
+        ) from error
 
 
 def _is_paused(until_s: float, now_s: float) -> bool:

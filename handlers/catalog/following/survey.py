@@ -120,7 +120,7 @@ class Survey:
                     if found is None or changes_of[name].events:
                         self._request_load(txn, name)
                 for table in found or ():
-                    if not self._states.is_waiting(table.name):
+                    if not self._states.is_waiting(table.name) or self._states.is_quarantined(table.name):
                         self._decide(txn, table, changes)
                 self._request_doubtful(txn, changes)
         finally:
@@ -168,7 +168,7 @@ class Survey:
 
 
 def _tables(answer: Future[Any]) -> list[TableInfo] | None:
-    """Return the tables of an answer; None where the metastore did not serve the call."""
-    if isinstance(answer.exception(), FAILED):
+    """Return the tables of an answer; None where there is none, whatever the reason: the load of each table decides."""
+    if answer.exception() is not None:
         return None
     return [describe_table(table) for table in answer.result()]

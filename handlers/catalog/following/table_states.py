@@ -36,7 +36,9 @@ _NONE: Final = TableState()
 class TableStates:
     """The tables of one source; for one thread, except where "other threads" is stated."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        """``clock`` returns the Unix time."""
+        self._clock = clock
         self._states: dict[str, TableState] = {}
         self._queue: dict[str, str] = {}
         """The tables to be loaded with the reasons, in the order of their next turns."""
@@ -46,7 +48,7 @@ class TableStates:
     def open(self, reader: Reader) -> None:
         """Read the stored states; raise StateCorrupt where one cannot be read."""
         stored = reader.scan(STATES, prefix_end(STATES))
-        self._states = {key[len(STATES) :].decode(): parse_state(value) for key, value in stored}
+        self._states = {key[len(STATES) :].decode(): _with_retry(parse_state(value)) for key, value in stored}
         self._queue = {name: state.load.reason for name, state in self._states.items() if state.load}
         self._quarantined = {name: reason for name in self._states if (reason := self._problem(name))}
 
@@ -66,14 +68,24 @@ class TableStates:
         """Stop following a table, and do not load it; an unknown one is not an error."""
         self._save(txn, name, _NONE)
 
-    def quarantine(self, txn: Transaction, name: str, error: TidelineError, event_id: int = 0) -> None:
-        """Quarantine a table at an event (0: while it is loaded); the first reason is kept."""
-        known = self.get(name) or KnownTable((), 0)
+    def quarantine(
+        self, txn: Transaction, name: str, error: TidelineError, event_id: int = 0, took_s: float = 0.0
+    ) -> None:
+        """Quarantine a table at an event (0: while it is loaded, for ``took_s``); the first reason is kept.
+
+        It is loaded again after growing pauses, so that it comes back by itself when the cause has gone.
+        """
+        state, now_s = self._states.get(name, _NONE), self._clock()
+        known = state.known or KnownTable((), 0)
         if known.code is None:
-            failed = replace(
-                known, code=error.code, reason=str(error), failed_at=event_id, failed_s=int(time.time())
+            known = replace(
+                known, code=error.code, reason=str(error), failed_at=event_id, failed_s=int(now_s)
             )
-            self.put(txn, name, failed)
+        tries = 1 if state.postponed is None else state.postponed.tries + 1
+        retry = PostponedLoad(tries, 0, error.code, str(error)).after(took_s, now_s)
+        load = RequestedLoad("unsure", event_id)
+        self._save(txn, name, replace(state, known=known, load=load, progress=None, postponed=retry))
+        self.rotate(name)
 
     def request_load(self, txn: Transaction, name: str, reason: str, event_id: int = 0) -> None:
         """Have a table loaded from the source, from its beginning, because of an event; events are ignored until then.
@@ -160,6 +172,10 @@ class TableStates:
         """Return the quarantined tables with the reason; for other threads too."""
         return self._quarantined
 
+    def is_quarantined(self, name: str) -> bool:
+        """Whether a table is quarantined; for other threads too."""
+        return name in self._quarantined
+
     def failures(self) -> list[TableFailure]:
         """Return why each quarantined table is quarantined, by name; for other threads too."""
         found = ((name, self.get(name)) for name in sorted(self._quarantined))
@@ -209,3 +225,9 @@ class TableStates:
     def _problem(self, name: str) -> str | None:
         known = self.get(name)
         return None if known is None or known.code is None else known.reason or known.code
+
+
+def _with_retry(state: TableState) -> TableState:
+    """Return a stored state with the load of a quarantined table, which former releases did not request."""
+    is_quarantined = state.known is not None and state.known.code is not None
+    return replace(state, load=RequestedLoad("unsure")) if is_quarantined and state.load is None else state

@@ -35,6 +35,11 @@ KINDS = (
     Kind.DROP_TABLE,
     Kind.CASCADE,
     *(2 * [Kind.ADD_COLUMN]),
+    Kind.RENAME_COLUMN,
+    Kind.SWAP,
+    Kind.EXCHANGE,
+    Kind.RECREATE,
+    Kind.TRUNCATE,
     Kind.DROP_DATABASE,
 )
 """Every change that an index must follow; most of them add partitions."""

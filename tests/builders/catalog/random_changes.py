@@ -32,6 +32,13 @@ class Kind(Enum):
     DROP_TABLE = auto()
     CASCADE = auto()
     ADD_COLUMN = auto()
+    RENAME_COLUMN = auto()
+    SWAP = auto()
+    EXCHANGE = auto()
+    RECREATE = auto()
+    TRUNCATE = auto()
+    UNLISTED = auto()
+    """An added or dropped partition whose event lacks its list of partitions."""
     DROP_DATABASE = auto()
 
 
@@ -44,7 +51,7 @@ class Change:
     day: str
     other: int
 
-    def happen(self, source: MemorySource) -> None:
+    def happen(self, source: MemorySource) -> None:  # noqa: C901, PLR0912 - one case for each kind
         """Apply the change, or do nothing if it is not possible."""
         if self.table not in source.tables:
             source.create(self.table)
@@ -53,17 +60,52 @@ class Change:
             case Kind.RENAME_TABLE:
                 if NAMES[self.other] not in source.tables:
                     source.rename(self.table, NAMES[self.other])
-            case Kind.DROP_TABLE:
+            case Kind.DROP_TABLE | Kind.RECREATE:
                 source.drop_table(self.table)
-            case Kind.CASCADE:
-                source.cascade(self.table)
-            case Kind.ADD_COLUMN:
-                source.add_column(self.table)
+                if self.kind is Kind.RECREATE:
+                    source.create(self.table)
+                    source.add(self.table, self.day, str(self.other))
+            case Kind.CASCADE | Kind.ADD_COLUMN | Kind.RENAME_COLUMN:
+                self._happen_to_columns(source)
+            case Kind.TRUNCATE:
+                for values in sorted(source.partitions[self.table]):
+                    source.alter_partition(self.table, values, {"numRows": "0"})
+            case Kind.UNLISTED:
+                self._happen_without_list(source)
+            case Kind.SWAP | Kind.EXCHANGE:
+                self._happen_to_two_tables(source)
             case Kind.DROP_DATABASE:
                 if self.day == DAYS[0]:  # rarely
                     source.drop_database()
             case _:
                 self._happen_to_a_partition(source)
+
+    def _happen_without_list(self, source: MemorySource) -> None:
+        values = (self.day, str(self.other))
+        change = source.drop if values in source.partitions[self.table] else source.add
+        change(self.table, *values)
+        source.lose_list()
+
+    def _happen_to_columns(self, source: MemorySource) -> None:
+        match self.kind:
+            case Kind.CASCADE:
+                source.cascade(self.table)
+            case Kind.ADD_COLUMN:
+                source.add_column(self.table)
+            case _:
+                source.rename_column(self.table)
+
+    def _happen_to_two_tables(self, source: MemorySource) -> None:
+        other = NAMES[self.other]
+        if other == self.table or other not in source.tables:
+            return
+        if self.kind is Kind.SWAP:
+            for old, new in ((self.table, "swapped"), (other, self.table), ("swapped", other)):
+                source.rename(old, new)
+            return
+        for values in sorted(source.partitions[self.table].keys() - source.partitions[other].keys())[:1]:
+            source.add(other, *values)  # in Hive's order
+            source.drop(self.table, *values)
 
     def _happen_to_a_partition(self, source: MemorySource) -> None:
         values = (self.day, str(self.other))

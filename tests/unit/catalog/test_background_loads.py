@@ -27,14 +27,14 @@ from tests.builders.catalog.followed_catalog import content
 from tests.builders.catalog.indexed_source import KINDS, RULES, TIMELINES, Held, expected
 from tests.builders.catalog.indexed_source import rebuilt as rebuilt_catalog
 from tests.builders.catalog.late_calls import LateCalls, begin_at_newest_event
-from tests.builders.catalog.random_changes import Change, changes
+from tests.builders.catalog.random_changes import DAYS, Change, Kind, changes
 
 
 if TYPE_CHECKING:
     from state.errors import TidelineError
 
 
-CHANGES = changes(KINDS)
+CHANGES = changes((*KINDS, Kind.UNLISTED), (*DAYS, "9999-12-31", "latest"))
 STEPS = st.lists(
     st.sampled_from(
         [*(4 * ["make"]), *(4 * ["apply"]), *(3 * ["answer"]), *(4 * ["settle"]), "reopen", "reload"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,16 +14,26 @@ from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog import projection as projection_module
 from handlers.catalog.following import loader
 from handlers.catalog.following.table_state import FROM_PARTITIONS, PAUSE_MAX_S, PAUSE_MIN_S, PAUSE_SHARE
-from handlers.catalog.following.table_states import TableStates
+from handlers.catalog.following.table_states import STATES, TableStates
 from handlers.catalog.index import partition_follower
 from handlers.catalog.index.partition_follower import PartitionFollower, PartitionRules
 from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines import timeline_follower
 from handlers.catalog.timelines.rules import Rule, Rules
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
+from handlers.events import Undecodable
 from handlers.metastore.error_mapping import to_tideline_error
 from handlers.structs.exceptions import MetaException
-from state.errors import AmbiguousCall, MetastoreUnavailable, NotFound, ServerFault, TidelineError, Transient
+from state.errors import (
+    AmbiguousCall,
+    MalformedEvent,
+    MetastoreUnavailable,
+    NotFound,
+    Refused,
+    ServerFault,
+    TidelineError,
+    Transient,
+)
 from state.store.memory import MemoryStore
 
 
@@ -174,7 +185,7 @@ def test_an_outage_of_the_metastore_pauses_all_loads_and_no_table_is_postponed_f
     assert followed.projection.states.postponed() == {}
     source.broken = None
     source.now_s += PAUSE_MAX_S
-    followed.step()
+    followed.projection.load_all()
     assert followed.following() == {f"{DB}.a", f"{DB}.b", f"{DB}.c"}
 
 
@@ -327,3 +338,60 @@ def test_a_reload_that_was_requested_is_done_between_batches_and_before_other_lo
     followed.step()
     with pytest.raises(NotFound):
         projection.continue_reload(f"{DB}.unknown")
+
+
+def test_a_quarantined_table_comes_back_by_itself_when_the_cause_has_gone(source: FailingSource) -> None:
+    followed = Followed(source)
+    followed.projection.load_all()
+    source.log(Undecodable, "ADD_PARTITION", "a", error=MalformedEvent("its list is missing"))
+    followed.step()
+    assert followed.projection.quarantined() == (f"{DB}.a",)
+    source.faults["a"] = Refused("no permission")
+    tries = []
+    for _ in range(50):
+        source.now_s += PAUSE_MIN_S
+        before = len(source.tries)
+        followed.step()
+        tries += source.tries[before:]
+        assert followed.projection.quarantined() == (f"{DB}.a",)
+        state = followed.projection.states.state(f"{DB}.a")
+        assert state is not None
+        assert state.describe()["next_try_s"] > source.now_s
+    assert 3 <= len(tries) <= 6, "pauses double"
+    followed.reopen()
+    source.faults.clear()
+    source.now_s += PAUSE_MAX_S
+    followed.step()
+    assert followed.projection.quarantined() == ()
+    assert followed.following() == {f"{DB}.{name}" for name in "abc"}
+
+
+def test_a_table_that_a_former_release_quarantined_is_loaded_again(source: FailingSource) -> None:
+    followed = Followed(source)
+    followed.projection.load_all()
+    name = f"{DB}.a"
+    with followed.store.transaction() as txn:
+        followed.projection.states.quarantine(txn, name, MalformedEvent("broken"), 3)
+        state = followed.projection.states.state(name)
+        assert state is not None
+        txn.put(STATES + name.encode(), replace(state, load=None, postponed=None).to_bytes())
+    followed.reopen()
+    assert followed.projection.quarantined() == (name,)
+    followed.step()
+    assert followed.projection.quarantined() == ()
+
+
+@pytest.mark.parametrize("indexes", [False, True])
+def test_a_table_whose_load_fails_in_an_unexpected_way_is_quarantined_and_delays_no_other(
+    source: FailingSource, indexes: bool
+) -> None:
+    defect: Any = ValueError("year 10000 is out of range")
+    source.faults["a"] = defect
+    followed = Followed(source, indexes=indexes)
+    followed.projection.load_all()
+    assert followed.following() == {f"{DB}.b", f"{DB}.c"}
+    assert "year 10000" in followed.projection.states.quarantined()[f"{DB}.a"]
+    source.faults.clear()
+    source.now_s += PAUSE_MAX_S
+    followed.projection.load_all()
+    assert followed.following() == {f"{DB}.a", f"{DB}.b", f"{DB}.c"}

@@ -76,7 +76,7 @@ def test_a_stored_state_that_cannot_be_read_is_corrupt(value: bytes) -> None:
 
 
 def test_every_state_has_its_name_and_says_why() -> None:
-    store, states = MemoryStore(), TableStates()
+    store, states = MemoryStore(), TableStates(lambda: 100)
 
     failure, broken = ServerFault("no answer"), MalformedEvent("broken")
 
@@ -105,7 +105,7 @@ def test_every_state_has_its_name_and_says_why() -> None:
     assert described() == ["doubtful", str(failure), 7, 1, 105]
     with store.transaction() as txn:
         states.quarantine(txn, NAME, broken, 9)
-    assert described() == ["quarantined", str(broken), 9, 1, 105]
+    assert described() == ["quarantined", str(broken), 9, 2, 110]
 
 
 def test_tables_take_turns_with_their_loads() -> None:
