@@ -16,7 +16,7 @@ UV := .run/uv/bin/uv
 COMPILE := $(UV) pip compile --quiet --generate-hashes --no-header --no-emit-index-url --no-annotate --universal --python-version 3.11
 PYTEST := $(BIN)/pytest
 S3_TESTS := tests/integration/files/test_s3.py tests/integration/flat/test_storage.py tests/integration/flat/test_object_store.py \
-            tests/integration/flat/test_a_day_in_an_object_store.py
+            tests/integration/flat/test_a_day_in_an_object_store.py tests/integration/replication/test_object_store_replica.py
 
 .PHONY: help
 help: ## Show this list
@@ -53,8 +53,8 @@ long: stack ## Run the integration tests that take half a minute or more
 	$(PYTEST) tests/integration -m "long and not docker"
 
 .PHONY: test-all
-test-all: stack ## Run all tests, including crash tests and container tests
-	$(PYTEST)
+test-all: stack ## Run all tests, including crash tests, container tests, and those on HDFS and on an object store
+	$(BIN)/python -m dev.stack.object_store try $(PYTEST)
 
 .PHONY: crash
 crash: stack ## Run crash tests: processes are killed at every persistence point
@@ -66,11 +66,11 @@ fuzz: venv ## Fuzz partition filters and keys for ten minutes, guided by coverag
 	$(BIN)/python -m tests.fuzz.partition_filters build/fuzz/corpus -max_total_time=$(or $(FUZZ_S),600) -timeout=10 -max_len=4000 -artifact_prefix=build/fuzz/
 
 .PHONY: s3
-s3: stack ## Test files and flat tables on an object store (MinIO, built once with Go; needs Java 17)
+s3: stack ## Test files, replicas and flat tables on an object store (MinIO, built once with Go; needs Java 17)
 	$(BIN)/python -m dev.stack.object_store run $(PYTEST) $(S3_TESTS)
 
 .PHONY: hdfs
-hdfs: stack ## Test replication with both clusters on HDFS (six JVMs, about 4 GB of memory)
+hdfs: stack ## Test copies and replication on HDFS, and its failures (up to seven JVMs, about 4 GB of memory)
 	$(PYTEST) tests/hdfs
 
 .PHONY: docker-test

@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING
 
 import hdfs_native
 
-from dev.demo.compare import Side, compare_databases
-from dev.demo.workload import QUERIES, Step, steps
-from dev.stack.errors import SqlFailed
 from handlers.files.paths import parse_location
 from tests.builders.replication.small_workload import ACID, create_source
+from tests.builders.replication.whole_workload import find_differences, write_workload
 
 
 if TYPE_CHECKING:
@@ -22,11 +20,10 @@ if TYPE_CHECKING:
 def test_the_replica_of_the_whole_workload_equals_its_source(
     replica: Replica, source_sql: Session, target_sql: Session
 ) -> None:
-    for step in steps(replica.policy.source_db):
-        run(source_sql, step)
+    write_workload(source_sql, replica.policy.source_db)
     replica.follow()
     assert replica.projection.quarantined() == ()
-    assert differences(replica, source_sql, target_sql, QUERIES) == []
+    assert find_differences(replica, source_sql, target_sql) == []
     counters = replica.context.copies.counters()
     assert counters.files > 0
     assert counters.mismatches == 0
@@ -68,23 +65,3 @@ def test_a_file_that_was_overwritten_at_the_source_is_not_copied(
         stream.write(b"x" * 100)
     replica.follow()
     assert replica.quarantined() == {"t": "file-lost"}
-
-
-def run(session: Session, step: Step) -> None:
-    for name, during, _ in step.settings:
-        session.run(f"set {name}={during}")
-    try:
-        session.run(step.sql)
-        assert not step.must_fail
-    except SqlFailed:
-        assert step.must_fail
-    for name, _, after in step.settings:
-        session.run(f"set {name}={after}")
-
-
-def differences(replica: Replica, source: Session, target: Session, queries: dict[str, str]) -> list[str]:
-    return compare_databases(
-        Side(replica.source, source, replica.policy.source_db),
-        Side(replica.target, target, replica.policy.target_db),
-        queries,
-    ).list_differences()

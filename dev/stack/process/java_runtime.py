@@ -65,6 +65,18 @@ def find_java() -> Path:
     )
 
 
+def find_java_with(module: str, newest: int) -> Path:
+    """Return a Java of at most version ``newest`` that has ``module``, which the wheel may lack; raise Missing without one."""
+    for candidate in (_from_wheel(), _from_home(), _from_path()):
+        if candidate is not None and 0 < _major_version(candidate) <= newest:
+            listed = subprocess.run(
+                [candidate, "--list-modules"], capture_output=True, text=True, check=False
+            )
+            if f"{module}@" in listed.stdout:
+                return candidate
+    raise Missing(f"no Java up to {newest} with the module {module}: set JAVA_HOME to a complete JDK")
+
+
 def wheel_exists() -> bool:
     """Return whether the pinned wheel exists for this platform, so that installing the project provides Java 21."""
     return platform.machine() in {"x86_64", "aarch64"} and platform.libc_ver()[0] == "glibc"

@@ -50,6 +50,8 @@ class _Process(Component):
         self.main = main
         self.properties = properties
         self.conf = self.directory / "conf"
+        self.java: Path | None = None
+        """The Java to run with instead of the one that the stack finds."""
 
     def prepare(self) -> None:
         """Fetch missing jars and write the configuration."""
@@ -70,7 +72,7 @@ class _Process(Component):
     def command(self) -> list[str]:
         """One of HDFS's own servers."""
         options = [*FRUGAL, *OPENS, f"-Xmx{HEAP_MB}m", f"-Dhadoop.log.dir={self.directory}"]
-        return [str(find_java()), *options, self.main]
+        return [str(self.java or find_java()), *options, self.main]
 
 
 class NameNode(_Process):

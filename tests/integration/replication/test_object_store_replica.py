@@ -1,0 +1,70 @@
+"""Replication from HDFS and from a disk into an object store.
+
+``TIDELINE_TEST_S3`` names the store (``make s3`` starts one); without it there is nothing to run against.
+"""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dev.stack.hive.settings import ClusterSettings
+from dev.stack.servers.hdfs import Hdfs
+from tests.builders.components.availability import start_or_skip
+from tests.builders.components.clusters import Pair, on_file_system, running_pair
+from tests.builders.components.object_store import TestStore, hadoop_jars
+from tests.builders.replication.replica import build_replica
+from tests.builders.replication.whole_workload import find_differences, write_workload
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+pytestmark = pytest.mark.long
+SOURCES = ("hdfs", "file")
+
+
+@pytest.fixture(scope="module", params=SOURCES)
+def pair(
+    request: pytest.FixtureRequest, store: TestStore, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Pair]:
+    """A source on a file system of its own, and a target in the store."""
+    directory = tmp_path_factory.mktemp(request.param)
+    in_store = ClusterSettings(
+        extra=store.hadoop
+        | {
+            "fs.s3a.etag.checksum.enabled": "true",  # the change manager names its files by checksums
+            "hive.conf.hidden.list": "javax.jdo.option.ConnectionPassword",  # jobs need the keys of the store
+        },
+        jars=tuple(hadoop_jars()),
+    )
+    target = on_file_system(f"{store.new_bucket()}/target", in_store)
+    with ExitStack() as cleanup, start_or_skip(f"clusters on {request.param} and in an object store"):
+        source = ClusterSettings()
+        if request.param == "hdfs":
+            source = on_file_system(f"{cleanup.enter_context(Hdfs(directory / 'hdfs')).uri}/source")
+        yield cleanup.enter_context(running_pair(directory, source, target))
+
+
+def test_a_replica_in_an_object_store_equals_its_source(pair: Pair, store: TestStore) -> None:
+    db = f"db_{uuid.uuid4().hex[:12]}"
+    endpoints = pair.source.endpoints()
+    replica = build_replica(
+        pair.source.metastore.uri,
+        pair.target.metastore.uri,
+        db=db,
+        roots=[endpoints.warehouse, endpoints.external, endpoints.cmroot],
+        files={"s3a": store.arrow},
+    )
+    with pair.source.sql() as ours, pair.target.sql() as theirs:
+        write_workload(ours, db)
+        replica.follow()
+        assert replica.projection.quarantined() == ()
+        assert find_differences(replica, ours, theirs) == []
+    counters = replica.context.copies.counters()
+    assert (counters.files > 0, counters.mismatches) == (True, 0)
+    replica.projection.close()
