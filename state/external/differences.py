@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from state.errors import StateCorrupt
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,30 @@ def _is_unchanged(
     if present is None or record is None or not version.is_known:
         return False
     return record == CopiedFile(version, present)
+
+
+BATCH_BYTES: Final = 1024**3
+BATCH_FILES: Final = 1_000
+_BATCHES: Final = 10
+
+
+def cut_batches(files: Sequence[tuple[str, int]]) -> Iterator[list[str]]:
+    """Cut files, given with their sizes, into batches that are recorded together, in order.
+
+    The directory is listed again after each batch. A batch ends at 1 GiB, or at a thousand files or a tenth of all, whichever is more. So
+    small files take about ten listings, however many there are, and a run that is killed has at most 1 GiB to compare again.
+    """
+    files_max = max(BATCH_FILES, -(-len(files) // _BATCHES))
+    batch: list[str] = []
+    size_bytes = 0
+    for name, file_bytes in files:
+        batch.append(name)
+        size_bytes += file_bytes
+        if size_bytes >= BATCH_BYTES or len(batch) >= files_max:
+            yield batch
+            batch, size_bytes = [], 0
+    if batch:
+        yield batch
 
 
 @dataclass(frozen=True, slots=True)

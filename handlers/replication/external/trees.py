@@ -1,8 +1,8 @@
 """Makes directories of the target equal to those of the source, file by file and several at a time.
 
 Each directory is listed on both sides, compared (``state.external.differences``), copied, and listed again, because the source may
-change meanwhile. Its records are written when its copies have ended. So a run that was stopped continues with the directory where it
-was. A directory whose files cannot be copied is reported, and the others are copied nevertheless.
+change meanwhile. A large directory is copied in batches, and the records of a batch are written when its copies have ended. So a run that
+was stopped continues with the batch where it was. A directory whose files cannot be copied is reported, and the others are copied nevertheless.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from handlers.files.copies import CopyTask
 from handlers.files.filesystems import is_hidden
 from handlers.files.reachable import require_reachable
 from state.errors import Fenced, FileLost, Interrupted, LimitExceeded, NotFound, TidelineError
-from state.external.differences import FileVersion, plan_directory, settle_copies
+from state.external.differences import FileVersion, cut_batches, plan_directory, settle_copies
 
 
 if TYPE_CHECKING:
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 
 _DEPTH_MAX: Final = 32
-_BATCH: Final = 5_000
-"""Files of a directory that are copied and waited for together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +140,8 @@ class TreeCopier:
         with self._lock:
             self.counts.directories += 1
             self.counts.files += len(before)
-        for start in range(0, len(plan.copied), _BATCH):
-            self._copy_files(tree, plan.copied[start : start + _BATCH], before)
+        for names in cut_batches([(name, before[name].size_bytes) for name in plan.copied]):
+            self._copy_files(tree, names, before)
         self._remove(tree, plan.removed)
         self._records.write(directory, {}, (*plan.removed, *plan.forgotten))
         return self._trees_below(tree, source, target)

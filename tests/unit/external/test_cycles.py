@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from handlers.files.copies import Copier
+from handlers.files.local import LocalFiles
 from handlers.files.paths import AllowedRoots
 from handlers.files.pool import CopyPool
 from handlers.replication.external.cycle import DIRECTORY_LIST, ExternalSettings
@@ -22,8 +23,11 @@ from tests.builders.replication.fake_target import Clock, FakedReplica, faked_re
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    from handlers.files.filesystems import Entry
+    from handlers.files.paths import Location
 
 from handlers.replication.external.cycle import CycleProgress
 
@@ -86,6 +90,27 @@ def test_tables_on_the_target_are_copied_below_the_base_and_listed(world: World)
     assert len(listed.read_text().splitlines()) == 2, "each table has its line"
     records = CopyRecords(world.copies.store)
     assert records.last_complete_s() == int(progress.began_s)
+
+
+def test_a_cycle_without_changes_asks_the_metastores_once_and_lists_each_directory_once_on_each_side(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(5):
+        world.create(f"t{number}", f"file:{world.ext}/t{number}")
+    world.run()
+    world.source.reads.clear()
+    world.replica.target.calls.clear()
+    listed: list[str] = []
+    original = LocalFiles.list
+
+    def count(files: LocalFiles, location: Location) -> Sequence[Entry]:
+        listed.append(location.path)
+        return original(files, location)
+
+    monkeypatch.setattr(LocalFiles, "list", count)
+    progress = world.run()
+    assert (world.source.reads, progress.counts.copied) == ([], 0)
+    assert len(listed) == 2 * progress.counts.directories == 10
 
 
 def test_tables_that_are_quarantined_or_being_loaded_are_left_out(world: World) -> None:

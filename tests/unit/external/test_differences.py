@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state.errors import StateCorrupt
-from state.external.differences import CopiedFile, FileVersion, plan_directory, settle_copies
+from state.external.differences import (
+    BATCH_BYTES,
+    CopiedFile,
+    FileVersion,
+    cut_batches,
+    plan_directory,
+    settle_copies,
+)
 
 
 @dataclass
@@ -105,6 +112,16 @@ def test_only_copies_of_vanished_files_are_removed_and_only_on_request(
     run_cycle(source, target, records, delete=delete, during=[])
     removed = present - set(target.files)
     assert removed == ((copied - set(source.files)) if delete else set())
+
+
+@given(st.lists(st.integers(0, 2 * BATCH_BYTES), max_size=50), st.integers(0, 30_000))
+def test_batches_have_all_files_in_order_and_are_few_for_small_files(sizes: list[int], small: int) -> None:
+    files = [(str(number), size) for number, size in enumerate([*sizes, *([1] * small)])]
+    batches = list(cut_batches(files))
+    assert [name for batch in batches for name in batch] == [name for name, _ in files]
+    assert len(batches) <= 10 + len(sizes) + 1
+    size_of = dict(files)
+    assert all(sum(size_of[name] for name in batch[:-1]) < BATCH_BYTES for batch in batches)
 
 
 def test_a_file_that_vanished_while_it_was_copied_does_not_stay() -> None:

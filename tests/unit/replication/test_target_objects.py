@@ -14,6 +14,7 @@ from handlers.replication.target_objects import (
     map_external_location,
     map_partition_location,
     owns_data,
+    place_below,
     to_target_table,
 )
 from handlers.structs.objects import Database
@@ -44,6 +45,20 @@ def test_a_view_reads_from_the_replica() -> None:
 def test_an_external_location_is_mapped_below_the_base_without_the_sources_host() -> None:
     assert map_external_location("hdfs://source:8020/data/x", POLICY) == "hdfs://dr/replica/data/x"
     assert map_external_location("file:/data/x/", POLICY) == "hdfs://dr/replica/data/x"
+
+
+@pytest.mark.parametrize(
+    ("base", "expected"),
+    [
+        ("hdfs://dr/tmp", "hdfs://dr/tmp/abc/xyz"),
+        ("hdfs://dr/", "hdfs://dr/abc/xyz"),
+        ("hdfs://dr/tmp/", "hdfs://dr/tmp/abc/xyz"),
+        ("hdfs://dr/tmp/tmp1//", "hdfs://dr/tmp/tmp1/abc/xyz"),
+        ("file:/", "file:/abc/xyz"),
+    ],
+)
+def test_bases_are_normalized_as_in_hives_own_replication(base: str, expected: str) -> None:
+    assert place_below(base, "hdfs://source:8020/abc/xyz") == expected
 
 
 def test_without_a_base_the_target_chooses_the_location() -> None:
