@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import random
-import re
 import uuid
 from contextlib import closing
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,14 +14,16 @@ from handlers.metastore.client import Metastore
 from handlers.replication.loading.bootstrap import is_pending
 from handlers.replication.loading.bootstrap_run import BootstrapOptions
 from handlers.replication.loading.table.tools import LoadSettings
+from tests.builders.replication.failpoint_names import LOADING, find_failpoints
 from tests.builders.replication.loads import Interleaved, load_waiting_tables
-from tests.builders.replication.replay_kills import BOOTSTRAP_STEPS, PROJECT, KilledReplay
+from tests.builders.replication.replay_kills import BOOTSTRAP_STEPS, KilledReplay
 from tests.builders.replication.replica import build_replica
 from tests.builders.replication.small_workload import ACID, QUERIES, Written, roll_back, write_all
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from dev.stack.endpoints import ClusterEndpoints
     from dev.stack.hive.sql_session import Session
@@ -33,10 +33,7 @@ KILLS = 4
 
 
 def test_every_failpoint_of_a_bootstrap_is_tested() -> None:
-    named: set[str] = set()
-    for module in Path(PROJECT / "handlers" / "replication" / "loading").glob("*.py"):
-        named.update(re.findall(r'failpoint\("((?:load|bootstrap)\.[^"]+)"\)', module.read_text()))
-    assert named == set(BOOTSTRAP_STEPS)
+    assert set(find_failpoints(LOADING, "load.", "bootstrap.")) == set(BOOTSTRAP_STEPS)
 
 
 def test_a_bootstrap_that_is_killed_ends_equal_to_its_source(

@@ -26,6 +26,8 @@ KINDS = {
     "in_kudu": {"storage_handler": "org.apache.hadoop.hive.kudu.KuduStorageHandler"},
     "behind_jdbc": {"storage_handler": "org.apache.hive.storage.jdbc.JdbcStorageHandler"},
 }
+DEFINITION = "defined"
+"""A table of HBase whose policy replicates only the metadata."""
 CODES = {name: "iceberg" if name == "iced" else "storage-handler" for name in KINDS}
 
 
@@ -57,10 +59,11 @@ def test_tables_that_cannot_be_replicated_are_left_out_with_their_reasons(
         target.metastore,
         db=database,
         roots=[source.warehouse, source.external, source.cmroot],
+        metadata_only=(DEFINITION,),
         start=_newest(source) if start == "events" else False,
     )
     create_source(source_sql, database)
-    for name, parameters in KINDS.items():
+    for name, parameters in (KINDS | {DEFINITION: KINDS["in_hbase"]}).items():
         built.source.create_table(external_table(database, name, parameters, source.external))
     source_sql.run(f"create external table {database}.turned (id int)")
     source_sql.run(f"insert into {database}.turned values (1)")
@@ -71,6 +74,7 @@ def test_tables_that_cannot_be_replicated_are_left_out_with_their_reasons(
             target.metastore,
             db=database,
             roots=[source.warehouse, source.external, source.cmroot],
+            metadata_only=(DEFINITION,),
         )
     built.follow()
     turn_into_iceberg(built.source, database, "turned")
@@ -80,14 +84,16 @@ def test_tables_that_cannot_be_replicated_are_left_out_with_their_reasons(
         **{f"{database}.{name}": (code, False) for name, code in CODES.items()},
         f"{database}.turned": ("iceberg", True),
     }
-    assert built.target.table_names(built.policy.target_db) == ["turned"]
+    assert built.target.table_names(built.policy.target_db) == [DEFINITION, "turned"]
     assert built.quarantined() == {}
     outcomes = {result.reason for result in verify(built, *KINDS).values()}
     assert all(outcomes), outcomes
     built.source.drop_table(database, "turned", delete_data=False)
     built.source.drop_table(database, "iced", delete_data=False)
     built.follow()
-    assert built.target.table_names(built.policy.target_db) == []
+    assert built.target.table_names(built.policy.target_db) == [DEFINITION]
+    (result,) = verify(built, DEFINITION).values()
+    assert (result.outcome.value, result.differences) == ("equal", ())
     built.projection.close()
 
 
