@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import nsmallest
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, runtime_checkable
@@ -36,8 +36,9 @@ from state.partitions.index.explanation import (
     estimate_selectivity,
 )
 from state.partitions.index.index_change import IndexChange
-from state.partitions.index.key_ranges import AccessPath, choose_path, find_candidates, find_ranges
-from state.partitions.index.scan_plans import MultiScanPlan, plan_filter
+from state.partitions.index.key_ranges import AccessPath, choose_path
+from state.partitions.index.path_choice import PathChoice
+from state.partitions.index.scan_plans import plan_filter
 from state.partitions.keys import partition_key
 from state.store import RemoteReader, as_remote, prefix_end
 
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from state.partitions.filters.syntax_tree import Node
     from state.partitions.index.check_budget import Clock
     from state.partitions.index.records import IndexedTable
-    from state.partitions.index.scan_plans import FilterPlan, ScanPlan
     from state.partitions.keys.column_types import PartitionColumn
     from state.store import Reader, Transaction
 
@@ -56,21 +56,17 @@ if TYPE_CHECKING:
 T = TypeVar("T", str, bytes, tuple[bytes, bytes])
 NO_LIMIT: Final = -1
 """As a ``limit``: all partitions."""
-PROBED_KEYS: Final = tuple(32 << number for number in range(14))
-"""Keys that are read of each possible path to find the shortest, in rounds that continue each other; planning a filter is cached."""
-PROBED_KEYS_MAX: Final = 1 << 20
-"""Keys that are read of all paths together; where it does not suffice, the path that fixes most of the key is taken."""
-FEW_KEYS: Final = 256
-"""An answer that reads no more keys is not planned further."""
-ALTERNATIVES_MAX: Final = 64
-"""Boxes for which a path each is considered, where no single path is short."""
-_PROBE_SLACK: Final = 4
-"""Keys that do not matter: among nearly equal paths, the one that fixes most of the key."""
+REPLANNED_ABOVE: Final = 2, 1_024
+"""A cached choice is made again after an answer that read more than this factor and number of keys beyond those counted at the choice."""
 KEYS_BATCH: Final = 512
 """Keys whose existence is checked together."""
 _PREPARED_MAX: Final = 256
 _PREPARED_CHARS_MAX: Final = 1 << 16
 """Longer filters are planned each time: caching 256 of the longest would take a gigabyte."""
+
+
+PlanKey = tuple[int, str, Dialect]
+"""A table's number, the text of a filter, and its dialect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +91,9 @@ class PreparedFilter:
     """The residual as a function of a key."""
     further: tuple[AccessPath, ...] = ()
     """Further paths, where the alternatives of the filter are read on different ones; a partition found on several counts once."""
+    replan_above: int | None = None
+    """Keys that show, if an answer reads more, that the table has outgrown the choice of the path; None where there was no choice."""
+    cache_key: PlanKey | None = None
 
     @property
     def paths(self) -> tuple[AccessPath, ...]:
@@ -124,7 +123,7 @@ class PartitionIndex:
         self,
         reader: Reader,
         tables: dict[str, IndexedTable],
-        plans: OrderedDict[tuple[int, str, Dialect], PreparedFilter],
+        plans: OrderedDict[PlanKey, PreparedFilter],
     ) -> None:
         self._reader = reader
         self._remote = as_remote(reader)
@@ -160,9 +159,7 @@ class PartitionIndex:
         found = self.plans.get(key)
         if found is not None:
             return found
-        planned = self._plan_text(known, text, dialect)
-        self._keep_plan(key, planned)
-        return planned
+        return self._keep_plan(key, self._plan_text(known, text, dialect))
 
     def prepare_node(self, table: IndexedTable, node: Node) -> PreparedFilter:
         """Plan a syntax tree in Hive 4's dialect; raise BadFilter or LimitExceeded."""
@@ -177,16 +174,21 @@ class PartitionIndex:
         """Plan the condition that ``make`` returns; ``text`` identifies it in the cache."""
         key = (table.number, f"\0{text}", HIVE_4)  # no text of a filter begins like this
         found = self.plans.get(key)
-        if found is None:
-            found = self.plan(table, make())
-            self._keep_plan(key, found)
-        return found
+        return self._keep_plan(key, self.plan(table, make())) if found is None else found
 
-    def _keep_plan(self, key: tuple[int, str, Dialect], planned: PreparedFilter) -> None:
-        if len(key[1]) <= _PREPARED_CHARS_MAX:
-            self.plans[key] = planned
-            if len(self.plans) > _PREPARED_MAX:
-                self.plans.popitem(last=False)
+    def _keep_plan(self, key: PlanKey, planned: PreparedFilter) -> PreparedFilter:
+        if len(key[1]) > _PREPARED_CHARS_MAX:
+            return planned
+        kept = self.plans[key] = replace(planned, cache_key=key)
+        if len(self.plans) > _PREPARED_MAX:
+            self.plans.popitem(last=False)
+        return kept
+
+    def _review_plan(self, prepared: PreparedFilter, scanned: int) -> None:
+        """Have a filter planned again next time where the table has outgrown the choice of its path."""
+        outgrown = prepared.replan_above is not None and scanned > prepared.replan_above
+        if outgrown and prepared.cache_key is not None:
+            self.plans.pop(prepared.cache_key, None)
 
     def keys(self, prepared: PreparedFilter) -> Iterator[bytes]:
         """Yield the key of every partition that matches, in the order of the access path; raise FilterTooExpensive."""
@@ -210,13 +212,16 @@ class PartitionIndex:
 
     def _scan_checked(self, prepared: PreparedFilter, check: Check, budget: CheckBudget) -> Iterator[bytes]:
         scanned, next_look = 0, budget.look(0)
-        for start, end in self._ranges(prepared):
-            for key in self._keys_between(prepared, start, end):
-                scanned += 1
-                if scanned >= next_look:
-                    next_look = budget.look(scanned)
-                if check(key):
-                    yield key
+        try:
+            for start, end in self._ranges(prepared):
+                for key in self._keys_between(prepared, start, end):
+                    scanned += 1
+                    if scanned >= next_look:
+                        next_look = budget.look(scanned)
+                    if check(key):
+                        yield key
+        finally:
+            self._review_plan(prepared, scanned)
         self.counts["rows-scanned"] += scanned
 
     def _keys_between(self, prepared: PreparedFilter, start: bytes, end: bytes | None) -> Iterator[bytes]:
@@ -345,7 +350,10 @@ class PartitionIndex:
     def plan(self, table: IndexedTable, condition: Condition | None) -> PreparedFilter:
         """Plan a condition (None: all partitions)."""
         plan, columns = plan_filter(condition), len(table.key_schema.columns)
-        access, *further = self._choose_paths(table, plan)
+        if self._remote is None:
+            (access, *further), size = PathChoice(self._reader, table).choose(plan)
+        else:  # counting keys is expensive
+            (access, *further), size = [choose_path(plan, columns)], None
         ranges = len(access.ranges) + sum(len(path.ranges) for path in further)
         self.counts.update({"plans": 1, "ranges": ranges, "caps-hit": int(access.capped)})
         if (access.exact and all(path.exact for path in further)) or condition is None:
@@ -354,70 +362,9 @@ class PartitionIndex:
         if access.unread and not further:
             residual = all_of(Leaf(at, box.limit(at) or ()) for box in plan.plans() for at in access.unread)
         check = compile_check(residual, columns)
-        return PreparedFilter(table, condition, access, residual, check, tuple(further))
-
-    def _choose_paths(self, table: IndexedTable, plan: FilterPlan) -> list[AccessPath]:
-        """Return the path with the fewest keys, or several for the alternatives of an OR where that is fewer.
-
-        Over a network, where counting is expensive, return the path that fixes most of the key.
-        """
-        if self._remote is not None:
-            return [choose_path(plan, len(table.key_schema.columns))]
-        boxes = plan.plans()
-        paths = find_candidates(plan, len(table.key_schema.columns))
-        if paths[0].exact or (len(paths) == 1 and len(boxes) <= 1):
-            return paths[:1]  # there is nothing to choose
-        path, size = self._choose_path(table, plan)
-        if size <= FEW_KEYS or not 1 < len(boxes) <= ALTERNATIVES_MAX:
-            return [path]
-        apart, total = self._choose_each(table, boxes, size // 2)
-        return apart if total <= size // 2 else [path]
-
-    def _choose_each(
-        self, table: IndexedTable, boxes: Sequence[ScanPlan], most: int
-    ) -> tuple[list[AccessPath], int]:
-        """Return a path for every group of boxes that share their best one, and the number of keys; gives up above ``most``."""
-        groups: dict[int | None, list[ScanPlan]] = {}
-        total = 0
-        for box in boxes:
-            path, size = self._choose_path(table, box)
-            groups.setdefault(path.column, []).append(box)
-            total += size
-            if total > most:
-                break
-        columns = len(table.key_schema.columns)
-        return [find_ranges(MultiScanPlan(tuple(group)), columns, at) for at, group in groups.items()], total
-
-    def _choose_path(self, table: IndexedTable, plan: FilterPlan) -> tuple[AccessPath, int]:
-        """Return the path with the fewest keys and their number, or how many were read where that does not show it."""
-        paths = find_candidates(plan, len(table.key_schema.columns))
-        unread = [self._entries(table, path) for path in paths]
-        sizes, limit = [0] * len(paths), 0
-        for limit in self._rounds(len(paths)):
-            for number, entries in enumerate(unread):
-                sizes[number] += sum(1 for _ in islice(entries, limit - sizes[number]))
-            ended = [size for size in sizes if size < limit]
-            if ended:
-                enough = min(limit - 1, min(ended) + _PROBE_SLACK)
-                return next((path, size) for path, size in zip(paths, sizes, strict=True) if size <= enough)
-        return paths[0], limit
-
-    @staticmethod
-    def _rounds(paths: int) -> Iterator[int]:
-        """Yield the keys of each path that the rounds of a choice between this number of paths end at."""
-        for number, limit in enumerate(PROBED_KEYS):
-            if number and limit * paths > PROBED_KEYS_MAX:
-                return
-            yield limit
-
-    def _entries(self, table: IndexedTable, access: AccessPath) -> Iterator[bytes]:
-        """Yield something for every range of a path and for every key in it: what reading it costs."""
-        prefix = table.prefix(access.column)
-        for start, end in access.ranges:
-            yield start
-            yield from self._reader.scan_keys(
-                prefix + start, prefix_end(prefix) if end is None else prefix + end
-            )
+        factor, more = REPLANNED_ABOVE
+        limit = None if size is None else factor * size + more
+        return PreparedFilter(table, condition, access, residual, check, tuple(further), limit)
 
     def table(self, name: str) -> IndexedTable:
         """Return the stored form of a table; raise NotFound where it is not indexed."""

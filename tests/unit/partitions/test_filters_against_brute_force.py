@@ -14,7 +14,7 @@ from state.errors import LimitExceeded
 from state.partitions.filters.conditions import compile_check
 from state.partitions.filters.dialect import HIVE_4, Dialect
 from state.partitions.filters.parser import parse_filter
-from state.partitions.index import check_budget, partition_index
+from state.partitions.index import check_budget, path_choice
 from state.partitions.index.key_ranges import find_candidates, find_ranges
 from state.partitions.index.metastore_calls import PartitionCalls
 from state.partitions.index.scan_plans import plan_filter
@@ -63,7 +63,7 @@ def test_alternatives_that_are_read_on_several_paths_find_the_same(
     rows = data.draw(rows_of(chosen), "partitions")
     condition = data.draw(conditions(chosen), "filter")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(partition_index, "PROBED_KEYS", (1, 2, 4))
+        patched.setattr(path_choice, "PROBED_KEYS", (1, 2, 4))
         expect_same(chosen, rows, condition)
 
 
@@ -233,7 +233,7 @@ def test_planning_reads_at_most_twice_as_many_keys_of_each_path_as_the_answer(te
     index.count(prepared)
     paths = 3
     assert planning <= paths * 2 * max(
-        store.keys_read + len(prepared.access.ranges), partition_index.PROBED_KEYS[0]
+        store.keys_read + len(prepared.access.ranges), path_choice.PROBED_KEYS[0]
     )
 
 
@@ -248,10 +248,31 @@ class CountingStore(MemoryStore):
             yield key
 
 
+def test_a_cached_plan_is_made_again_when_its_table_has_outgrown_it() -> None:
+    store = MemoryStore()
+    index = an_index([("ds", "string"), ("hr", "int"), ("region", "string")], EVEN[:2], store)
+    text = "ds >= '2024-01-30' and hr between 0 and 23 and region != 'x'"
+    assert index.explain(TABLE, text).scanned_rows <= 2
+    with store.transaction() as txn:
+        change = index.change(txn)
+        for number in range(3_000):
+            change.add(TABLE, (f"2023-{number:04}", str(number % 24), "q"))
+        for values in EVEN:
+            change.add(TABLE, values)
+    change.publish()
+    first, second = (index.explain(TABLE, text) for _ in range(2))
+    assert first.scanned_rows > 3_000, "the postings of hr were as short as any path"
+    assert first.matched_rows == second.matched_rows == 48
+    assert second.scanned_rows <= 48
+    assert index.counts["plans"] <= 2 + 1, "and not at every answer; one plan is that of all partitions"
+    index.explain(TABLE, text)
+    assert index.counts["plans"] <= 2 + 1
+
+
 def test_a_path_that_was_not_read_to_its_end_is_not_taken_for_a_short_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(partition_index, "PROBED_KEYS", (8, 16))
+    monkeypatch.setattr(path_choice, "PROBED_KEYS", (8, 16))
     rows = [(f"{number:04}", "y" if number < 5 else "x", "c") for number in range(1_000)]
     index = an_index([("a", "string"), ("b", "string"), ("c", "string")], rows)
     assert index.explain(TABLE, "a >= '0' and b >= 'y' and c != 'z'").scanned_rows == 5
