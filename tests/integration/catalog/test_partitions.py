@@ -99,6 +99,7 @@ def test_every_field_of_every_partition_equals_that_of_the_metastore(
         "TRUNCATE TABLE t PARTITION (dt='2015-01-01', hr=5)",
         "UPDATE t SET name = 'q' WHERE id = 3",
         "DELETE FROM t WHERE id = 3",
+        "ALTER TABLE t DROP PARTITION (dt='__HIVE_DEFAULT_PARTITION__')",
     ]
     for step in steps:
         if step.startswith(ONLY["acid"]) and kind != "acid":

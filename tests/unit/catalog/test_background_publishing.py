@@ -185,6 +185,26 @@ def test_events_are_applied_while_a_write_is_not_answered(publishing: Publishing
     publishing.require_published()
 
 
+def test_thousands_of_tables_are_published_in_small_steps_between_batches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("handlers.catalog.timelines.publisher.PUBLISHING_S", 0.0)
+    source = WritableSource()
+    for number in range(1000):
+        source.create(f"t{number}")
+    publishing = Publishing(source)
+    steps = 0
+    while publishing.projection.settle():
+        before = len(source.writes)
+        for _ in range(100):
+            publishing.calls.make()
+        publishing.calls.answer()
+        assert len(source.writes) - before <= BEGUN_MAX
+        steps += 1
+    assert (len(source.writes), publishing.follower.unpublished) == (1000, {})
+    assert steps >= 1000 / BEGUN_MAX
+
+
 def test_a_change_during_a_write_is_published_afterwards(publishing: Publishing) -> None:
     publishing.projection.settle()
     publishing.source.add("a", "2015-01-02", "x")

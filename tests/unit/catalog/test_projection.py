@@ -496,3 +496,19 @@ def test_an_unusable_table_event_without_a_table_is_a_gap(source: MemorySource) 
     source.log(Undecodable, "CREATE_TABLE", None, error=MalformedEvent("broken"))
     with pytest.raises(GapDetected):
         followed.follow()
+
+
+@pytest.mark.parametrize("odd", ["9999-12-31", "1970-01-01", "latest"])
+def test_detected_timelines_survive_a_reload_with_one_odd_value(odd: str) -> None:
+    source = MemorySource()
+    source.create("a", ("when", "country"))
+    source.add("a", odd, "de")
+    days = {f"2015-01-{day:02}" for day in range(1, 29)}
+    for day in sorted(days):
+        source.add("a", day, "de")
+    followed = Followed(source, Rules((Rule((f"{DB}.*",)),), lens=False))
+    followed.follow()
+    assert days_of(followed) == {f"{DB}.a": days}, "also where the odd value came first"
+    source.add("a", "other", "de")
+    followed.projection.reload(f"{DB}.a")
+    assert days_of(followed) == {f"{DB}.a": days}

@@ -56,7 +56,7 @@ def test_rules_and_settings_are_read_from_the_file(read: Read) -> None:
             lens: false
             exclude: ["*.tmp_*"]
             rules:
-              weeks: {tables: ["mart.*"], columns: [dt], periods: [weekly, DAILY], iso_weeks: true, form: ranges, jump_max: 9}
+              weeks: {tables: ["mart.*"], columns: [dt], periods: [weekly, DAILY], iso_weeks: true, form: ranges, jump_max: 9, sentinels: ["1900-01-01"]}
         facts:
           sales: {source: lake, tables: {mart.days: {}, mart.hours: {start: "2015-02", end: "2016"}}}
         """
@@ -64,7 +64,8 @@ def test_rules_and_settings_are_read_from_the_file(read: Read) -> None:
     assert problems == {}
     assert config is not None
     periods = (UpdatePeriod.WEEKLY_ISO, UpdatePeriod.DAILY)
-    rule = Rule(("mart.*",), ("dt",), periods, iso_weeks=True, form="ranges", jump_max=9)
+    sentinels = ("1900-01-01",)
+    rule = Rule(("mart.*",), ("dt",), periods, iso_weeks=True, form="ranges", jump_max=9, sentinels=sentinels)
     assert rules_of(CATALOG.of(config)["lake"]) == Rules((rule,), lens=False, exclude=("*.tmp_*",))
     (fact,) = facts_of(config, "lake").values()
     window = TimeRange.parse("2015-02", "2016")
