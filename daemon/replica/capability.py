@@ -43,6 +43,9 @@ class Replica(Capability):
         ),
         Command("prune", "daemon.replica.commands.pruning", "Drop tables on the target that left a policy."),
         Command(
+            "compact", "daemon.replica.commands.compaction", "Queue compactions on the target, or show them."
+        ),
+        Command(
             "promote",
             "daemon.replica.commands.promotion",
             "End the replication of a policy and let writers use its target database.",

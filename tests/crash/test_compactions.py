@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from dev.stack.endpoints import ClusterEndpoints
     from handlers.metastore.client import Metastore
+    from handlers.replication.policy import Policy
 
 __all__ = ["source", "stack", "target"]
 
@@ -95,6 +96,15 @@ def test_compactions_of_either_side_are_counted_and_hide_no_rows(
     for result in verify(replica, *TABLES).values():
         assert result.differences == ()
         assert dict(result.not_compared)["files"] >= 1
+    config = configure(policy, source, target, tmp_path)
+    done = tideline(config, "verify", "shop", "--rows", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = {each["table"]: each["rows"] for each in json.loads(done.stdout)["tables"] if each["table"]}
+    assert rows == dict.fromkeys(TABLES, 3)
+
+
+def configure(policy: Policy, source: ClusterEndpoints, target: ClusterEndpoints, directory: Path) -> Path:  # noqa: F811 - likewise
+    """Write a configuration with the policy ``shop``, and return its file."""
     values = {
         "sources": {
             "lake": {
@@ -114,10 +124,34 @@ def test_compactions_of_either_side_are_counted_and_hide_no_rows(
         },
         "kafka": {"bootstrap": "127.0.0.1:1"},
     }
-    done = tideline(write_config(tmp_path, values), "verify", "shop", "--rows", "--json")
-    assert done.returncode == 0, done.stdout + done.stderr
-    rows = {each["table"]: each["rows"] for each in json.loads(done.stdout)["tables"] if each["table"]}
-    assert rows == dict.fromkeys(TABLES, 3)
+    return write_config(directory, values)
+
+
+@pytest.mark.usefixtures("workers")
+def test_the_command_compacts_the_target_and_readers_see_the_same_rows_before_during_and_after(
+    replica: Replica,
+    source: ClusterEndpoints,  # noqa: F811 - likewise
+    target: ClusterEndpoints,  # noqa: F811 - likewise
+    tmp_path: Path,
+) -> None:
+    policy = replica.policy
+    config = configure(policy, source, target, tmp_path)
+    query = f"select * from {policy.target_db}.there order by id"
+    with Session.connect(target.sql) as reader, Session.connect(source.sql) as writer:
+        before = reader.rows(query)
+        assert len(before) == 3
+        queued = json.loads(tideline(config, "compact", "shop", "there", "--json").stdout)
+        assert [each["accepted"] for each in queued["requested"]] == [True, True]
+        while not is_idle(replica.target, policy.target_db, "there"):
+            assert reader.rows(query) == before
+        assert reader.rows(query) == before
+        listed = json.loads(tideline(config, "compact", "shop", "there", "--list", "--json").stdout)
+        assert {each["state"] for each in listed["compactions"]} & DONE
+        writer.run(f"insert into {policy.source_db}.there values (7, 'later', 'x')")
+        replica.follow()
+        assert reader.rows(query) == [*before, ("7", "later", "x")]
+    shown = tideline(config, "compact", "shop").stdout
+    assert "there" in shown
 
 
 def compact(metastore: Metastore, db: str, table: str, kind: CompactionType) -> None:
