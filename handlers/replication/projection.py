@@ -26,6 +26,7 @@ from handlers.replication.dispatch import Dispatcher
 from handlers.replication.effects import functions
 from handlers.replication.entries.kept_entries import format_entries
 from handlers.replication.entries.left_tables import drop_left, plan_drops
+from handlers.replication.entries.unreplicated_tables import record_existing
 from handlers.replication.loading.bootstrap import begin_bootstrap, is_pending
 from handlers.replication.loading.bootstrap_run import BootstrapOptions, run_bootstrap
 from handlers.replication.loading.follower import LoadFollower
@@ -204,17 +205,21 @@ class ReplicationProjection:
         if is_pending(self._store):
             run_bootstrap(context, self._store, self._bootstrap, self._beat)
             self._target_event_id = self._position.event_id
-        self._load_functions()
+        self._survey_source()
         unknown = self._store.get(UNKNOWN_TXNS_KEY)
         self._dispatcher.transactions.files.repeated_event_id = self._target_event_id + 1
         self._dispatcher.transactions.unknown_up_to = int(unknown) if unknown is not None else -1
         self._follow_scope()
         return self._position
 
-    def _load_functions(self) -> None:
-        """Create the functions of before the first event, once; a policy of an older version has none either."""
+    def _survey_source(self) -> None:
+        """Create the functions of before the first event, and list the tables without replication, once.
+
+        A policy of an older version, or without its state file, has neither.
+        """
         if self._store.get(functions.LOADED_KEY) is None:
             functions.load(self._position.event_id, self._context)
+            record_existing(self._position.event_id, self._context)
             with self._store.transaction() as txn:
                 self._context.unreplicated.flush(txn)
                 txn.put(functions.LOADED_KEY, b"1")

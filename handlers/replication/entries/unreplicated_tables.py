@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from handlers.events import (
     Embedded,
@@ -91,6 +91,35 @@ def is_unreplicated(event: Event, context: Context) -> bool:
     if known and owner is not None:
         _unlearn(event, table, context)
     return known and owner is None
+
+
+def record_existing(event_id: int, context: Context) -> None:
+    """Record tables of the source that cannot be replicated and of which no event was applied yet: those that the target lacks.
+
+    A policy without its state file, or of a version that did not record them, would otherwise list them only after their next event.
+    """
+    policy = context.policy
+    try:
+        present = set(context.target.table_names(policy.target_db))
+        names = context.source.table_names(policy.source_db)
+    except NotFound:
+        return
+    missing = [
+        name
+        for name in names
+        if policy.covers(policy.source_db, name)
+        and name not in present
+        and not context.loads.is_waiting(name)
+    ]
+    for start in range(0, len(missing), _PAGE):
+        for table in context.source.get_tables(policy.source_db, missing[start : start + _PAGE]):
+            name = (table.tableName or "").lower()
+            obstacle = find_obstacle(table, copies_rows=policy.copies_rows(name))
+            if obstacle is not None:
+                _record(name, event_id, obstacle, context)
+
+
+_PAGE: Final = 200
 
 
 def record_obstacle(loaded: LoadedTable, context: Context) -> None:

@@ -47,6 +47,7 @@ def steps(sql: Session, source: Metastore, db: str) -> Iterator[Step]:
     yield "statistics after their deletion", lambda: sql.run(f"insert into {db}.plain values (3,'six')")
 
 
+@pytest.mark.long
 def test_statistics_are_equal_after_each_kind_of_event_that_changes_them(
     source_sql: Session, replica: Replica
 ) -> None:

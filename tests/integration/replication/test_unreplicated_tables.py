@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from daemon.replica.sections.unreplicated import list_unreplicated
 from handlers.metastore.client import Metastore
+from handlers.replication.entries.unreplicated_tables import UnreplicatedTables, record_existing
 from handlers.structs.objects import FieldSchema, SerDeInfo, StorageDescriptor, Table
-from tests.builders.replication.replica import build_replica
+from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.small_workload import create_source
 from tests.builders.replication.verification import verify
 
@@ -86,6 +88,7 @@ def test_tables_that_cannot_be_replicated_are_left_out_with_their_reasons(
     }
     assert built.target.table_names(built.policy.target_db) == [DEFINITION, "turned"]
     assert built.quarantined() == {}
+    require_listed_without_state(built)
     outcomes = {result.reason for result in verify(built, *KINDS).values()}
     assert all(outcomes), outcomes
     built.source.drop_table(database, "turned", delete_data=False)
@@ -95,6 +98,13 @@ def test_tables_that_cannot_be_replicated_are_left_out_with_their_reasons(
     (result,) = verify(built, DEFINITION).values()
     assert (result.outcome.value, result.differences) == ("equal", ())
     built.projection.close()
+
+
+def require_listed_without_state(replica: Replica) -> None:
+    """Require that a process without the state file lists the tables that the target does not have."""
+    lost = replace(replica.context, unreplicated=UnreplicatedTables())
+    record_existing(7, lost)
+    assert {entry.table: entry.code for entry in lost.unreplicated.entries()} == CODES
 
 
 def _newest(source: ClusterEndpoints) -> int:
