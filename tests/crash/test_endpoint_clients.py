@@ -82,7 +82,7 @@ def endpoint(
         yield process
         assert process.metric("differing_tables") == 0
         if request.param == "indexed":
-            assert process.metric("calls_answered_total") > 0
+            assert process.answered() > 0
     assert "a session failed" not in process.log.read_text()
 
 
@@ -106,9 +106,19 @@ def spark_work(run: Callable[[str], list[list[str]]], db: str, round_: int) -> N
     assert run(f"SELECT id FROM {table} WHERE dt >= '2024-01-02' ORDER BY id") == [["2"], ["3"]]
     run(f"INSERT INTO {table} PARTITION (dt = '2024-01-02') VALUES (4)")
     assert run(f"SELECT id FROM {table} WHERE dt = '2024-01-02' ORDER BY id") == [["2"], ["4"]]
-    run(f"ALTER TABLE {table} DROP IF EXISTS PARTITION (dt = '2024-01-01')")
+    drop_persistently(run, f"ALTER TABLE {table} DROP IF EXISTS PARTITION (dt = '2024-01-01')")
     assert run(f"SHOW PARTITIONS {table}") == [["dt=2024-01-02"], ["dt=2024-01-03"]]
     run(f"ALTER TABLE {table} SET TBLPROPERTIES ('round' = '{round_}')")
+
+
+def drop_persistently(run: Callable[[str], list[list[str]]], statement: str) -> None:
+    """Drop a partition. Spark looks whether it exists; if the answer to its drop is lost, Hive's client repeats the call, which then fails."""
+    try:
+        run(statement)
+    except AssertionError as error:
+        if "doesn't exist" not in str(error):
+            raise
+        run(statement)
 
 
 class Persistent:

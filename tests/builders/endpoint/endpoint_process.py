@@ -7,7 +7,7 @@ import re
 import socket
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 from urllib.request import urlopen
 
@@ -32,6 +32,7 @@ class EndpointProcess(Component):
         self.port = free_port()
         self.http_port = free_port()
         self.kills = 0
+        self._answered_before = 0.0
         self._options: Sequence[str] = ["--metastore", metastore, "--listen", self.listen]
 
     @property
@@ -68,8 +69,14 @@ class EndpointProcess(Component):
         pattern = re.compile(rf"tideline_endpoint_{name}(?:{{.*}})? (\S+)")
         return sum(float(found[1]) for line in lines if (found := pattern.fullmatch(line)))
 
+    def answered(self) -> float:
+        """Return how many calls were answered from the index, over all its starts."""
+        return self._answered_before + self.metric("calls_answered_total")
+
     def kill_and_start(self) -> None:
         """Kill it, as a crash would, and start it again."""
+        with suppress(OSError):  # it listens for clients a little earlier than for this
+            self._answered_before = self.answered()
         self.kill()
         self.kills += 1
         self.start()
