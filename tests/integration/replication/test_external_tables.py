@@ -54,10 +54,10 @@ class Lake:
         return [directory for name, directory in parse_directories(text) if name == table]
 
     def rows(self, query: str) -> list[tuple[str, ...]]:
-        """Return the target's rows, which must be those of the source."""
+        """Return the target's rows in order, which must be those of the source; sorted here, so that Hive starts no job."""
         source, target = self.replica.policy.source_db, self.replica.policy.target_db
-        found = self.target_sql.rows(query.format(db=target))
-        assert found == self.source_sql.rows(query.format(db=source))
+        found = sorted(self.target_sql.rows(query.format(db=target)))
+        assert found == sorted(self.source_sql.rows(query.format(db=source)))
         return found
 
 
@@ -114,7 +114,7 @@ def test_files_that_other_programs_write_reach_the_target_without_any_event(lake
     first = lake.copies.run()
     assert first.is_complete, first.problems
     assert first.counts.missing == 1, "the directory of one table does not exist, which is no error"
-    flat, parts = "select id, item from {db}.flat order by id", "select id, dt from {db}.parts order by id"
+    flat, parts = "select id, item from {db}.flat", "select id, dt from {db}.parts"
     assert lake.rows(flat) == [("1", "pen"), ("2", "ink")]
     assert lake.rows(parts) == [("1", "a"), ("2", "b")]
     before = lake.replica.source.current_event_id()
@@ -124,7 +124,8 @@ def test_files_that_other_programs_write_reach_the_target_without_any_event(lake
     lake.put("old/b/one.txt", "22")
     second = lake.copies.run()
     assert (second.counts.copied, second.counts.removed, second.is_complete) == (4, 0, True)
-    assert lake.replica.events(before) == [], "the source logged nothing"
+    logged = [event for event in lake.replica.events(before) if event.db == lake.replica.policy.source_db]
+    assert logged == [], "the source knows nothing of it"
     assert lake.rows(flat) == [("1", "PEN"), ("2", "INK"), ("3", "nib")]
     assert lake.rows(parts) == [("1", "a"), ("11", "a"), ("22", "b")]
     third = lake.copies.run()
@@ -151,7 +152,7 @@ def test_a_partition_outside_of_its_table_follows_it_below_the_base_and_is_liste
     lake.replica.follow()
     lake.put("moved/c/two.txt", "34")
     assert lake.copies.run().is_complete
-    assert lake.rows("select id, dt from {db}.spread order by id") == [("1", "a"), ("33", "c"), ("34", "c")]
+    assert lake.rows("select id, dt from {db}.spread") == [("1", "a"), ("33", "c"), ("34", "c")]
     assert lake.listed("spread") == [f"file:{lake.root}/spread", f"file:{lake.root}/moved/c"]
 
 
@@ -165,11 +166,11 @@ def test_a_file_that_vanished_at_the_source_is_removed_only_on_request(lake: Lak
     foreign = lake.base / str(lake.root).lstrip("/") / "gone/foreign.txt"
     foreign.write_text("4\n")
     assert lake.copies.run().counts.removed == 0
-    rows = f"select id from {lake.replica.policy.target_db}.gone order by id"
-    assert lake.target_sql.rows(rows) == [("1",), ("2",), ("4",)]
+    rows = f"select id from {lake.replica.policy.target_db}.gone"
+    assert sorted(lake.target_sql.rows(rows)) == [("1",), ("2",), ("4",)]
     deleting = replace(lake.copies, settings=replace(lake.copies.settings, delete=True))
     assert deleting.run().counts.removed == 1
-    assert lake.target_sql.rows(rows) == [("2",), ("4",)], "a file that Tideline did not copy stays"
+    assert sorted(lake.target_sql.rows(rows)) == [("2",), ("4",)], "a file that Tideline did not copy stays"
 
 
 def test_a_table_that_moves_gets_the_files_of_its_new_directory(lake: Lake) -> None:
@@ -184,7 +185,7 @@ def test_a_table_that_moves_gets_the_files_of_its_new_directory(lake: Lake) -> N
     lake.replica.follow()
     lake.put("second/c.txt", "4")
     lake.copies.run()
-    assert lake.rows("select id from {db}.nomad order by id") == [("2",), ("3",), ("4",)]
+    assert lake.rows("select id from {db}.nomad") == [("2",), ("3",), ("4",)]
 
 
 def test_rows_of_hive_itself_and_of_others_are_there_once(lake: Lake) -> None:
@@ -195,7 +196,7 @@ def test_rows_of_hive_itself_and_of_others_are_there_once(lake: Lake) -> None:
     lake.run("insert overwrite table {db}.shared select 5")
     lake.copies.run()
     lake.replica.follow()
-    assert lake.rows("select id from {db}.shared order by id") == [("5",)]
+    assert lake.rows("select id from {db}.shared") == [("5",)]
     lake.put("shared/other.txt", "6")
     lake.copies.run()
-    assert lake.rows("select id from {db}.shared order by id") == [("5",), ("6",)]
+    assert lake.rows("select id from {db}.shared") == [("5",), ("6",)]

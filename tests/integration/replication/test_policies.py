@@ -41,13 +41,13 @@ def test_a_table_is_switched_off_by_its_property_and_on_again(
         source_sql.run(f"alter table {database}.t set tblproperties ('{REPLICATE}'='false')")
         source_sql.run(f"insert into {database}.t values (2)")
         replica.follow()
-        rows = f"select id from {replica.policy.target_db}.t order by id"
-        assert target_sql.rows(rows) == [("1",)]
+        rows = f"select id from {replica.policy.target_db}.t"
+        assert sorted(target_sql.rows(rows)) == [("1",)]
         assert verify(replica, "t")["t"].reason == f"its property {REPLICATE} is false"
         source_sql.run(f"alter table {database}.t set tblproperties ('{REPLICATE}'='true')")
         replica.follow()
         assert load_waiting_tables(replica) == ["t"]
-        assert target_sql.rows(rows) == [("1",), ("2",)]
+        assert sorted(target_sql.rows(rows)) == [("1",), ("2",)]
         assert verify(replica, "t")["t"].outcome == "equal"
         assert replica.quarantined() == {}
 
