@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 STOPS_ITSELF: Final = """
-import os, signal, sys
-from handlers.replication import {module}
+import importlib, os, signal, sys
+stopped = importlib.import_module("handlers.replication.{module}")
 def stop(name):
     if name == "{failpoint}":
         os.kill(os.getpid(), signal.SIGSTOP)
-{module}.failpoint = stop
+stopped.failpoint = stop
 from tests.crash.programs.replay_program import main
 main(sys.argv[1])
 """
@@ -45,8 +45,8 @@ def target_db(written: Written) -> str:
 @pytest.mark.parametrize(
     ("module", "failpoint"),
     [
-        ("transactions", "replay.before-commit"),
-        ("transaction_files", "replay.before-copies"),
+        ("transactions.replay", "replay.before-commit"),
+        ("transactions.files", "replay.before-copies"),
         ("dispatch", "replay.before-rename"),
     ],
 )
