@@ -94,10 +94,10 @@ def test_an_erasure_coded_file_is_written_and_read_while_a_data_node_is_down(
 def test_a_file_is_proved_between_clusters_with_other_blocks_and_another_kind_of_checksum(
     coded: Hdfs, other: Hdfs, size_bytes: int
 ) -> None:
-    """There and back: MD5s of blocks of 64 KiB on one side, a composite CRC over blocks of 1 MiB on the other."""
+    """There and back: MD5s of blocks of 512 KiB on one side, a composite CRC over blocks of 1 MiB on the other."""
     here, there = (f"{each.uri}/{uuid.uuid4().hex}" for each in (coded, other))
     content = os.urandom(size_bytes)
-    write(coded, f"{here}/f", content, 64 << 10)
+    write(coded, f"{here}/f", content, 512 << 10)
     copier = Copier(open_file_systems(), AllowedRoots.of([here, there]))
     out = CopyTask(record(coded, f"{here}/f", f"{here}/cmroot"), f"{there}/f")
     assert copier.copy(out).size_bytes == size_bytes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import urllib.request
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import hdfs_native
 
@@ -16,11 +16,22 @@ if TYPE_CHECKING:
     from dev.stack.servers.hdfs import Hdfs
 
 
+ATTEMPTS: Final = 5
+
+
 def write(hdfs: Hdfs, uri: str, content: bytes, block_bytes: int | None = None) -> None:
-    """Create a file, with its directory."""
+    """Create a file, with its directory; a busy machine may need several attempts, because the client does not wait for blocks."""
     options = hdfs_native.WriteOptions(block_size=block_bytes, overwrite=True, create_parent=True)
-    with hdfs_native.Client(hdfs.uri).create(parse_location(uri).path, options) as file:
-        file.write(content)
+    client = hdfs_native.Client(hdfs.uri)
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            with client.create(parse_location(uri).path, options) as file:
+                file.write(content)
+        except RuntimeError:
+            if attempt == ATTEMPTS:
+                raise
+        else:
+            return
 
 
 def checksum_of(hdfs: Hdfs, uri: str) -> str:

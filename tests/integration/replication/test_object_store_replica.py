@@ -1,4 +1,4 @@
-"""Replication from HDFS and from a disk into an object store.
+"""Replication into an object store: both clusters in it, and from HDFS and from a disk into it.
 
 ``TIDELINE_TEST_S3`` names the store (``make s3`` starts one); without it there is nothing to run against.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 pytestmark = pytest.mark.long
-SOURCES = ("hdfs", "file")
+SOURCES = ("s3a", "hdfs", "file")
 
 
 @pytest.fixture(scope="module", params=SOURCES)
@@ -45,7 +45,9 @@ def pair(
     target = on_file_system(f"{store.new_bucket()}/target", in_store)
     with ExitStack() as cleanup, start_or_skip(f"clusters on {request.param} and in an object store"):
         source = ClusterSettings()
-        if request.param == "hdfs":
+        if request.param == "s3a":
+            source = on_file_system(f"{store.new_bucket()}/source", in_store)
+        elif request.param == "hdfs":
             source = on_file_system(f"{cleanup.enter_context(Hdfs(directory / 'hdfs')).uri}/source")
         yield cleanup.enter_context(running_pair(directory, source, target))
 
