@@ -160,8 +160,9 @@ class HBaseStore:
     def log_undo(self, keys: Sequence[bytes], version: int) -> None:
         """Log what is stored under ``keys`` before they are written early (used by the transaction)."""
         self._is_clean = False
-        for row in undo_log.write(self.gateway, keys, self.entries_of, version):
-            self._undo_rows.append(row)
+        composed = undo_log.compose(keys, self.entries_of, version)
+        self._undo_rows += composed
+        undo_log.write(self.gateway, composed, version)
 
     def _commit(self, transaction: HBaseTransaction) -> None:
         writes = transaction.writes()

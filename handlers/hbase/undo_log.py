@@ -5,7 +5,7 @@ records and the caller's position are lost while these entries remain, and a rep
 not count them again. So before each early write, what is stored under its keys is logged, in rows of its own. A transaction
 that failed or was killed is rolled back before the next one begins:
 
-1. ``write`` logs the entries, then they are overwritten or removed; this may repeat;
+1. ``compose`` and ``write`` log the entries, then they are overwritten or removed; this may repeat;
 2. the transaction commits by writing the redo row, even if nothing else is left to write (``redo_log``); ``remove`` forgets the log;
 3. without a redo row, ``roll_back`` restores the logged entries, the latest first, and forgets each row of the log when it is restored.
 
@@ -38,16 +38,21 @@ _ROWS_AT_ONCE: Final = 4096
 _UNDONE: Final = (EntryKind.POSTING, EntryKind.ROW)
 
 
-def write(
-    gateway: Gateway, keys: Sequence[bytes], read: Callable[[Sequence[bytes]], list[Entry]], version: int
-) -> Iterator[bytes]:
-    """Log what ``read`` finds under ``keys`` before they are written with ``version``; yield each row of the log before writing it."""
+def compose(
+    keys: Sequence[bytes], read: Callable[[Sequence[bytes]], list[Entry]], version: int
+) -> dict[bytes, layout.Cells]:
+    """Return the rows of the log for what ``read`` finds under ``keys``, before they are written with ``version``."""
+    rows = {}
     for number, chunk in enumerate(_chunks(keys)):
         stored = {key: value for key, value, _ in read(chunk)}
         before = Writes(version, stored, [key for key in chunk if key not in stored])
-        row = layout.undo_row(version, number)
-        yield row
-        gateway.put({row: split_cells(before.to_bytes())}, version)
+        rows[layout.undo_row(version, number)] = split_cells(before.to_bytes())
+    return rows
+
+
+def write(gateway: Gateway, composed: dict[bytes, layout.Cells], version: int) -> None:
+    """Write rows of the log, in few messages."""
+    gateway.put(composed, version)
     failpoint("hbase-undo-logged")
 
 
