@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from handlers.hbase.store import HBaseStore
     from state.partitions.index.index_change import IndexChange
+    from state.store import Store
 
 
 COLUMNS = [("ds", "string"), ("hr", "int"), ("region", "string")]
@@ -415,3 +416,51 @@ def test_any_changes_in_any_pieces_leave_the_same_content_as_in_memory(
                 index.check()
                 assert seen == dict(store.scan(b"", None))
     assert dict(server.store().scan(b"", None)) == dict(memory.scan(b"", None))
+
+
+@given(
+    st.lists(st.tuples(st.lists(CALLS, max_size=12), st.integers(0, 40)), max_size=4),
+    st.integers(1, 10),
+    st.booleans(),
+)
+@settings(max_examples=80, deadline=None)
+def test_any_changes_that_fail_anywhere_and_are_repeated_leave_the_same_content_as_in_memory(
+    transactions: list[tuple[list[tuple[str, str, Any]], int]], spill: int, reopens: bool
+) -> None:
+    """Every transaction fails at some message, is rolled back or finished, and is repeated if it had not taken effect."""
+    server, memory = FakeHBase(), MemoryStore()
+    store = server.store()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("handlers.hbase.transaction.SPILL_ENTRIES", spill)
+        for number, (calls, failing) in enumerate(transactions):
+            apply_calls(memory, calls, number)
+            server.failures = [*[None] * failing, *[ConnectionError("gone")] * 2]
+            with suppress(HBaseUnavailable):
+                apply_calls(store, calls, number)
+            server.failures = []
+            store = server.store() if reopens else store
+            with store.transaction() as txn:
+                done = txn.get(b"mark") == b"%d" % number
+            if not done:
+                apply_calls(store, calls, number)
+            assert contents_by_name(store) == contents_by_name(memory)
+            PartitionIndex(store).check()
+
+
+def apply_calls(store: Store, calls: list[tuple[str, str, Any]], number: int) -> None:
+    index = PartitionIndex(store)
+    with store.transaction() as txn:
+        change = index.change(txn)
+        for each in calls:
+            call(change, *each)
+        txn.put(b"mark", b"%d" % number)
+    change.publish()
+
+
+def contents_by_name(store: Store) -> dict[str, list[tuple[tuple[str, ...], bytes]]]:
+    """Table numbers differ: a failed transaction may have drawn one."""
+    index = PartitionIndex(store)
+    return {
+        name: [(one.values, one.payload) for one in index.partitions(index.prepare(name, ""))]
+        for name in index.tables()
+    }
