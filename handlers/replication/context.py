@@ -18,12 +18,15 @@ from state.transactions.write_id_mapping import WriteIdMapping
 
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from handlers.files.filesystems import FileSystems
     from handlers.files.pool import CopyPool
     from handlers.metastore.client import Metastore
     from handlers.replication.entries.quarantine import QuarantinedTable
     from handlers.replication.policy import Policy
     from state.errors import TidelineError
+    from state.store import Reader, Transaction
 
 
 class Observer(Protocol):
@@ -86,6 +89,16 @@ class SilentObserver:
         """Do nothing."""
 
 
+class StoredState(Protocol):
+    """A part of the policy's state that is kept in memory and stored with the position."""
+
+    def load(self, reader: Reader) -> None:
+        """Replace what is in memory by what is stored."""
+
+    def flush(self, txn: Transaction) -> None:
+        """Write the changes since the last call."""
+
+
 QUARANTINED: Final = "quarantined"
 SKIPPED: Final = "failed"
 """Reasons why an event had no effect: its table is, or just was, quarantined; or it failed and the policy skips failures."""
@@ -140,6 +153,19 @@ class Context:
             files=files,
             observer=observer,
         )
+
+    def load_state(self, reader: Reader) -> None:
+        """Load what is stored with the position: the write-id mapping and the entries of single tables."""
+        for part in self._stored():
+            part.load(reader)
+
+    def flush_state(self, txn: Transaction) -> None:
+        """Write what changed since the last record into the transaction that records the position."""
+        for part in self._stored():
+            part.flush(txn)
+
+    def _stored(self) -> Sequence[StoredState]:
+        return (self.write_ids, self.quarantine, self.loads, self.unreplicated, self.left)
 
     def in_scope(self, db: str | None, table: str | None) -> bool:
         """Whether the table is replicated, and is neither quarantined, nor waiting for its load, nor of a kind without replication."""

@@ -1,9 +1,9 @@
 """The replication projection: one policy's reader of the topic, with position, write-id mapping and quarantine in a state file.
 
 Effects on the target come first, and each is idempotent. Then position, write-id mapping and quarantine become durable in one
-store transaction: every ``RECORD_EVENTS`` events or ``RECORD_S`` seconds, at the end of a batch, before and after events that change names (``renames``), and as soon as a table is
-quarantined or released. The last is necessary because the next commit may raise ``repl.last.id`` past that event, and a
-restart would then take the event for applied.
+store transaction: every ``RECORD_EVENTS`` events or ``RECORD_S`` seconds, at the end of a batch, before and after events that change
+names (``renames``), and as soon as a table is quarantined or released. The last is necessary because the next commit may raise
+``repl.last.id`` past that event, and a restart would then take the event for applied.
 
 The recorded position is never inside an event: the write parts of a commit are only kept in memory until the commit itself.
 After a crash, or if the state file was lost, the target's ``repl.last.id`` may be ahead of the position. Events up to that id
@@ -13,10 +13,7 @@ are recorded in the write-id mapping and not applied again.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
-
-import structlog
 
 from handlers.events import DatabaseDropped, WriteIdsAllocated
 from handlers.failpoints import failpoint
@@ -36,7 +33,7 @@ from handlers.replication.loading.gap import (
     renew_database,
     require_gap,
 )
-from handlers.replication.loading.scope import find_scope_change, store_patterns
+from handlers.replication.loading.scope import follow_scope
 from handlers.replication.pause import Pause
 from handlers.replication.promotion import (
     Point,
@@ -54,6 +51,7 @@ from handlers.replication.renames import (
     needs_checkpoint,
 )
 from handlers.replication.retirement import require_active
+from handlers.replication.target_faults import TargetFaults
 from handlers.replication.transactions.reconciliation import Reconciliation
 from state.errors import ConfigError, ServerFault
 from state.positions import POSITION_KEY, Position, Step
@@ -70,13 +68,6 @@ if TYPE_CHECKING:
     from state.store import Store
 
 
-log = structlog.get_logger(__name__)
-
-FAULTS_MIN: Final = 5
-FAULTS_S: Final = 120.0
-"""An internal error of the target's metastore counts as a failure of the event's table only if it occurred ``FAULTS_MIN`` times in a
-row at the same event, for at least ``FAULTS_S`` seconds, while the metastore accepts other writes."""
-
 RECORD_EVENTS: Final = 100
 RECORD_S: Final = 5.0
 """The position is recorded within a batch after so many events, or after the first event that ends so long after the last record. A
@@ -91,22 +82,6 @@ APPLIED_TIME_KEY: Final = b"applied-time"
 
 UNKNOWN_TXNS_KEY: Final = b"unknown-txns-up-to"
 """Highest source transaction that may be open on the target although the mapping does not know it (the state file was lost)."""
-
-
-@dataclass(slots=True)
-class _Faults:
-    """Consecutive internal errors of the target at one event, counted across restarts of the projection."""
-
-    event_id: int = -1
-    count: int = 0
-    since_s: float = 0.0
-
-    def record(self, event_id: int, now_s: float) -> bool:
-        """Count an error at ``event_id``; return whether there were enough, over a long enough time."""
-        if event_id != self.event_id:
-            self.event_id, self.count, self.since_s = event_id, 0, now_s
-        self.count += 1
-        return self.count >= FAULTS_MIN and now_s - self.since_s >= FAULTS_S
 
 
 class ReplicationProjection:
@@ -152,7 +127,7 @@ class ReplicationProjection:
         self._position = Position(0)
         self._applied_time_s: int | None = None
         self._target_event_id = -1
-        self._faults = _Faults()
+        self._faults = TargetFaults()
         self._clock = clock
         self.loads = LoadFollower(
             context,
@@ -186,12 +161,8 @@ class ReplicationProjection:
         require_not_promoted(self._store, context.policy)
         context.table_cache.clear()
         self._dispatcher.transactions.files.cancel_all()
-        context.quarantine.load(self._store)
-        context.loads.load(self._store)
+        context.load_state(self._store)
         self.loads.restart()
-        context.unreplicated.load(self._store)
-        context.left.load(self._store)
-        context.write_ids.load(self._store)
         stored = self._store.get(POSITION_KEY)
         if stored is None and context.target_position.read() is None:
             self._start_new_policy()
@@ -209,7 +180,7 @@ class ReplicationProjection:
         unknown = self._store.get(UNKNOWN_TXNS_KEY)
         self._dispatcher.transactions.files.repeated_event_id = self._target_event_id + 1
         self._dispatcher.transactions.unknown_up_to = int(unknown) if unknown is not None else -1
-        self._follow_scope()
+        follow_scope(context, self._store, self.loads)
         return self._position
 
     def _survey_source(self) -> None:
@@ -223,27 +194,6 @@ class ReplicationProjection:
             with self._store.transaction() as txn:
                 self._context.unreplicated.flush(txn)
                 txn.put(functions.LOADED_KEY, b"1")
-
-    def _follow_scope(self) -> None:
-        """Load the tables that entered the policy since the last start, and forget those that left it."""
-        context = self._context
-        changed = find_scope_change(context, self._store)
-        if len(context.left):
-            context.left.keep_only(context.target.table_names(context.policy.target_db))
-        for table in changed.left:
-            self.loads.forget(table)
-            context.left.add(table)
-        for table in changed.entered:
-            context.left.remove(table)
-        if changed.entered or changed.left:
-            log.warning(
-                "the patterns of the policy changed",
-                policy=context.policy.name,
-                loaded=changed.entered,
-                left=changed.left,
-            )
-            self.loads.request(changed.entered, "in-scope")
-        store_patterns(context.policy, self._store)
 
     def _start_new_policy(self) -> None:
         context = self._context
@@ -379,11 +329,7 @@ class ReplicationProjection:
         done = Position(self._position.applied_event_id)
         failpoint("replay.before-position")
         with self._store.transaction() as txn:
-            self._context.write_ids.flush(txn)
-            self._context.quarantine.flush(txn)
-            self._context.loads.flush(txn)
-            self._context.unreplicated.flush(txn)
-            self._context.left.flush(txn)
+            self._context.flush_state(txn)
             self._claim.record(txn)
             txn.put(POSITION_KEY, done.to_bytes())
             if self._applied_time_s is not None:
@@ -473,14 +419,7 @@ class ReplicationProjection:
         if context.target_position.stamp:
             return
         self._store.recover()
-        for entries in (
-            context.quarantine,
-            context.loads,
-            context.left,
-            context.unreplicated,
-            context.write_ids,
-        ):
-            entries.load(self._store)
+        context.load_state(self._store)
         self._position = Position.from_bytes(stored)
         if find_promotion(self._store) is None:
             self._target_event_id = self._claim.require_own()

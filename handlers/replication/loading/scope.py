@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import orjson
+import structlog
 
 from state.errors import NotFound, StateCorrupt
 
@@ -21,9 +22,12 @@ if TYPE_CHECKING:
 
     from handlers.metastore.client import Metastore
     from handlers.replication.context import Context
+    from handlers.replication.loading.follower import LoadFollower
     from handlers.replication.policy import Policy
     from state.store import Reader, Store
 
+
+log = structlog.get_logger(__name__)
 
 PATTERNS_KEY: Final = b"patterns"
 
@@ -46,6 +50,27 @@ def find_scope_change(context: Context, reader: Reader) -> ScopeChange:
         entered=tuple(sorted((*_only_in(policy, before, names), *_changed_rows(policy, before, names)))),
         left=_only_in(before, policy, _names(context.target, policy.target_db)),
     )
+
+
+def follow_scope(context: Context, store: Store, loads: LoadFollower) -> None:
+    """Load the tables that entered the policy since the last start, and forget those that left it. Raises StateCorrupt."""
+    changed = find_scope_change(context, store)
+    if len(context.left):
+        context.left.keep_only(context.target.table_names(context.policy.target_db))
+    for table in changed.left:
+        loads.forget(table)
+        context.left.add(table)
+    for table in changed.entered:
+        context.left.remove(table)
+    if changed.entered or changed.left:
+        log.warning(
+            "the patterns of the policy changed",
+            policy=context.policy.name,
+            loaded=changed.entered,
+            left=changed.left,
+        )
+        loads.request(changed.entered, "in-scope")
+    store_patterns(context.policy, store)
 
 
 def store_patterns(policy: Policy, store: Store) -> None:
