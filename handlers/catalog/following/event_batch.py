@@ -13,8 +13,16 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from handlers.catalog.following.column_checks import COLUMNS, appends_columns
-from handlers.catalog.following.partition_events import apply_partition_event
-from handlers.catalog.following.table_info import TableInfo, describe_table, qualify
+from handlers.catalog.following.partition_events import read_partition_changes
+from handlers.catalog.following.table_info import (
+    AlteredTable,
+    CreatedTable,
+    ForgottenTable,
+    RenamedTable,
+    TableInfo,
+    describe_table,
+    qualify,
+)
 from handlers.catalog.following.table_state import FROM_PARTITIONS, KnownTable
 from handlers.decoding.header import UNREADABLE_KIND
 from handlers.events import (
@@ -40,6 +48,7 @@ if TYPE_CHECKING:
     from handlers.catalog.following.column_checks import ColumnChecks
     from handlers.catalog.following.missed_events import MissedEvents
     from handlers.catalog.following.ports import Follower, FollowerChange, Observer
+    from handlers.catalog.following.table_info import TableChange
     from handlers.catalog.following.table_state import LoadProgress
     from handlers.catalog.following.table_states import TableStates
     from state.store import Transaction
@@ -92,7 +101,9 @@ class EventBatch:
         self._states = states
         self._followers = [follower for follower, _ in pairs]
         self._changes = [change for _, change in pairs]
-        self._staging = [change for change in self._changes if change.staging is not None]
+        self._staging = [change for follower, change in pairs if follower.loads_in_pieces]
+        self._doubts: dict[str, list[FollowerChange]] = {}
+        """Tables that followers could not decide about; empty between two events."""
         self._observer = observer
 
     def apply(self, event: Event) -> None:
@@ -114,20 +125,24 @@ class EventBatch:
             reason = self._handle_unusable(event, error)
         if self._missed is not None:
             self._missed.note(event)
-        for change in self._changes:
-            if change.doubtful:
-                self._request_doubtful(change.doubtful, event.event_id)
+        if self._doubts:
+            self._request_doubtful(event.event_id)
         if reason is None:
             self._observer.event_applied(event.kind)
         else:
             self._observer.event_skipped(reason)
 
-    def _request_doubtful(self, doubtful: set[str], event_id: int) -> None:
+    def _request_doubtful(self, event_id: int) -> None:
         """Request a load of every doubtful table now: a later event of the batch may rename it, and the load moves along."""
-        for name in doubtful:
+        for name in self._doubts:
             if self._states.get(name) is not None or self._states.is_waiting(name):
                 self._states.request_load(self._txn, name, "unsure", event_id)
-        doubtful.clear()
+        self._doubts.clear()
+
+    def _hand(self, follower: FollowerChange, name: str, change: TableChange) -> None:
+        """Hand a change to a follower, and note its doubt about the table ``name``."""
+        if not follower.apply(change):
+            self._doubts.setdefault(name, []).append(follower)
 
     def _dispatch(self, event: Event, db: str) -> str | None:
         match event:
@@ -148,12 +163,19 @@ class EventBatch:
         known = self._states.get(name)
         progress = self._open_progress(name, event.event_id)
         if progress is not None:
-            apply_partition_event(event, name, progress.columns, self._staging)
+            self._hand_partitions(event, name, progress.columns, self._staging)
             return None
         reason = self._reason_to_skip(name, known, event.event_id)
         if reason is None and known is not None:
-            apply_partition_event(event, name, known.columns, self._changes)
+            self._hand_partitions(event, name, known.columns, self._changes)
         return reason
+
+    def _hand_partitions(
+        self, event: Event, name: str, columns: Sequence[str], followers: Sequence[FollowerChange]
+    ) -> None:
+        for change in read_partition_changes(event, name, columns):
+            for follower in followers:
+                self._hand(follower, name, change)
 
     def _open_progress(self, name: str, event_id: int) -> LoadProgress | None:
         """Return the load progress of a table whose staged content may lack the event."""
@@ -179,7 +201,7 @@ class EventBatch:
         self._forget(table.name)
         self._states.put(self._txn, table.name, KnownTable(table.columns, event_id))
         for change in accepting:
-            change.create_table(table)
+            self._hand(change, table.name, CreatedTable(table))
         return None
 
     def _alter(self, event: TableAltered, name: str) -> str | None:
@@ -216,22 +238,19 @@ class EventBatch:
 
     def _begin_check(self, name: str, event_id: int) -> None:
         """Have the doubt of followers that store partitions decided from a few of them, unless there is another doubt."""
-        doubting = [change for change in self._changes if name in change.doubtful]
+        doubting = self._doubts.get(name)
         if self._checks is None or not doubting or self._states.is_waiting(name):
             return
         if all(change in self._staging for change in doubting):
-            for change in doubting:
-                change.doubtful.discard(name)
+            del self._doubts[name]
             self._states.request_load(self._txn, name, COLUMNS, event_id)
             self._checks.begin(name)
 
     def _alter_followers(self, changes: Sequence[FollowerChange], table: TableInfo) -> None:
         accepting = [change for change, _ in self._accepting(table)]
         for change in changes:
-            if change in accepting:
-                change.alter_table(table)
-            else:
-                change.forget_table(table.name)
+            altered = AlteredTable(table) if change in accepting else ForgottenTable(table.name)
+            self._hand(change, table.name, altered)
 
     def _request_if_accepted(self, table: TableInfo, event_id: int) -> str | None:
         if not self._accepting(table):
@@ -256,10 +275,8 @@ class EventBatch:
             self._forget(table.name)
             kept = [change for change, _ in accepting]
             for change in self._changes:
-                if change in kept:
-                    change.rename_table(old, table)
-                else:
-                    change.forget_table(old)
+                renamed = RenamedTable(old, table) if change in kept else ForgottenTable(old)
+                self._hand(change, table.name, renamed)
             self._states.forget(self._txn, old)
             self._states.put(self._txn, table.name, replace(known, published=None))
             return None
@@ -296,7 +313,7 @@ class EventBatch:
     def _forget(self, name: str) -> None:
         self._states.forget(self._txn, name)
         for change in self._changes:
-            change.forget_table(name)
+            self._hand(change, name, ForgottenTable(name))
 
     def _accepting(self, table: TableInfo) -> list[tuple[FollowerChange, Follower]]:
         pairs = zip(self._changes, self._followers, strict=True)

@@ -65,6 +65,11 @@ class Piece:
     is_first: bool
     is_last: bool
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it contains all partitions."""
+        return self.is_first and self.is_last
+
 
 @dataclass(frozen=True, slots=True)
 class Listing:
@@ -78,11 +83,16 @@ class Listing:
     whole: Sequence[PartitionInfo] | Sequence[str] | None
     """All partitions, or their names, for followers that load a table at once.
 
-    None before the last piece, and if no follower needs them.
+    None before the last piece, and if the table's own properties suffice.
     """
     until: int
     """The newest event id afterwards."""
     pause: Pause = lambda: None
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the table is complete with it."""
+        return self.piece is None or self.piece.is_last
 
     def partitions(self) -> Iterator[PartitionInfo]:
         """Yield all partitions; raise MalformedEvent for a name that does not fit the table's columns."""
@@ -107,7 +117,7 @@ def read_listing(source: Metastore, followers: Sequence[Follower], request: List
     )
     others = [one for one in accepting if not one.loads_in_pieces and (piece is None or piece.is_last)]
     need = [one for one in others if not (request.trusted and one.properties_suffice(table))]
-    whole = _read_whole(source, table, need, request.pause) if need else None
+    whole = _read_whole(source, table, need, piece, request.pause) if need else None
     return Listing(as_of, table, piece, whole, source.current_event_id(), request.pause)
 
 
@@ -150,13 +160,18 @@ def _read_piece(source: Metastore, table: TableInfo, request: ListingRequest, as
 
 
 def _read_whole(
-    source: Metastore, table: TableInfo, followers: Sequence[Follower], pause: Pause
+    source: Metastore, table: TableInfo, followers: Sequence[Follower], piece: Piece | None, pause: Pause
 ) -> Sequence[PartitionInfo] | Sequence[str]:
-    """Return all partitions, without the partitions themselves, or only their names: what remains in memory until it is stored."""
+    """Return all partitions, without the partitions themselves, or only their names: what remains in memory until it is stored.
+
+    A piece that contains all partitions is not listed again. Names of several pieces are: events that arrived between the pieces
+    are only in the staged content.
+    """
+    read = piece if piece is not None and piece.is_whole else None
     if all(one.names_suffice(table) for one in followers):
-        names = sort_in_steps(source.partition_names(table.db, table.table), pause)
+        names = read.names if read else sort_in_steps(source.partition_names(table.db, table.table), pause)
         return [name for name, _ in groupby(names)]
-    found = list_partitions(source, table, by_name=False)
+    found = read.partitions if read else list_partitions(source, table, by_name=False)
     return list(
         {tuple(one.spec.values()): PartitionInfo(one.spec, one.parameters, None) for one in found}.values()
     )

@@ -23,20 +23,18 @@ loads pause for a while. Events are applied meanwhile.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import Future
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
-
-import structlog
 
 from handlers.catalog.following.background import is_answered
 from handlers.catalog.following.column_checks import COLUMNS, read_samples
 from handlers.catalog.following.event_batch import EventBatch
-from handlers.catalog.following.listings import FAILED, Listing, ListingRequest, Piece, read_listing
+from handlers.catalog.following.listings import FAILED, ListingRequest
 from handlers.catalog.following.ports import NullObserver, open_changes
-from handlers.catalog.following.table_info import describe_table
+from handlers.catalog.following.table_info import AcceptedColumns, ForgottenTable, describe_table
+from handlers.catalog.following.table_loads import read_loads
 from handlers.catalog.following.table_state import (
     FROM_PARTITIONS,
     PAUSE_MAX_S,
@@ -55,16 +53,15 @@ if TYPE_CHECKING:
 
     from handlers.catalog.following.background import BackgroundCalls
     from handlers.catalog.following.column_checks import ColumnChecks
+    from handlers.catalog.following.listings import Listing
     from handlers.catalog.following.missed_events import MissedEvents, Reading
-    from handlers.catalog.following.ports import Follower, FollowerChange, Observer, WholeLoad
-    from handlers.catalog.following.table_info import TableInfo
+    from handlers.catalog.following.ports import Follower, FollowerChange, Observer
+    from handlers.catalog.following.table_loads import TableLoads
     from handlers.catalog.following.table_states import TableStates
     from handlers.events import Event
-    from handlers.metastore.client import Metastore
     from state.store import Store, Transaction
 
 
-log = structlog.get_logger(__name__)
 PIECE: Final = 500
 """Partitions fetched by one call and staged by one transaction, at most."""
 PIECE_MIN: Final = 20
@@ -231,16 +228,16 @@ class Loader:
         nothing has changed.
         """
         before, self._began_s = self._states.state(name), self._clock()
-        reading, loads = self._missed.begin(name), _WholeLoads()
+        reading = self._missed.begin(name)
         try:
-            answer = self._calls.submit(partial(_read, self._followers, self._request(name, reason)))
+            request = self._request(name, reason)
+            answer = self._calls.submit(partial(read_loads, self._followers, request, self._turns))
             yield answer
             if self._has_changed(name, before):
                 return False
-            finished = yield from self._store_answer(name, reason, answer, loads, reading, before)
+            finished = yield from self._store_answer(name, reason, answer, reading, before)
         finally:
             self._missed.end(reading)
-            loads.abandon()
         if finished:
             self._listings.pop(name, None)
         return finished
@@ -275,9 +272,9 @@ class Loader:
             batch = EventBatch(txn, self._states, pairs, _MissedObserver(self._observer))
             for event in events:
                 if isinstance(event, TableAltered):
-                    table = describe_table(event.after.value)
-                    for staging in [change.staging for change in changes if change.staging is not None]:
-                        staging.accept_columns(table)
+                    accepted = AcceptedColumns(describe_table(event.after.value))
+                    for change in changes:
+                        change.apply(accepted)
                 batch.apply(event)
         self._checks.end(name)
 
@@ -303,19 +300,12 @@ class Loader:
         self,
         name: str,
         reason: str,
-        answer: Future[Listing],
-        loads: _WholeLoads,
+        answer: Future[TableLoads],
         reading: Reading,
         before: TableState | None,
     ) -> Steps:
         try:
-            listing = answer.result()
-            if listing.piece is not None:
-                self._keep_names(name, listing.piece.names)
-            yield from self._write_whole(listing, reason, loads)
-            if self._has_changed(name, before):
-                return False
-            finished = self._store_listing(listing, reason, loads, reading.events)
+            finished = yield from self._store_loads(answer.result(), reason, reading, before)
         except NotFound:
             self._forget_missing(name)
             return True
@@ -332,29 +322,20 @@ class Loader:
             self._observer.table_loaded(reason)
         return finished
 
-    def _write_whole(self, listing: Listing, reason: str, loads: _WholeLoads) -> Steps:
-        """Compute and write the content of followers that load a table from one listing."""
-        if listing.whole is None:
-            return False
-        for follower in self._followers:
-            if self._loads_whole(follower, listing.table, reason):
-                loads.begin(follower, listing)
-        computed = self._calls.submit(lambda _: self._compute(loads))
-        yield computed
-        computed.result()
-        while loads.write(self._store):
-            yield None
-        return True
-
-    def _compute(self, loads: _WholeLoads) -> None:
-        with _containing_defects(), self._turns.computing():
-            loads.read()
-
-    @staticmethod
-    def _loads_whole(follower: Follower, table: TableInfo, reason: str) -> bool:
-        if follower.loads_in_pieces or not follower.accepts(table):
-            return False
-        return reason in FROM_PARTITIONS or not follower.properties_suffice(table)
+    def _store_loads(
+        self, loads: TableLoads, reason: str, reading: Reading, before: TableState | None
+    ) -> Steps:
+        """Write what followers write beside the table's content, then store the listing; return whether the table is complete."""
+        try:
+            if loads.listing.piece is not None:
+                self._keep_names(reading.name, loads.listing.piece.names)
+            while loads.write(self._store):
+                yield None
+            if self._has_changed(reading.name, before):
+                return False
+            return self._store_listing(loads, reason, reading.events)
+        finally:
+            loads.abandon()
 
     def _keep_names(self, name: str, names: Sequence[str]) -> None:
         """Keep the names of a table that is loaded in pieces, and of a few others."""
@@ -368,60 +349,39 @@ class Loader:
         factor = max(0.5, min(2.0, PIECE_S / max(took_s, 1e-6)))
         self._piece = max(min(PIECE, PIECE_MIN), min(PIECE, int(self._piece * factor)))
 
-    def _store_listing(
-        self, listing: Listing, reason: str, loads: _WholeLoads, missed: Sequence[Event]
-    ) -> bool:
+    def _store_listing(self, loads: TableLoads, reason: str, missed: Sequence[Event]) -> bool:
         """Step 3: store a listing, or stage a piece, in one transaction; then the events that were missed."""
-        table, began_s = listing.table, time.perf_counter()
+        name, began_s = loads.listing.table.name, time.perf_counter()
         with open_changes(self._store, self._followers) as (txn, changes):
             pairs = list(zip(self._followers, changes, strict=True))
-            accepting = [change for follower, change in pairs if follower.accepts(table)]
-            piece = listing.piece
-            finished = piece is None or self._stage_piece(txn, table, piece, accepting, reason)
-            if finished:
-                for follower, change in pairs:
-                    self._fill(table, follower, change, loads)
-                self._record_loaded(txn, listing)
+            finished = self._take(txn, loads, pairs, reason)
             batch = EventBatch(txn, self._states, pairs, _MissedObserver(self._observer))
             for event in missed:
                 batch.apply(event)
             if finished:
                 failpoint("catalog.loaded")
-        if not finished and self._states.progress(table.name) is not None:
+        if not finished and self._states.progress(name) is not None:
             self._adapt_piece(time.perf_counter() - began_s)
         return finished
 
-    @staticmethod
-    def _fill(table: TableInfo, follower: Follower, change: FollowerChange, loads: _WholeLoads) -> None:
-        """Load a table's content into a follower that loads it at once."""
-        load = loads.of(follower)
-        if load is not None:
-            change.finish_load(load)
-        elif not follower.loads_in_pieces and follower.accepts(table):
-            change.load_from_properties(table)
-
-    def _stage_piece(
+    def _take(
         self,
         txn: Transaction,
-        table: TableInfo,
-        piece: Piece,
-        changes: Sequence[FollowerChange],
+        loads: TableLoads,
+        pairs: Sequence[tuple[Follower, FollowerChange]],
         reason: str,
     ) -> bool:
-        """Stage a piece; return True for the last one. A table that changed meanwhile is loaded from its beginning."""
-        staging = [change.staging for change in changes if change.staging is not None]
-        if not piece.is_first and not all(one.fits(table) for one in staging):
-            self._states.request_load(txn, table.name, reason)
+        """Hand the loads to the followers; return whether the table is complete. One that changed meanwhile is loaded from its beginning."""
+        listing = loads.listing
+        if not loads.take(pairs):
+            self._states.request_load(txn, listing.table.name, reason)
             return False
-        for one in staging:
-            if piece.is_first:
-                one.begin(table)
-            one.stage(table.name, piece.partitions)
-            if piece.is_last:
-                one.finish(table)
-        self._states.save_progress(txn, table.name, piece.progress)
-        failpoint("catalog.staged")
-        return piece.is_last
+        if listing.piece is not None:
+            self._states.save_progress(txn, listing.table.name, listing.piece.progress)
+            failpoint("catalog.staged")
+        if listing.is_last:
+            self._record_loaded(txn, listing)
+        return listing.is_last
 
     def _record_loaded(self, txn: Transaction, listing: Listing) -> None:
         table = listing.table
@@ -436,32 +396,7 @@ class Loader:
         with open_changes(self._store, self._followers) as (txn, changes):
             self._states.forget(txn, name)
             for change in changes:
-                change.forget_table(name)
-
-
-class _WholeLoads:
-    """The loads of one listing, by follower."""
-
-    def __init__(self) -> None:
-        self._loads: list[tuple[Follower, WholeLoad]] = []
-
-    def begin(self, follower: Follower, listing: Listing) -> None:
-        self._loads.append((follower, follower.load_whole(listing.table, listing.partitions)))
-
-    def read(self) -> None:
-        for _, load in self._loads:
-            load.read()
-
-    def write(self, store: Store) -> bool:
-        """Write a part of one; return whether there is more."""
-        return any(load.write(store) for _, load in self._loads)
-
-    def of(self, follower: Follower) -> WholeLoad | None:
-        return next((load for one, load in self._loads if one is follower), None)
-
-    def abandon(self) -> None:
-        for _, load in self._loads:
-            load.abandon()
+                change.apply(ForgottenTable(name))
 
 
 class _MissedObserver(NullObserver):
@@ -473,25 +408,6 @@ class _MissedObserver(NullObserver):
     def table_quarantined(self, table: str, error: TidelineError) -> None:
         """Report it."""
         self._observer.table_quarantined(table, error)
-
-
-def _read(followers: Sequence[Follower], request: ListingRequest, source: Metastore) -> Listing:
-    with _containing_defects():
-        return read_listing(source, followers, request)
-
-
-@contextmanager
-def _containing_defects() -> Iterator[None]:
-    """Quarantine the table for an unexpected error too: it would end the loop, and then all tables."""
-    try:
-        yield
-    except TidelineError:
-        raise
-    except Exception as error:
-        log.exception("a table cannot be read")
-        raise Inconsistent(
-            "the table cannot be read", reason=f"{type(error).__name__}: {error}"[:200]
-        ) from error
 
 
 def _is_paused(until_s: float, now_s: float) -> bool:

@@ -1,58 +1,47 @@
-"""Applies events about partitions: breaks an event down into single partitions and hands each to the followers."""
+"""Breaks an event about partitions down into changes of single partitions."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from handlers.catalog.following.table_info import describe_partition, parse_partition_name
+from handlers.catalog.following.table_info import (
+    ChangedStatistics,
+    DroppedPartition,
+    PutPartition,
+    describe_partition,
+    parse_partition_name,
+)
 from handlers.events import PartitionsAdded, PartitionsAltered, PartitionsDropped, StatisticsUpdated
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from handlers.catalog.following.ports import FollowerChange
+    from handlers.catalog.following.table_info import PartitionChange
     from handlers.events import Event
 
 
-def apply_partition_event(
-    event: Event, name: str, columns: Sequence[str], changes: Sequence[FollowerChange]
-) -> None:
-    """Apply the event to the table ``name`` in ``changes``; raise MalformedEvent where it does not fit the table's columns."""
+def read_partition_changes(event: Event, name: str, columns: Sequence[str]) -> Iterator[PartitionChange]:
+    """Yield what an event changes in the table ``name``; raise MalformedEvent where it does not fit the table's columns."""
     match event:
         case PartitionsAdded():
             for embedded in event.partitions:
-                added = describe_partition(columns, embedded.value, is_new=True)
-                for change in changes:
-                    change.put_partition(name, added)
+                yield PutPartition(name, describe_partition(columns, embedded.value, is_new=True))
         case PartitionsAltered():
-            _alter(event, name, columns, changes)
+            yield from _read_altered(event, name, columns)
         case PartitionsDropped():
             for spec in event.specs:
-                for change in changes:
-                    change.drop_partition(name, {column.lower(): value for column, value in spec.items()})
+                yield DroppedPartition(name, {column.lower(): value for column, value in spec.items()})
         case StatisticsUpdated() if event.parameters:
-            _update_statistics(event, name, columns, changes)
+            partition_name = event.statistics.value.statsDesc.partName
+            if partition_name:
+                spec = parse_partition_name(columns, partition_name).spec
+                yield ChangedStatistics(name, spec, event.parameters, event.write_id)
 
 
-def _alter(
-    event: PartitionsAltered, name: str, columns: Sequence[str], changes: Sequence[FollowerChange]
-) -> None:
+def _read_altered(event: PartitionsAltered, name: str, columns: Sequence[str]) -> Iterator[PartitionChange]:
     after = [describe_partition(columns, embedded.value) for embedded in event.after]
     if event.before is not None and event.before.value.values != event.after[0].value.values:
-        before = describe_partition(columns, event.before.value)
-        for change in changes:
-            change.drop_partition(name, before.spec)
+        yield DroppedPartition(name, describe_partition(columns, event.before.value).spec)
     for altered in after:
-        for change in changes:
-            change.put_partition(name, altered)
-
-
-def _update_statistics(
-    event: StatisticsUpdated, name: str, columns: Sequence[str], changes: Sequence[FollowerChange]
-) -> None:
-    partition_name = event.statistics.value.statsDesc.partName
-    if partition_name:
-        spec = parse_partition_name(columns, partition_name).spec
-        for change in changes:
-            change.update_statistics(name, spec, event.parameters, event.write_id)
+        yield PutPartition(name, altered)

@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Protocol
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from handlers.catalog.following.table_info import PartitionInfo, Spec, TableInfo
+    from handlers.catalog.following.listings import Listing
+    from handlers.catalog.following.table_info import TableChange, TableInfo
+    from handlers.catalog.following.table_loads import TableLoad
     from handlers.structs.objects import Partition
     from state.errors import TidelineError
     from state.store import Store, Transaction
@@ -35,83 +37,20 @@ class SampledPartition:
     partition: Partition
 
 
-class Staging(Protocol):
-    """How a follower loads a table in pieces: beside the table's current content, while events continue."""
-
-    def begin(self, table: TableInfo) -> None:
-        """Start with an empty staging area; discard what was staged before."""
-
-    def fits(self, table: TableInfo) -> bool:
-        """Whether the staged content belongs to this table definition, so that staging can continue."""
-
-    def stage(self, name: str, partitions: Sequence[PartitionInfo]) -> None:
-        """Stage some of the table's partitions; each may be repeated."""
-
-    def finish(self, table: TableInfo) -> None:
-        """Replace the table's content by the staged content."""
-
-    def accept_columns(self, table: TableInfo) -> None:
-        """Record data columns of a followed table that its partitions do not have."""
-
-
-class WholeLoad(Protocol):
-    """How a follower loads a table from one listing: computed and written beside the current content, while events continue."""
-
-    def read(self) -> None:
-        """Compute from the listing, without the store; in the thread of calls. Raises MalformedEvent."""
-
-    def write(self, store: Store) -> bool:
-        """Write a part, in a transaction of a few hundredths of a second; return whether there is more."""
-
-    def abandon(self) -> None:
-        """End the load; harmless after ``FollowerChange.finish_load``."""
-
-
 class FollowerChange(Protocol):
     """The changes that one transaction makes to one follower."""
 
-    @property
-    def doubtful(self) -> set[str]:
-        """Tables that this change could not decide about; they must be loaded again from their partitions.
+    def apply(self, change: TableChange) -> bool:
+        """Apply a change, to the staged content where the table is loaded in pieces; raise BadInput where it does not fit the table.
 
-        The caller empties it after every event, before a later one can rename these tables.
+        Returns False where the follower cannot decide about it: the table must be loaded again from its partitions.
         """
 
-    @property
-    def staging(self) -> Staging | None:
-        """Staging of tables loaded in pieces; None where a listing is taken at once.
+    def take_load(self, load: TableLoad) -> bool:
+        """Replace a table's content by that of a load of this follower, or stage a piece of it.
 
-        ``put_partition`` and ``drop_partition`` reach the staged content.
+        Returns False, and changes nothing, where what was staged before does not belong to this table definition.
         """
-
-    def create_table(self, table: TableInfo) -> None:
-        """Follow a new, empty table; forget what was known under its name."""
-
-    def alter_table(self, table: TableInfo) -> None:
-        """Apply parameters or columns of a followed table that may have changed."""
-
-    def rename_table(self, old: str, table: TableInfo) -> None:
-        """Move everything known about ``old`` to the table's new name."""
-
-    def forget_table(self, name: str) -> None:
-        """Forget a table that was dropped or is out of scope."""
-
-    def load_from_properties(self, table: TableInfo) -> None:
-        """Load a table from its own properties, where ``Follower.properties_suffice``."""
-
-    def finish_load(self, load: WholeLoad) -> None:
-        """Replace a table's content by that of a load of this follower that is completely written."""
-
-    def put_partition(self, name: str, partition: PartitionInfo) -> None:
-        """Add or replace a partition."""
-
-    def update_statistics(
-        self, name: str, spec: Spec, parameters: Mapping[str, str], write_id: int | None
-    ) -> None:
-        """Apply the parameters that computing a partition's statistics changed."""
-
-    def drop_partition(self, name: str, spec: Spec) -> None:
-        """Drop a partition."""
 
     def publish(self) -> None:
         """Make the changes visible to readers; called once, after the commit."""
@@ -126,7 +65,7 @@ class Follower(Protocol):
 
     @property
     def loads_in_pieces(self) -> bool:
-        """Whether large tables are loaded in pieces, through ``FollowerChange.staging``."""
+        """Whether large tables are loaded in pieces, and staged meanwhile with the events that arrive."""
 
     def open(self, store: Store) -> None:
         """Read the state from the store and discard what a failed change left in memory; raise StateCorrupt."""
@@ -143,8 +82,8 @@ class Follower(Protocol):
     def properties_suffice(self, table: TableInfo) -> bool:
         """Whether the table's own properties contain what its partitions would tell; for any thread."""
 
-    def load_whole(self, table: TableInfo, partitions: Callable[[], Iterator[PartitionInfo]]) -> WholeLoad:
-        """Begin a load from a listing, where not ``loads_in_pieces``; ``partitions`` may be called several times, in any thread."""
+    def begin_load(self, listing: Listing) -> TableLoad:
+        """Begin a load from a listing, or from a piece where ``loads_in_pieces``; in the thread of calls."""
 
     def sample(self, name: str) -> Sequence[SampledPartition]:
         """Return a few of a table's partitions, to find out whether a change of columns reached them; none if none are stored."""

@@ -23,7 +23,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from handlers.catalog.following.background import is_answered
 from handlers.catalog.following.listings import FAILED
 from handlers.catalog.following.ports import open_changes
-from handlers.catalog.following.table_info import TableInfo, describe_table, qualify
+from handlers.catalog.following.table_info import (
+    AlteredTable,
+    ForgottenTable,
+    TableInfo,
+    describe_table,
+    qualify,
+)
 from handlers.events import TableAltered
 
 
@@ -122,7 +128,6 @@ class Survey:
                 for table in found or ():
                     if not self._states.is_waiting(table.name) or self._states.is_quarantined(table.name):
                         self._decide(txn, table, changes)
-                self._request_doubtful(txn, changes)
         finally:
             for reading in changes_of.values():
                 self._missed.end(reading)
@@ -132,24 +137,19 @@ class Survey:
         if any(follower.accepts(table) for follower in self._followers):
             if is_known:
                 for change in changes:
-                    change.alter_table(table)
+                    if not change.apply(AlteredTable(table)):
+                        self._states.request_load(txn, table.name, "changed")
             else:
                 self._states.request_load(txn, table.name, "snapshot")
         elif is_known:
             self._states.forget(txn, table.name)
             for change in changes:
-                change.forget_table(table.name)
+                change.apply(ForgottenTable(table.name))
 
     def _request_load(self, txn: Transaction, name: str) -> None:
         if not self._states.is_waiting(name):
             known = self._states.get(name)
             self._states.request_load(txn, name, "snapshot" if known is None else "changed")
-
-    def _request_doubtful(self, txn: Transaction, changes: Sequence[FollowerChange]) -> None:
-        for change in changes:
-            for name in change.doubtful:
-                self._states.request_load(txn, name, "changed")
-            change.doubtful.clear()
 
     def _ask(self, function: Callable[[Metastore], T]) -> Generator[Future[Any] | None, None, T]:
         """Make a call until the metastore serves it; the survey cannot continue without it."""

@@ -61,6 +61,76 @@ class PartitionInfo:
     """Whether this comes from the event that added the partition."""
 
 
+@dataclass(frozen=True, slots=True)
+class CreatedTable:
+    """A new, empty table; what was known under its name is gone."""
+
+    table: TableInfo
+
+
+@dataclass(frozen=True, slots=True)
+class AlteredTable:
+    """A followed table whose parameters or columns may have changed."""
+
+    table: TableInfo
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedColumns:
+    """A followed table with new data columns, which its partitions do not have."""
+
+    table: TableInfo
+
+
+@dataclass(frozen=True, slots=True)
+class RenamedTable:
+    """A table with a new name; everything known about ``old`` moves there."""
+
+    old: str
+    table: TableInfo
+
+
+@dataclass(frozen=True, slots=True)
+class ForgottenTable:
+    """A table that was dropped or is out of scope."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PutPartition:
+    """A partition that was added or replaced."""
+
+    name: str
+    """The table."""
+    partition: PartitionInfo
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedPartition:
+    """A partition that was dropped."""
+
+    name: str
+    """The table."""
+    spec: Spec
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedStatistics:
+    """Parameters of a partition that computing its statistics changed."""
+
+    name: str
+    """The table."""
+    spec: Spec
+    parameters: Mapping[str, str]
+    write_id: int | None
+
+
+PartitionChange = PutPartition | DroppedPartition | ChangedStatistics
+TableChange = CreatedTable | AlteredTable | AcceptedColumns | RenamedTable | ForgottenTable | PartitionChange
+"""What a follower is handed; one passes over the kinds that do not concern it."""
+
+
 def qualify(db: str, table: str) -> str:
     """Return the name of a table in the catalog: ``db.table`` in lower case."""
     return f"{db}.{table}".lower()

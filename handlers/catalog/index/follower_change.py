@@ -1,6 +1,6 @@
 """The changes of one transaction to the partition index.
 
-Tables are loaded in pieces (``Staging``): the partitions are stored under another name in the index, a few hundred in each
+Tables are loaded in pieces: the partitions are stored under another name in the index, a few hundred in each
 transaction, and replace the table's content at the end by one rename. So a table of a million partitions is loaded in bounded memory,
 answers show the previous content until then, events reach the staged content meanwhile, and a crash costs at most one piece.
 """
@@ -9,6 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from handlers.catalog.following.table_info import (
+    AcceptedColumns,
+    AlteredTable,
+    ChangedStatistics,
+    CreatedTable,
+    DroppedPartition,
+    ForgottenTable,
+    PutPartition,
+    RenamedTable,
+)
 from handlers.catalog.index.payloads import (
     Packer,
     make_dictionary,
@@ -29,8 +39,14 @@ from state.errors import MalformedEvent
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from handlers.catalog.following.ports import WholeLoad
-    from handlers.catalog.following.table_info import PartitionInfo, Spec, TableInfo
+    from handlers.catalog.following.table_info import (
+        PartitionChange,
+        PartitionInfo,
+        Spec,
+        TableChange,
+        TableInfo,
+    )
+    from handlers.catalog.following.table_loads import TableLoad
     from handlers.structs.objects import Partition
     from state.partitions.index.index_change import IndexChange
     from state.store import Transaction
@@ -59,91 +75,121 @@ class PartitionFollowerChange:
         self._accepts = accepts
         self._publish_counts = publish_counts
         self._changed_tables: Mapping[str, int | None] = {}
-        self.doubtful: set[str] = set()
 
     @property
     def has_discarded(self) -> bool:
         """Whether the content of a table waits to be removed."""
         return self._index.has_discarded
 
-    @property
-    def staging(self) -> PartitionFollowerChange:
-        """This change: tables are always loaded in pieces."""
-        return self
+    def apply(self, change: TableChange) -> bool:
+        """Apply a change, to the staged content while the table is loaded; return False where it must be loaded again."""
+        match change:
+            case PutPartition() | DroppedPartition() | ChangedStatistics():
+                self._apply_partition(change)
+                return True
+            case CreatedTable():
+                self._create(change.table)
+                return True
+            case AlteredTable():
+                return self._alter(change.table)
+            case AcceptedColumns():
+                self._accept_columns(change.table)
+                return True
+            case RenamedTable():
+                return self._rename(change.old, change.table)
+            case ForgottenTable():
+                self._forget(change.name)
+                return True
 
-    def create_table(self, table: TableInfo) -> None:
+    def take_load(self, load: TableLoad) -> bool:
+        """Stage a piece; with the last one, replace the table's content by the staged content.
+
+        Returns False where the staged content has other columns than the table.
+        """
+        table, piece = load.listing.table, load.listing.piece
+        assert piece is not None, table.name
+        if piece.is_first:
+            self._begin_staging(table)
+        elif not self._is_current(table.name + STAGED, table):
+            return False
+        self._put_partitions(table.name + STAGED, piece.partitions)
+        if piece.is_last:
+            self._finish_staging(table)
+        return True
+
+    def _create(self, table: TableInfo) -> None:
         """Index the table, empty."""
-        self.forget_table(table.name)
+        self._forget(table.name)
         self._index.follow(table.name, table.keys)
         self._records.save(table.name, self._make_record(table))
 
-    def alter_table(self, table: TableInfo) -> None:
-        """Request a load where partition or data columns changed: no event reports the effect of CASCADE on partitions."""
+    def _alter(self, table: TableInfo) -> bool:
+        """Return False where partition or data columns changed: no event reports the effect of CASCADE on partitions."""
         if not self._accepts(table):
-            self.forget_table(table.name)
-            return
+            self._forget(table.name)
+            return True
         target = self._target(table.name)
         if target is None or not self._is_current(target, table):
-            self.doubtful.add(table.name)
-        elif (known := self._records.get(target)) is not None:
-            record = self._make_record(table)
-            if record != known:
-                self._records.save(target, record)
+            return False
+        record = self._make_record(table)
+        if record != self._records.get(target):
+            self._records.save(target, record)
+        return True
 
-    def rename_table(self, old: str, table: TableInfo) -> None:
-        """Move the partitions to the new name; also request a load where directories or write ids may have changed."""
+    def _accept_columns(self, table: TableInfo) -> None:
+        """Record the table's data columns; its partitions keep theirs."""
+        if self._records.get(table.name) is not None:
+            self._records.save(table.name, self._make_record(table))
+
+    def _rename(self, old: str, table: TableInfo) -> bool:
+        """Move the partitions to the new name; return False where directories or write ids may have changed."""
         before = self._records.get(old)
         if before is None or not self._accepts(table) or self._has_own_store:
             # In a store of its own, the new name may already be written: a repeated rename would remove it.
-            self.forget_table(old)
-            self.doubtful.add(table.name)
-            return
+            self._forget(old)
+            return False
         self._index.rename(old, table.name)
         self._records.move(old, table.name)
-        if before.location != table_location(table) or table.parameters.get("transactional") == "true":
-            self.doubtful.add(table.name)
+        return before.location == table_location(table) and table.parameters.get("transactional") != "true"
 
-    def forget_table(self, name: str) -> None:
+    def _forget(self, name: str) -> None:
         """Forget the table's partitions and the staged ones."""
         for each in (name, name + STAGED):
             self._index.forget(each)
             self._records.remove(each)
 
-    def load_from_properties(self, table: TableInfo) -> None:
-        """Never called: properties do not contain partitions."""
-
-    def finish_load(self, load: WholeLoad) -> None:
-        """Never called: tables are always loaded in pieces."""
-
-    def put_partition(self, name: str, partition: PartitionInfo) -> None:
-        """Add or replace the partition; in the staged content while the table is loaded."""
-        target = self._target(name)
-        if target is not None:
-            self._put_partitions(target, [partition])
-
-    def update_statistics(
-        self, name: str, spec: Spec, parameters: Mapping[str, str], write_id: int | None
-    ) -> None:
-        """Merge the parameters into the partition; an unknown one will be in the listing."""
-        target = self._target(name)
-        values = None if target is None else self._values_of(target, spec)
-        payload = None if target is None or values is None else self._index.payload(target, values)
-        if target is None or values is None or payload is None:
+    def _apply_partition(self, change: PartitionChange) -> None:
+        """Apply a change of one partition, if its table has content."""
+        target = self._target(change.name)
+        if target is None:
             return
-        db, _, table = name.partition(".")
-        changed = merge_statistics(self._packer.unpack(payload, db, table), parameters, write_id)
+        match change:
+            case PutPartition():
+                self._put_partitions(target, [change.partition])
+            case DroppedPartition():
+                self._drop(target, change.spec)
+            case ChangedStatistics():
+                self._update_statistics(target, change)
+
+    def _update_statistics(self, target: str, change: ChangedStatistics) -> None:
+        """Merge the parameters into the partition; an unknown one will be in the listing."""
+        values = self._values_of(target, change.spec)
+        payload = self._index.payload(target, values)
+        if payload is None:
+            return
+        db, _, table = change.name.partition(".")
+        before = self._packer.unpack(payload, db, table)
+        changed = merge_statistics(before, change.parameters, change.write_id)
         self._index.alter(target, values, self._pack(target, changed))
 
-    def drop_partition(self, name: str, spec: Spec) -> None:
+    def _drop(self, target: str, spec: Spec) -> None:
         """Drop the partition, if it is known."""
-        target = self._target(name)
-        if target is not None:
-            values = self._values_of(target, spec)
-            if self._index.payload(target, values) is not None:
-                self._index.drop(target, values)
-                self._records.count(target, -1)
+        values = self._values_of(target, spec)
+        if self._index.payload(target, values) is not None:
+            self._index.drop(target, values)
+            self._records.count(target, -1)
 
-    def begin(self, table: TableInfo) -> None:
+    def _begin_staging(self, table: TableInfo) -> None:
         """Start staging the table, empty."""
         staged = table.name + STAGED
         self._index.forget(staged)
@@ -151,25 +197,12 @@ class PartitionFollowerChange:
         self._records.remove(staged)
         self._records.save(staged, self._make_record(table))
 
-    def fits(self, table: TableInfo) -> bool:
-        """Whether the staged content has the table's columns."""
-        return self._is_current(table.name + STAGED, table)
-
-    def stage(self, name: str, partitions: Sequence[PartitionInfo]) -> None:
-        """Stage a piece."""
-        self._put_partitions(name + STAGED, partitions)
-
-    def finish(self, table: TableInfo) -> None:
+    def _finish_staging(self, table: TableInfo) -> None:
         """Replace the table's content by the staged content."""
         staged = table.name + STAGED
         self._index.rename(staged, table.name)
         self._records.move(staged, table.name)
         self._records.save(table.name, self._make_record(table))
-
-    def accept_columns(self, table: TableInfo) -> None:
-        """Record the table's data columns; its partitions keep theirs."""
-        if self._records.get(table.name) is not None:
-            self._records.save(table.name, self._make_record(table))
 
     def publish(self) -> None:
         """Make the changes visible to readers."""

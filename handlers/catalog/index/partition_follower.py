@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
 from handlers.catalog.following.ports import SampledPartition
+from handlers.catalog.following.table_loads import TableLoad
 from handlers.catalog.following.table_state import TableState, parse_state
 from handlers.catalog.following.table_states import STATES
 from handlers.catalog.index.follower_change import PartitionFollowerChange
@@ -27,10 +28,10 @@ from state.positions import POSITION_KEY, Position
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from handlers.catalog.following.ports import WholeLoad
-    from handlers.catalog.following.table_info import PartitionInfo, TableInfo
+    from handlers.catalog.following.listings import Listing
+    from handlers.catalog.following.table_info import TableInfo
     from handlers.structs.objects import Partition
     from state.partitions.index.partition_index import IndexedPartition
     from state.store import Reader, Store, Transaction
@@ -171,9 +172,9 @@ class PartitionFollower:
         """False: properties do not contain partitions."""
         return False
 
-    def load_whole(self, table: TableInfo, partitions: Callable[[], Iterator[PartitionInfo]]) -> WholeLoad:
-        """Never called: tables are always loaded in pieces."""
-        raise NotImplementedError
+    def begin_load(self, listing: Listing) -> TableLoad:  # noqa: PLR6301 - the same for all tables
+        """Begin to stage a piece as it is."""
+        return TableLoad(listing)
 
     def sample(self, name: str) -> Sequence[SampledPartition]:
         """Return the first partitions of a table by name: they are usually the oldest, which are rarely changed."""

@@ -12,7 +12,15 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 from handlers.catalog.following.ports import NullObserver
-from handlers.catalog.following.table_info import TableInfo
+from handlers.catalog.following.table_info import (
+    AlteredTable,
+    CreatedTable,
+    DroppedPartition,
+    ForgottenTable,
+    PutPartition,
+    RenamedTable,
+    TableInfo,
+)
 from handlers.catalog.following.table_state import parse_state
 from handlers.catalog.following.table_states import STATES
 from handlers.catalog.timelines.timeline_load import TimelineLoad, parse_period
@@ -25,11 +33,13 @@ from state.timelines.tables.table_timelines import read_timelines
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
-    from handlers.catalog.following.ports import Observer, SampledPartition, WholeLoad
-    from handlers.catalog.following.table_info import PartitionInfo, Spec
+    from handlers.catalog.following.listings import Listing
+    from handlers.catalog.following.ports import Observer, SampledPartition
+    from handlers.catalog.following.table_info import PartitionInfo, Spec, TableChange
+    from handlers.catalog.following.table_loads import TableLoad
     from handlers.catalog.timelines.rules import Rules
     from state.store import Store, Transaction
     from state.timelines.periods import UpdatePeriod
@@ -84,7 +94,7 @@ class TimelineFollower:
         return TIME_COLUMNS not in table.parameters
 
     def properties_suffice(self, table: TableInfo) -> bool:
-        """Whether the table's properties contain its timelines, without contradictions.
+        """Whether the table's properties contain its timelines, without contradictions; then they are loaded from there.
 
         Properties with an event id were written by Tideline. They are older than the partitions by the publishing delay, so they
         are not trusted. Lens writes its properties with every change.
@@ -98,11 +108,12 @@ class TimelineFollower:
             return False
         return True
 
-    def load_whole(self, table: TableInfo, partitions: Callable[[], Iterator[PartitionInfo]]) -> TimelineLoad:
+    def begin_load(self, listing: Listing) -> TimelineLoad:
         """Begin a load of the table's timelines."""
-        followed = table.name in self.timelines.tables()
-        known = self.timelines.settings(table.name).time_columns if followed else ()
-        return TimelineLoad(table, partitions, self.rules, tuple(known), self._unfinished)
+        name = listing.table.name
+        followed = name in self.timelines.tables()
+        known = self.timelines.settings(name).time_columns if followed else ()
+        return TimelineLoad(listing, self.rules, tuple(known), self._unfinished)
 
     @property
     def loads_in_pieces(self) -> bool:
@@ -159,36 +170,64 @@ class TimelineFollowerChange:
         self._observer = observer
         self._rules = follower.rules
         self._change = follower.timelines.change(txn)
-        self.doubtful: set[str] = set()
         self._touched: set[str] = set()
 
-    @property
-    def staging(self) -> None:
-        """None: a listing is loaded at once."""
-        return
+    def apply(self, change: TableChange) -> bool:  # noqa: PLR0911 - one for each kind
+        """Apply a change; return False where the table is doubtful. Statistics and data columns do not concern time."""
+        match change:
+            case PutPartition():
+                return self._put(change.name, change.partition)
+            case DroppedPartition():
+                return self._drop(change.name, change.spec)
+            case CreatedTable():
+                return self._create(change.table)
+            case AlteredTable():
+                return self._alter(change.table)
+            case RenamedTable():
+                return self._rename(change.old, change.table)
+            case ForgottenTable():
+                return self._forget(change.name)
+            case _:
+                return True
 
-    def create_table(self, table: TableInfo) -> None:
+    def take_load(self, load: TableLoad) -> bool:
+        """Replace the timelines of a table by those of its properties, or of a load that is completely written."""
+        assert isinstance(load, TimelineLoad), load
+        table = load.listing.table
+        if load.is_from_properties:
+            settings = self._rules.settings(table)
+            assert settings is not None, table.name
+            self._change.follow(table.name, settings)
+            self._change.load_properties(table.name, table.parameters)
+        elif load.content is None:
+            self._mark_undecided(table.name, empty=load.is_empty)
+            return True
+        else:
+            self._txn.delete(_UNDECIDED + table.name.encode())
+            self._change.follow(table.name, load.content.settings)
+            self._change.finish_listing(table.name, load.content, load.number)
+        self._touch(table.name)
+        return True
+
+    def _create(self, table: TableInfo) -> bool:
         """Follow the table, empty."""
-        self.forget_table(table.name)
+        self._forget(table.name)
         settings = self._rules.settings(table)
         if settings is not None:
             self._change.follow(table.name, settings)
             self._touch(table.name)
         elif self._rules.decides_by_values(table):
             self._txn.put(_UNDECIDED + table.name.encode(), b"")
+        return True
 
-    def alter_table(self, table: TableInfo) -> None:
-        """Request a load where the table's settings changed; forget a table that the rules no longer select."""
+    def _alter(self, table: TableInfo) -> bool:
+        """Return False where the table's settings changed; forget a table that the rules no longer select."""
         if not self._rules.accepts(table):
-            self.forget_table(table.name)
-            return
+            return self._forget(table.name)
         settings = self._rules.settings(table)
-        if settings is None:
-            return
-        if settings != self._settings(table.name):
-            self.doubtful.add(table.name)
+        return settings is None or settings == self._settings(table.name)
 
-    def rename_table(self, old: str, table: TableInfo) -> None:
+    def _rename(self, old: str, table: TableInfo) -> bool:
         """Move the timelines to the new name; the rules for the new name apply as to an altered table."""
         undecided = self._txn.get(_UNDECIDED + old.encode()) is not None
         before = self._settings(old)
@@ -197,56 +236,33 @@ class TimelineFollowerChange:
         if undecided:
             self._txn.put(_UNDECIDED + table.name.encode(), b"")
         settings = self._rules.settings(table)
-        if settings is not None and settings != before:
-            self.doubtful.add(table.name)
         self._touch(table.name)
+        return settings is None or settings == before
 
-    def forget_table(self, name: str) -> None:
+    def _forget(self, name: str) -> bool:
         """Forget the table's timelines."""
         self._change.forget(name)
         self._txn.delete(_UNDECIDED + name.encode())
+        return True
 
-    def load_from_properties(self, table: TableInfo) -> None:
-        """Load the timelines from the table's properties."""
-        settings = self._rules.settings(table)
-        assert settings is not None, table.name
-        self._follow(table.name, settings)
-        self._change.load_properties(table.name, table.parameters)
-        self._touch(table.name)
-
-    def finish_load(self, load: WholeLoad) -> None:
-        """Replace the timelines of a table by those of a load that is completely written."""
-        assert isinstance(load, TimelineLoad), load
-        name = load.table.name
-        if load.listing is None:
-            self._mark_undecided(name, empty=load.is_empty)
-            return
-        self._txn.delete(_UNDECIDED + name.encode())
-        self._follow(name, load.listing.settings)
-        self._change.finish_listing(name, load.listing, load.number)
-        self._touch(name)
-
-    def put_partition(self, name: str, partition: PartitionInfo) -> None:
-        """Add the partition where the table has timelines."""
+    def _put(self, name: str, partition: PartitionInfo) -> bool:
+        """Add the partition where the table has timelines; return False where it may be the first one that contains time."""
         if self._change.follows(name):
             settings = self._change.settings(name)
             self._change.add(name, partition.spec, parse_period(partition.parameters, settings))
             self._touch(name)
         elif self._txn.get(_UNDECIDED + name.encode()) is not None:
-            self._check_values(name, partition.spec)
+            table = TableInfo(name, tuple(partition.spec), {})
+            return self._rules.detect(table, [partition.spec]) is None
+        return True
 
-    def update_statistics(
-        self, name: str, spec: Spec, parameters: Mapping[str, str], write_id: int | None
-    ) -> None:
-        """Do nothing: statistics do not concern time."""
-
-    def drop_partition(self, name: str, spec: Spec) -> None:
-        """Drop the partition where the table has timelines; the table is doubtful where the effect cannot be decided."""
-        if self._change.follows(name):
-            self._change.drop(name, spec)
-            self._touch(name)
-            if self._change.is_stale(name):
-                self.doubtful.add(name)
+    def _drop(self, name: str, spec: Spec) -> bool:
+        """Drop the partition where the table has timelines; return False where the effect cannot be decided."""
+        if not self._change.follows(name):
+            return True
+        self._change.drop(name, spec)
+        self._touch(name)
+        return not self._change.is_stale(name)
 
     def set_form(self, name: str, period: UpdatePeriod, column: str, form: str) -> None:
         """Set the storage form of a timeline. The table is published again: a write under way may contain the former one."""
@@ -273,15 +289,6 @@ class TimelineFollowerChange:
     def _settings(self, name: str) -> TableSettings | None:
         """Return a table's settings, including this change; None where it has no timelines."""
         return self._change.settings(name) if self._change.follows(name) else None
-
-    def _follow(self, name: str, settings: TableSettings) -> None:
-        """Follow with these settings, keeping the storage forms chosen for single timelines."""
-        self._change.follow(name, settings)
-
-    def _check_values(self, name: str, spec: Spec) -> None:
-        table = TableInfo(name, tuple(spec), {})
-        if self._rules.detect(table, [spec]) is not None:
-            self.doubtful.add(name)
 
     def _mark_undecided(self, name: str, *, empty: bool) -> None:
         self._change.forget(name)

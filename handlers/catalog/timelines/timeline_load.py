@@ -1,4 +1,4 @@
-"""Loads the timelines of one table from a listing, beside its current ones and in small steps (``ports.WholeLoad``).
+"""Loads the timelines of one table from a listing, beside its current ones and in small steps (``table_loads``).
 
 What a load has written is kept with the table's name until the load is finished. If it is interrupted, the next load of the same table
 continues with it, also after a restart (``listing_writer``). Loads whose table does not wait any more are removed (``tidy``).
@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from handlers.catalog.following.table_loads import TableLoad
 from handlers.failpoints import failpoint
 from state.errors import BadInput
 from state.timelines.periods import UpdatePeriod
@@ -19,9 +20,10 @@ from state.timelines.tables.listing_writer import ListingWriter
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Mapping
 
-    from handlers.catalog.following.table_info import PartitionInfo, TableInfo
+    from handlers.catalog.following.listings import Listing
+    from handlers.catalog.following.table_info import PartitionInfo
     from handlers.catalog.timelines.rules import Rules
     from state.store import Store, Transaction
     from state.timelines.tables.settings import TableSettings
@@ -33,61 +35,67 @@ SAMPLE: Final = 1_000
 """How many partitions are read to find the columns that contain time."""
 
 
-class TimelineLoad:
-    """One load. What was written counts only after ``finish``; what an abandoned load leaves is continued or removed later."""
+class TimelineLoad(TableLoad):
+    """One load. What was written counts only when it is taken; what an abandoned load leaves is continued or removed later."""
 
     def __init__(
         self,
-        table: TableInfo,
-        partitions: Callable[[], Iterator[PartitionInfo]],
+        listing: Listing,
         rules: Rules,
         known: tuple[str, ...],
         unfinished: set[int],
     ) -> None:
         """``known`` are the table's present time columns; ``unfinished`` has the numbers of all loads under way."""
-        self.table = table
-        self._partitions = partitions
+        super().__init__(listing)
         self._rules = rules
         self._known = known
         self._unfinished = unfinished
         self._writer: ListingWriter | None = None
         self.number = 0
         """The table number of what is written; 0 for none."""
-        self.listing: ListingLoad | None = None
-        """None for a table without a column that contains time."""
+        self.content: ListingLoad | None = None
+        """None for a table without a column that contains time, and where the properties are loaded."""
         self.is_empty = True
+
+    @property
+    def is_from_properties(self) -> bool:
+        """Whether the table's properties are loaded: no partitions were listed."""
+        return self.listing.whole is None
 
     def read(self) -> None:
         """Compute the timelines; raise MalformedEvent where a partition does not fit the table."""
-        sample = list(islice(self._partitions(), SAMPLE))
+        if self.is_from_properties:
+            return
+        table, partitions = self.listing.table, self.listing.partitions
+        sample = list(islice(partitions(), SAMPLE))
         self.is_empty = not sample
-        settings = self._rules.settings(self.table)
+        settings = self._rules.settings(table)
         if settings is None:
-            settings = self._rules.detect(self.table, [partition.spec for partition in sample], self._known)
+            settings = self._rules.detect(table, [partition.spec for partition in sample], self._known)
         if settings is not None:
-            self.listing = ListingLoad(settings, lambda: map(_Periods(settings).read, self._partitions()))
-            self.listing.compute()
+            self.content = ListingLoad(settings, lambda: map(_Periods(settings).read, partitions()))
+            self.content.compute()
 
     def write(self, store: Store) -> bool:
         """Write a part, in a transaction; return whether there is more."""
-        if self.listing is None:
+        if self.content is None:
             return False
         with store.transaction() as txn:
             if self._writer is None:
-                self._writer = self._begin(txn, self.listing)
+                self._writer = self._begin(txn, self.content)
             more = self._writer.write(txn, WRITTEN)
         failpoint("catalog.timelines-written")
         return more
 
-    def _begin(self, txn: Transaction, listing: ListingLoad) -> ListingWriter:
+    def _begin(self, txn: Transaction, content: ListingLoad) -> ListingWriter:
         """Continue the newest load of the table that was interrupted, or begin one."""
-        name, loads = self.table.name, records.read_loads(txn)
+        name, loads = self.listing.table.name, records.read_loads(txn)
         interrupted = [
             number for number, table in loads.items() if table == name and number not in self._unfinished
         ]
         self.number = interrupted[-1] if interrupted else records.begin_load(txn, name)
         self._unfinished.add(self.number)
-        return ListingWriter(listing, self.number, resumed=bool(interrupted))
+        return ListingWriter(content, self.number, resumed=bool(interrupted))
 
     def abandon(self) -> None:
         """End the load; what it has written is continued by the next one, or removed later, unless it is finished."""

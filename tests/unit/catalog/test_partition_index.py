@@ -13,6 +13,7 @@ from handlers.catalog import projection
 from handlers.catalog.following import loader
 from handlers.catalog.following.table_info import describe_table
 from handlers.catalog.index.partition_follower import PartitionRules
+from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from handlers.events import Embedded, PartitionsAdded
 from handlers.structs.objects import FieldSchema, Partition
 from state.errors import MalformedEvent, MetastoreUnavailable, StateCorrupt
@@ -168,6 +169,46 @@ def test_a_change_between_two_pieces_is_not_lost_when_its_event_arrives_after_th
     assert indexed.projection.states.waiting() == {}
     indexed.follow()
     assert indexed.held() == expected(source)
+
+
+def test_no_follower_takes_a_table_whose_staged_content_is_refused(source: MemorySource) -> None:
+    indexed = Indexed(source)
+    before = indexed.timelines.timelines.tables()
+    while indexed.projection.states.progress(f"{DB}.a") is None:
+        indexed.projection.settle()
+    columns = source.tables["a"].sd.cols or []
+    source.tables["a"].sd.cols = [*columns, FieldSchema(name="new", type="int")]
+    while indexed.projection.states.progress(f"{DB}.a") is not None:
+        indexed.projection.settle()
+    assert indexed.projection.states.is_waiting(f"{DB}.a"), "it begins again"
+    assert indexed.timelines.timelines.tables() == before == []
+
+
+@pytest.mark.parametrize("piece", [2, 500])
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_table_that_fits_into_one_piece_is_listed_once_for_timelines_and_index(
+    source: MemorySource, monkeypatch: pytest.MonkeyPatch, whole: bool, piece: int
+) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr(loader, "PIECE", piece)
+    monkeypatch.setattr(TimelineFollower, "names_suffice", lambda *_: not whole)
+    for name in ("partition_names", "get_partitions", "all_partitions"):
+        monkeypatch.setattr(source, name, _noting(calls, name, getattr(source, name)))
+    indexed = Indexed(source)
+    indexed.follow()
+    assert indexed.held() == expected(source)
+    assert content(indexed.timelines.timelines) == content(rebuilt(source).timelines.timelines)
+    pieces = -(-len(source.partitions["a"]) // piece)
+    again = [] if pieces == 1 else ["all_partitions" if whole else "partition_names"]
+    assert calls[: 1 + pieces + len(again)] == ["partition_names", *(pieces * ["get_partitions"]), *again]
+
+
+def _noting(calls: list[str], name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*arguments: Any) -> Any:
+        calls.append(name)
+        return function(*arguments)
+
+    return call
 
 
 def test_columns_that_change_and_change_back_cause_a_load_from_the_beginning(source: MemorySource) -> None:

@@ -1,0 +1,112 @@
+"""The loads of one listing: each follower's share of it, which every follower takes in the same way.
+
+1. ``Follower.begin_load`` and ``TableLoad.read``, in the thread of calls: what is computed from the listing alone.
+2. ``TableLoad.write``, in short transactions between those of events: what a follower writes beside the table's content.
+3. ``FollowerChange.take_load``, in the transaction that stores the listing, or the piece, with the events that were missed.
+
+A load that ends before step 3 changes nothing that readers see.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import structlog
+
+from handlers.catalog.following.listings import read_listing
+from state.errors import Inconsistent, TidelineError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from handlers.catalog.following.listings import Listing, ListingRequest
+    from handlers.catalog.following.ports import Follower, FollowerChange
+    from handlers.catalog.turns import Turns
+    from handlers.metastore.client import Metastore
+    from state.store import Store
+
+
+log = structlog.get_logger(__name__)
+
+
+class TableLoad:
+    """One follower's share of a listing: by itself, the listing as it is. A follower that computes or writes more overrides the steps."""
+
+    def __init__(self, listing: Listing) -> None:
+        """Load from ``listing``."""
+        self.listing = listing
+
+    def read(self) -> None:
+        """Compute from the listing, without the store; in the thread of calls. Raises MalformedEvent."""
+
+    def write(self, store: Store) -> bool:  # noqa: ARG002, PLR6301 - nothing is written before the load is taken
+        """Write a part, in a transaction of a few hundredths of a second; return whether there is more."""
+        return False
+
+    def abandon(self) -> None:
+        """End the load; harmless after it was taken."""
+
+
+class TableLoads:
+    """A listing, or a piece of one, and the loads of all followers that take part in it."""
+
+    def __init__(self, listing: Listing, followers: Sequence[Follower]) -> None:
+        """Begin the loads."""
+        self.listing = listing
+        self._loads = [
+            (follower, follower.begin_load(listing))
+            # Staged content may be refused; then no other follower should have taken anything.
+            for follower in sorted(followers, key=lambda one: not one.loads_in_pieces)
+            if follower.accepts(listing.table) and (listing.is_last or follower.loads_in_pieces)
+        ]
+
+    def read(self) -> None:
+        """Step 1."""
+        for _, load in self._loads:
+            load.read()
+
+    def write(self, store: Store) -> bool:
+        """Step 2 for a part of one load; return whether there is more."""
+        return any(load.write(store) for _, load in self._loads)
+
+    def take(self, pairs: Sequence[tuple[Follower, FollowerChange]]) -> bool:
+        """Step 3; return False where staged content does not fit, so that the table must be loaded from its beginning."""
+        return all(
+            change.take_load(load)
+            for loading, load in self._loads
+            for follower, change in pairs
+            if follower is loading
+        )
+
+    def abandon(self) -> None:
+        """End all loads; harmless after ``take``."""
+        for _, load in self._loads:
+            load.abandon()
+
+
+def read_loads(
+    followers: Sequence[Follower], request: ListingRequest, turns: Turns, source: Metastore
+) -> TableLoads:
+    """Read a table or its next piece, and compute the loads, in the thread of calls; raise as ``read_listing`` does."""
+    with _containing_defects():
+        listing = read_listing(source, followers, request)
+        with turns.computing():
+            loads = TableLoads(listing, followers)
+            loads.read()
+    return loads
+
+
+@contextmanager
+def _containing_defects() -> Iterator[None]:
+    """Quarantine the table for an unexpected error too: it would end the loop, and then all tables."""
+    try:
+        yield
+    except TidelineError:
+        raise
+    except Exception as error:
+        log.exception("a table cannot be read")
+        raise Inconsistent(
+            "the table cannot be read", reason=f"{type(error).__name__}: {error}"[:200]
+        ) from error
