@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dev.fixtures.hive_tables import a_partition, a_table
+from dev.stack.errors import SqlFailed
 from handlers.structs.objects import FieldSchema
 
 
@@ -29,6 +30,8 @@ KINDS = (
     *(2 * ["rename"]),
     *("swap", "recreate", "drop_table"),
 )
+_REFUSED_DIRECTORIES = ("The destination path already exists", "FileNotFoundException")
+"""Hive refuses to exchange a partition without a directory, or for one that left its directory, as those of external tables do."""
 
 
 class HiveChanges:
@@ -96,9 +99,14 @@ class HiveChanges:
         if values in self._all(other):
             return False
         spec = ", ".join(f"{key}='{value}'" for key, value in zip(("dt", "k"), values, strict=True))
-        self._sql.run(
-            f"ALTER TABLE {self._db}.{other} EXCHANGE PARTITION ({spec}) WITH TABLE {self._db}.{name}"
-        )
+        try:
+            self._sql.run(
+                f"ALTER TABLE {self._db}.{other} EXCHANGE PARTITION ({spec}) WITH TABLE {self._db}.{name}"
+            )
+        except SqlFailed as error:
+            if not any(each in str(error) for each in _REFUSED_DIRECTORIES):
+                raise
+            return False
         return None
 
     def _truncate(self, name: str) -> None:
