@@ -74,6 +74,11 @@ def properties(client: Metastore, database: str) -> dict[str, str]:
     return dict(client.get_table(database, "sales").parameters or {})
 
 
+def events_since(client: Metastore, event_id: int, database: str) -> list[str]:
+    """Return the types of later events of the database; other tests write into the same log."""
+    return [event.eventType for event in client.next_events(event_id, 10_000) if event.dbName == database]
+
+
 def test_published_properties_read_back_and_the_event_of_the_write_publishes_nothing(
     hive: Session, catalog: FollowedCatalog, client: Metastore, database: str
 ) -> None:
@@ -94,7 +99,7 @@ def test_published_properties_read_back_and_the_event_of_the_write_publishes_not
     catalog.follow()
     catalog.projection.settle()
     catalog.follow()
-    assert client.current_event_id() == newest, "our own event was answered with another"
+    assert not events_since(client, newest, database), "our own event was answered with another"
     assert catalog.follower.unpublished == {}
 
 
@@ -112,7 +117,7 @@ def test_several_changes_are_one_write(
     catalog.follower.unpublished = dict.fromkeys(catalog.follower.unpublished, 0.0 - 3600)
     newest = client.current_event_id()
     catalog.projection.settle()
-    assert client.current_event_id() == newest + 1
+    assert events_since(client, newest, database) == ["ALTER_TABLE"]
     assert properties(client, database)[DT + "latest"] == "2015-01-05"
     catalog.projection.close()
 
@@ -216,7 +221,7 @@ def test_a_migration_changes_only_one_timeline(
     assert again.written is False
     newest = client.current_event_id()
     catalog.follow()
-    assert client.current_event_id() == newest, "what is published next is what was migrated to"
+    assert not events_since(client, newest, database), "what is published next is what was migrated to"
     hive.run("ALTER TABLE sales ADD PARTITION (dt='2015-01-05', it='2015-01-01-06')")
     catalog.follow()
     read = Timeline.from_properties(properties(client, database), UpdatePeriod.DAILY, "dt")
