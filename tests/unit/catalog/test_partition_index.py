@@ -174,8 +174,8 @@ def test_a_change_between_two_pieces_is_not_lost_when_its_event_arrives_after_th
 def test_no_follower_takes_a_table_whose_staged_content_is_refused(source: MemorySource) -> None:
     indexed = Indexed(source)
     before = indexed.timelines.timelines.tables()
-    while indexed.projection.states.progress(f"{DB}.a") is None:
-        indexed.projection.settle()
+    while (loaded := indexed.projection.states.progress(f"{DB}.a")) is None or loaded.done < len(DAYS) - 2:
+        indexed.projection.settle()  # the last piece is left, in which timelines take part
     columns = source.tables["a"].sd.cols or []
     source.tables["a"].sd.cols = [*columns, FieldSchema(name="new", type="int")]
     while indexed.projection.states.progress(f"{DB}.a") is not None:
@@ -196,11 +196,12 @@ def test_a_table_that_fits_into_one_piece_is_listed_once_for_timelines_and_index
         monkeypatch.setattr(source, name, _noting(calls, name, getattr(source, name)))
     indexed = Indexed(source)
     indexed.follow()
+    made = list(calls)
     assert indexed.held() == expected(source)
     assert content(indexed.timelines.timelines) == content(rebuilt(source).timelines.timelines)
     pieces = -(-len(source.partitions["a"]) // piece)
     again = [] if pieces == 1 else ["all_partitions" if whole else "partition_names"]
-    assert calls[: 1 + pieces + len(again)] == ["partition_names", *(pieces * ["get_partitions"]), *again]
+    assert made == ["partition_names", *(pieces * ["get_partitions"]), *again]
 
 
 def _noting(calls: list[str], name: str, function: Callable[..., Any]) -> Callable[..., Any]:
