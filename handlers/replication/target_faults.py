@@ -1,6 +1,6 @@
 """When internal errors of the target's metastore count as a failure of the event's table instead of the metastore's own.
 
-A metastore whose database fails answers the same as one that cannot process a single request. Only repetition tells them apart: the same
+A metastore whose database fails answers the same as one that cannot process a single request. Only repetition distinguishes them: the same
 event fails again and again for a while, and the metastore accepts other writes (which the caller checks).
 """
 
