@@ -15,7 +15,7 @@ from daemon.process.state_file import VERSION, open_state, state_path
 from daemon.sources.connections import measured_metastore
 from daemon.status.model import FailingLoad
 from handlers.catalog.following.background import CallThread
-from handlers.catalog.following.old_table_states import migrate_table_states
+from handlers.catalog.following.states.old_table_states import migrate_table_states
 from handlers.catalog.projection import CatalogProjection
 from state.errors import BadInput
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from daemon.catalog.queries import Answer
     from daemon.partitions.queries import PartitionQuery, TableQuery
-    from handlers.catalog.following.table_state import LoadProgress
+    from handlers.catalog.following.states.table_state import LoadProgress
     from handlers.catalog.index.partition_follower import PartitionFollower
     from handlers.catalog.index.partition_queries import QueryObserver
     from state.partitions.index.metastore_calls import ReadExpression

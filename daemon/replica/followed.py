@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from handlers.events import Event
     from handlers.replication.external.cycle_thread import ExternalThread
     from handlers.replication.loading.load_thread import LoadThread
+    from handlers.replication.operations.promotion import Promotion
     from handlers.replication.projection import ReplicationProjection
-    from handlers.replication.promotion import Promotion
     from state.table_failure import TableFailure
 
 

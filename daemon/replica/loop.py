@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from daemon.sources.connections import CallMetrics
     from handlers.replication.context import Observer
     from handlers.replication.loading.bootstrap_run import BootstrapProgress
-    from handlers.replication.promotion import Promotion
+    from handlers.replication.operations.promotion import Promotion
 
 
 STATE_KIND: Final = "replication"

@@ -14,7 +14,7 @@ request                                               answer
 ``{"do": "prune", "tables": [...]}``                  ``{"dropped": [...]}``; refused for a table that did not leave the policy
 ``{"do": "pause"}``                                   ``{"paused_since_s": ...}``
 ``{"do": "resume"}``                                  ``{"paused_since_s": null}``
-``{"do": "plan-promotion"}``                          what ``promote`` would do: ``handlers.replication.promotion.Promotion``
+``{"do": "plan-promotion"}``                          what ``promote`` would do: ``handlers.replication.operations.promotion.Promotion``
 ``{"do": "promote", "force": ...}``                   the same, done; refused with tables that are incomplete, unless forced
 ``{"do": "cross-gap"}``                               ``{"after": ..., "upto": ..., "tables": [...]}``; refused while following
 ====================================================  =================================================================

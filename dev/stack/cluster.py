@@ -13,20 +13,20 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from dev.stack.endpoints import ClusterEndpoints, Endpoints
 from dev.stack.hive.java_build import build_harness
 from dev.stack.hive.servers import Metastore, SqlEngine
 from dev.stack.hive.sql_session import Session
 from dev.stack.process.owner_watch import OwnerWatch
+from dev.stack.process.started import Started
 from dev.stack.servers.kafka import Kafka
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
-    from types import TracebackType
 
     from dev.stack.hive.settings import ClusterSettings, Database
     from dev.stack.process.component import Component
@@ -61,7 +61,7 @@ class HiveCluster:
         )
 
 
-class Stack:
+class Stack(Started):
     """Kafka, a source and a target. Settings of ``source`` and ``target`` may differ; ``kafka`` adds broker properties."""
 
     def __init__(
@@ -125,15 +125,6 @@ class Stack:
             source=self.source.endpoints(),
             target=self.target.endpoints(),
         )
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
 
 def _make_starter(side: HiveCluster, engine: bool) -> Callable[[], None]:  # noqa: FBT001 (private, named at its only call)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Self
 
-from handlers.metastore.constraints import ConstraintCalls
-from handlers.metastore.databases import DatabaseCalls
-from handlers.metastore.functions import FunctionCalls
 from handlers.metastore.notifications import NotificationCalls
-from handlers.metastore.partitions import PartitionCalls
+from handlers.metastore.objects.constraints import ConstraintCalls
+from handlers.metastore.objects.databases import DatabaseCalls
+from handlers.metastore.objects.functions import FunctionCalls
+from handlers.metastore.objects.partitions import PartitionCalls
+from handlers.metastore.objects.statistics import StatisticsCalls
+from handlers.metastore.objects.tables import TableCalls
 from handlers.metastore.replayed_transactions import ReplayedTransactionCalls
 from handlers.metastore.session import REPLY_BYTES_MAX, SessionOptions
-from handlers.metastore.statistics import StatisticsCalls
-from handlers.metastore.tables import TableCalls
 
 
 if TYPE_CHECKING:

@@ -34,8 +34,8 @@ from handlers.replication.loading.gap import (
     require_gap,
 )
 from handlers.replication.loading.scope import follow_scope
-from handlers.replication.pause import Pause
-from handlers.replication.promotion import (
+from handlers.replication.operations.pause import Pause
+from handlers.replication.operations.promotion import (
     Point,
     Promotion,
     find_promotion,
@@ -43,6 +43,7 @@ from handlers.replication.promotion import (
     promote,
     require_not_promoted,
 )
+from handlers.replication.operations.retirement import require_active
 from handlers.replication.renames import (
     are_undone,
     find_alterations,
@@ -50,7 +51,6 @@ from handlers.replication.renames import (
     may_concern,
     needs_checkpoint,
 )
-from handlers.replication.retirement import require_active
 from handlers.replication.target_faults import TargetFaults
 from handlers.replication.transactions.reconciliation import Reconciliation
 from state.errors import ConfigError, ServerFault

@@ -68,8 +68,8 @@ def bootstrap(  # noqa: PLR0913 - click passes one argument for each option
 
 
 def _cross_gap(config: Config, policy: str, *, as_json: bool) -> None:
+    from daemon.replica.policies import require_policy
     from daemon.replica.requests import ask_policy
-    from daemon.replica.verification.session import require_policy
 
     require_policy(config, policy)
     answer = ask_policy(config, policy, {"do": "cross-gap"})

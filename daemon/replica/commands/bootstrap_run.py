@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry
 
 from daemon.process.heartbeat import Pulse
-from daemon.process.state_file import open_state
-from daemon.replica.loop import STATE_KIND, build_projection, handler_policy, load_settings
-from daemon.replica.verification.session import require_policy
+from daemon.replica.loop import build_projection, handler_policy, load_settings
+from daemon.replica.policies import open_policy, require_policy
 from daemon.sources.connections import CallMetrics
 from handlers.files.copies import Copier
 from handlers.files.paths import AllowedRoots
@@ -38,21 +37,15 @@ def bootstrap_policy(
 
     Raises ConfigError for an unknown name, and what the bootstrap raises.
     """
-    require_policy(config, name)
-    settings = config.policies[name]
-    with (
-        closing(Metastore(config.sources[settings.source].metastore)) as source,
-        closing(Metastore(config.targets[settings.target].metastore)) as target,
-        closing(open_state(config.state.dir, STATE_KIND, name)) as store,
-    ):
+    with open_policy(config, name) as found:
         begun = begin_bootstrap(
-            source=source,
-            target=target,
-            policy=handler_policy(name, settings),
-            store=store,
+            source=found.source,
+            target=found.target,
+            policy=found.policy,
+            store=found.store,
             reuses_files=reuses_files,
         )
-        pending = is_pending(store)
+        pending = is_pending(found.store)
     if pending:
         _load_tables(config, name, progress)
     return begun

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from handlers.replication.compaction import CompactionState, RequestedCompaction
+    from handlers.replication.operations.compaction import CompactionState, RequestedCompaction
 
 
 @click.command()
@@ -47,9 +47,9 @@ def compact(  # noqa: PLR0913 - click passes one argument for each option
     table is compacted in all partitions, unless some are named.
     """
     from daemon.replica.loop import handler_policy
-    from daemon.replica.verification.session import require_policy
+    from daemon.replica.policies import require_policy
     from handlers.metastore.client import Metastore
-    from handlers.replication.compaction import list_compactions, request_compactions
+    from handlers.replication.operations.compaction import list_compactions, request_compactions
 
     config = load_config(config_path)
     require_policy(config, policy)

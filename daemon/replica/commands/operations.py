@@ -62,8 +62,8 @@ def _ask(
     as_json: bool,
     text: Callable[[dict[str, Any]], str],
 ) -> None:
+    from daemon.replica.policies import require_policy
     from daemon.replica.requests import ask_policy
-    from daemon.replica.verification.session import require_policy
 
     config = load_config(config_path)
     require_policy(config, policy)

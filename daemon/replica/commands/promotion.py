@@ -31,8 +31,8 @@ def promote(  # noqa: PLR0913 - click passes one argument for each option
     Replay stops after a whole event, transactions that are still open are aborted, and all parameters that mark the database as a
     replica are removed. The command shows the point and asks. It works through a running daemon, and without one if the source is lost.
     """
+    from daemon.replica.policies import require_policy
     from daemon.replica.requests import ask_policy
-    from daemon.replica.verification.session import require_policy
 
     if as_json and not (dry_run or yes):
         raise click.UsageError("--json needs --dry-run or --yes, because it cannot ask")

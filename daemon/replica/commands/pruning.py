@@ -32,8 +32,8 @@ def prune(  # noqa: PLR0913 - click passes one argument for each option
     The command shows what it would drop, and asks. Tables that the policy replicates, or that it never replicated, are refused. The data
     of managed tables is deleted, that of external tables is kept.
     """
+    from daemon.replica.policies import require_policy
     from daemon.replica.requests import ask_policy
-    from daemon.replica.verification.session import require_policy
 
     if as_json and not (dry_run or yes):
         raise click.UsageError("--json needs --dry-run or --yes, because it cannot ask")

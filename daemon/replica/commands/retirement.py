@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from daemon.config.model import Config
-    from handlers.replication.retirement import Retirement
+    from handlers.replication.operations.retirement import Retirement
 
 
 @click.command()
@@ -43,17 +42,8 @@ def retire(policy: str, config_path: Path | None, as_json: bool) -> None:
 
 def retire_policy(config: Config, name: str) -> Retirement:
     """Retire a policy; raise ConfigError for an unknown name, and what the metastores raise."""
-    from daemon.process.state_file import open_state
-    from daemon.replica.loop import STATE_KIND, handler_policy
-    from daemon.replica.verification.session import require_policy
-    from handlers.metastore.client import Metastore
-    from handlers.replication.retirement import retire as end
+    from daemon.replica.policies import open_policy
+    from handlers.replication.operations.retirement import retire as end
 
-    require_policy(config, name)
-    settings = config.policies[name]
-    with (
-        closing(Metastore(config.sources[settings.source].metastore)) as source,
-        closing(Metastore(config.targets[settings.target].metastore)) as target,
-        closing(open_state(config.state.dir, STATE_KIND, name)) as store,
-    ):
-        return end(source=source, target=target, policy=handler_policy(name, settings), store=store)
+    with open_policy(config, name) as found:
+        return end(source=found.source, target=found.target, policy=found.policy, store=found.store)

@@ -33,7 +33,7 @@ def external(policy: str, path: Path | None, config_path: Path | None, *, as_jso
 
     A table has one line, and one more for each directory of partitions outside of it. 'tideline status' shows the progress of the copies.
     """
-    from daemon.replica.verification.session import require_policy
+    from daemon.replica.policies import require_policy
 
     config = load_config(config_path)
     require_policy(config, policy)

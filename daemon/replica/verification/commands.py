@@ -47,8 +47,8 @@ def verify(
     Works beside a running daemon: a table that changes meanwhile is compared again after the replica has applied the change. The exit
     code is 0 if every table is equal, and 1 if a table differs or could not be compared.
     """
+    from daemon.replica.policies import require_policy
     from daemon.replica.verification.run import run_verification
-    from daemon.replica.verification.session import require_policy
     from daemon.replica.verification.text import is_equal, report, report_text
 
     config = load_config(config_path)

@@ -11,7 +11,6 @@ from daemon.replica.loop import handler_policy
 from handlers.files.schemes import open_file_systems
 from handlers.replication.verification.reading import Side
 from handlers.replication.verification.verifier import Verifier
-from state.errors import ConfigError
 
 
 if TYPE_CHECKING:
@@ -25,13 +24,6 @@ if TYPE_CHECKING:
 
 LISTERS: Final = 8
 """Threads that list directories of one policy."""
-
-
-def require_policy(config: Config, name: str) -> None:
-    """Raise ConfigError if no policy has this name."""
-    if name not in config.policies:
-        known = ", ".join(config.policies) or "none"
-        raise ConfigError("unknown policy", hint=f"Configured policies: {known}.", key="policies", value=name)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import socket
 from contextlib import closing
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
 from dev.stack.downloads.jars import fetch, find_missing, locate_jars, read_lock
@@ -23,12 +23,12 @@ from dev.stack.process.component import Component
 from dev.stack.process.java_runtime import FRUGAL, OPENS, find_java
 from dev.stack.process.owner_watch import OwnerWatch
 from dev.stack.process.ports import free_port
+from dev.stack.process.started import Started
 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
-    from types import TracebackType
 
 
 HOST = "127.0.0.1"
@@ -113,7 +113,7 @@ class HBaseGateway(_Process):
             raise TimeoutError(f"getTableNames failed: {error}") from error
 
 
-class HBase:
+class HBase(Started):
     """Both processes, started one after the other and stopped with the ``with`` block or with the owning process."""
 
     def __init__(self, directory: Path) -> None:
@@ -146,15 +146,6 @@ class HBase:
         if self._owner_watch is not None:
             self._owner_watch.close()
             self._owner_watch = None
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
 
 def _build_properties(directory: Path, zookeeper_port: int) -> dict[str, str]:

@@ -12,7 +12,7 @@ import json
 import os
 import subprocess
 import urllib.request
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
 from dev.stack.downloads.jars import Jar, fetch, find_missing, locate_jars, read_lock
@@ -22,12 +22,12 @@ from dev.stack.process.component import Component
 from dev.stack.process.java_runtime import FRUGAL, OPENS, find_java
 from dev.stack.process.owner_watch import OwnerWatch
 from dev.stack.process.ports import free_port
+from dev.stack.process.started import Started
 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
-    from types import TracebackType
 
 
 HOST = "127.0.0.1"
@@ -126,7 +126,7 @@ class DataNode(_Process):
             raise TimeoutError("the NameNode has not registered the DataNode yet")
 
 
-class Hdfs:
+class Hdfs(Started):
     """All processes, started one after the other and stopped with the ``with`` block or with the owning process."""
 
     def __init__(
@@ -173,15 +173,6 @@ class Hdfs:
         if self._owner_watch is not None:
             self._owner_watch.close()
             self._owner_watch = None
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
 
 def build_properties(directory: Path, port: int) -> dict[str, str]:

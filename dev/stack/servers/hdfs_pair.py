@@ -12,17 +12,17 @@ decided by ``activate``, as an administrator would. ::
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from dev.stack.process.owner_watch import OwnerWatch
 from dev.stack.process.ports import free_port
+from dev.stack.process.started import Started
 from dev.stack.servers.hdfs import HOST, DataNode, NameNode, build_properties, run_tool
 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
-    from types import TracebackType
 
 
 SERVICE: Final = "pair"
@@ -30,7 +30,7 @@ NAMES: Final = ("nn1", "nn2")
 ADMIN: Final = "org.apache.hadoop.hdfs.tools.DFSHAAdmin"
 
 
-class HdfsPair:
+class HdfsPair(Started):
     """Both NameNodes and the DataNode; ``nn1`` is active after the start."""
 
     def __init__(self, directory: Path) -> None:
@@ -102,15 +102,6 @@ class HdfsPair:
         if self._owner_watch is not None:
             self._owner_watch.close()
             self._owner_watch = None
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
 
 def _build_client_settings(addresses: Mapping[str, str]) -> dict[str, str]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
+from handlers.catalog.following.states.table_state import LoadProgress
 from handlers.catalog.following.table_info import (
     PartitionInfo,
     TableInfo,
@@ -17,7 +18,6 @@ from handlers.catalog.following.table_info import (
     describe_table,
     parse_partition_name,
 )
-from handlers.catalog.following.table_state import LoadProgress
 from handlers.failpoints import failpoint
 from state.errors import AmbiguousCall, MetastoreUnavailable, NotFound, ServerFault
 from state.sorting import sort_in_steps

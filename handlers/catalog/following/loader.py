@@ -33,15 +33,15 @@ from handlers.catalog.following.column_checks import COLUMNS, read_samples
 from handlers.catalog.following.event_batch import EventBatch
 from handlers.catalog.following.listings import FAILED, ListingRequest
 from handlers.catalog.following.ports import NullObserver, open_changes
-from handlers.catalog.following.table_info import AcceptedColumns, ForgottenTable, describe_table
-from handlers.catalog.following.table_loads import read_loads
-from handlers.catalog.following.table_state import (
+from handlers.catalog.following.states.table_state import (
     FROM_PARTITIONS,
     PAUSE_MAX_S,
     PAUSE_SHARE,
     KnownTable,
     TableState,
 )
+from handlers.catalog.following.table_info import AcceptedColumns, ForgottenTable, describe_table
+from handlers.catalog.following.table_loads import read_loads
 from handlers.catalog.turns import Turns
 from handlers.events import TableAltered
 from handlers.failpoints import failpoint
@@ -56,8 +56,8 @@ if TYPE_CHECKING:
     from handlers.catalog.following.listings import Listing
     from handlers.catalog.following.missed_events import MissedEvents, Reading
     from handlers.catalog.following.ports import Follower, FollowerChange, Observer
+    from handlers.catalog.following.states.table_states import TableStates
     from handlers.catalog.following.table_loads import TableLoads
-    from handlers.catalog.following.table_states import TableStates
     from handlers.events import Event
     from state.store import Store, Transaction
 

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from handlers.catalog.following.table_state import TableState, parse_state
-from handlers.catalog.following.table_states import STATES
+from handlers.catalog.following.states.table_state import TableState, parse_state
+from handlers.catalog.following.states.table_states import STATES
 from handlers.catalog.index.joined_rows import JoinedRows
 from handlers.catalog.index.payload_bytes import PayloadBytes
 from handlers.catalog.index.table_records import has_record, read_record

@@ -13,9 +13,9 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
 from handlers.catalog.following.ports import SampledPartition
+from handlers.catalog.following.states.table_state import TableState, parse_state
+from handlers.catalog.following.states.table_states import STATES
 from handlers.catalog.following.table_loads import TableLoad
-from handlers.catalog.following.table_state import TableState, parse_state
-from handlers.catalog.following.table_states import STATES
 from handlers.catalog.index.follower_change import PartitionFollowerChange
 from handlers.catalog.index.payloads import Packer
 from handlers.catalog.index.table_records import has_record, read_counts

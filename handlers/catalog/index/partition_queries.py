@@ -19,7 +19,7 @@ from state.partitions.index.partition_index import NO_LIMIT
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from handlers.catalog.following.table_state import TableState
+    from handlers.catalog.following.states.table_state import TableState
     from handlers.catalog.index.partition_follower import FollowerSnapshot, PartitionFollower
     from handlers.structs.objects import Partition
     from state.partitions.index.explanation import Explanation

@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from handlers.metastore.partitions import BATCH
+from handlers.metastore.objects.partitions import BATCH
 from handlers.replication.target_objects import KEEP_STATISTICS, is_transactional, replayed_write_id
 from state.errors import InvalidRequest, MalformedEvent, NotFound
 

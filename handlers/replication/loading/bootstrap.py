@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 PROMOTED: Final = "tideline.promoted"
-"""Names the policy and the event of a promotion that ended an earlier replica (``handlers.replication.promotion``)."""
+"""Names the policy and the event of a promotion that ended an earlier replica (``handlers.replication.operations.promotion``)."""
 BOOTSTRAP: Final = "tideline.bootstrap"
 PENDING: Final = "pending"
 NO_COMPACTION: Final = "hive.repl.first.inc.pending"

@@ -54,12 +54,9 @@ class KilledReplica:
     @staticmethod
     def of(stack: Stack, db: str, directory: Path, **loads: Any) -> KilledReplica:
         """Configure the daemon; ``loads`` are settings of the section ``bootstrap``."""
-        endpoints = stack.endpoints()
         daemon = configured(
             directory,
-            source=endpoints.source,
-            target=endpoints.target,
-            kafka=endpoints.kafka,
+            stack.endpoints(),
             topic=db,
             database=db,
             policy={"bootstrap": "auto"},

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from daemon.status.model import DaemonStatus, ProjectionView
-    from dev.stack.endpoints import ClusterEndpoints
+    from dev.stack.endpoints import ClusterEndpoints, Endpoints
 
 
 END_TIMEOUT_S = 30.0
@@ -111,17 +111,20 @@ class RunningDaemon:
 
 def configured(
     directory: Path,
+    stack: Endpoints,
     *,
-    source: ClusterEndpoints,
-    target: ClusterEndpoints,
-    kafka: str,
     topic: str,
     database: str,
+    source: ClusterEndpoints | None = None,
     relay: dict[str, Any] | None = None,
     policy: dict[str, Any] | None = None,
     sections: dict[str, Any] | None = None,
 ) -> RunningDaemon:
-    """Write the configuration of a daemon that keeps ``database`` as ``database_r``, with further settings of its policy and sections."""
+    """Write the configuration of a daemon that keeps ``database`` as ``database_r``, with further settings of its policy and sections.
+
+    ``source`` replaces the stack's.
+    """
+    source = source or stack.source
     places = (source.warehouse, source.external, source.cmroot)
     roots = [place if "://" in place else f"file:{place}" for place in places]
     values = {
@@ -133,7 +136,7 @@ def configured(
                 "relay": relay or {},
             }
         },
-        "targets": {"dr": {"metastore": [target.metastore]}},
+        "targets": {"dr": {"metastore": [stack.target.metastore]}},
         "policies": {
             "shop": {
                 "source": "lake",
@@ -143,7 +146,7 @@ def configured(
                 **(policy or {}),
             }
         },
-        "kafka": kafka_settings(kafka, topic),
+        "kafka": kafka_settings(stack.kafka, topic),
         **(sections or {}),
     }
     write_config(directory, values)

@@ -11,7 +11,7 @@ import uuid
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from handlers.failpoints import VARIABLE
 from state.store.sqlite import SqliteStore
@@ -20,6 +20,7 @@ from tests.builders.replication.replica import build_replica
 
 if TYPE_CHECKING:
     from dev.stack.endpoints import ClusterEndpoints
+    from tests.builders.replication.replica import Replica
     from tests.builders.replication.small_workload import Written
 
 
@@ -72,6 +73,19 @@ BOOTSTRAP_STEPS = (
     "bootstrap.after-finish",
 )
 """Every failpoint of a bootstrap, in the order in which it first reaches them."""
+
+
+def killed_replica(settings: dict[str, Any]) -> Replica:
+    """Return the replica of a program's SETTINGS (``KilledReplay.run``), with its state as the last kill left it."""
+    return build_replica(
+        settings["source"],
+        settings["target"],
+        db=settings["db"],
+        target_db=settings["target_db"],
+        roots=settings["roots"],
+        store=SqliteStore(Path(settings["state"]), schema_version=1),
+        start=False,
+    )
 
 
 @dataclass(frozen=True)

@@ -8,25 +8,15 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import closing
-from pathlib import Path
 
 from handlers.replication.loading.bootstrap import begin_bootstrap
-from state.store.sqlite import SqliteStore
-from tests.builders.replication.replica import build_replica
+from tests.builders.replication.replay_kills import killed_replica
 
 
 def main(text: str) -> None:
     """Begin or continue the bootstrap, then follow."""
     settings = json.loads(text)
-    replica = build_replica(
-        settings["source"],
-        settings["target"],
-        db=settings["db"],
-        target_db=settings["target_db"],
-        roots=settings["roots"],
-        store=SqliteStore(Path(settings["state"]), schema_version=1),
-        start=False,
-    )
+    replica = killed_replica(settings)
     with closing(replica.projection):
         begin_bootstrap(
             source=replica.source, target=replica.target, policy=replica.policy, store=replica.store

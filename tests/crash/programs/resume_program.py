@@ -8,30 +8,21 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import closing
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from handlers.replication.loading import catch_up, follower
-from state.store.sqlite import SqliteStore
-from tests.builders.replication.replica import Replica, build_replica
+from tests.builders.replication.replay_kills import killed_replica
 
 
 if TYPE_CHECKING:
     from handlers.replication.loading.resume import ReadEvents
+    from tests.builders.replication.replica import Replica
 
 
 def main(text: str) -> None:
     """Release what is quarantined, and follow the log to the event ``upto``."""
     settings = json.loads(text)
-    replica = build_replica(
-        settings["source"],
-        settings["target"],
-        db=settings["db"],
-        target_db=settings["target_db"],
-        roots=settings["roots"],
-        store=SqliteStore(Path(settings["state"]), schema_version=1),
-        start=False,
-    )
+    replica = killed_replica(settings)
     with closing(replica.projection):
         release(replica)
         follow(replica, settings["upto"])

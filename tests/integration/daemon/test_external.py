@@ -33,15 +33,7 @@ def test_files_of_external_tables_are_copied_within_a_rate_and_once_although_the
         "metadata_only": ["meta_*"],
         "external": {"every_s": 1, "delete": True, "bytes_per_s_max": 40_000, "workers": 2},
     }
-    daemon = configured(
-        tmp_path,
-        source=stack.source,
-        target=stack.target,
-        kafka=stack.kafka,
-        topic=topic,
-        database=database,
-        policy=policy,
-    )
+    daemon = configured(tmp_path, stack, topic=topic, database=database, policy=policy)
     create_source(source_sql, database)
     source_sql.run(
         f"create external table {database}.ext (line string) partitioned by (n int) location 'file:{root}/ext'"

@@ -57,9 +57,8 @@ def test_a_purged_log_stops_relay_and_replica_with_both_ids_until_both_cross_the
         position = source.current_event_id()
         daemon = configured(
             tmp_path,
+            stack,
             source=short_lived_log,
-            target=stack.target,
-            kafka=stack.kafka,
             topic=topic,
             database=database,
             relay={"start": position + 1},

@@ -27,14 +27,7 @@ def test_a_policy_is_paused_resumed_and_repaired_while_the_daemon_runs(
     database: str,
     tmp_path: Path,
 ) -> None:
-    daemon = configured(
-        tmp_path,
-        source=stack.source,
-        target=stack.target,
-        kafka=stack.kafka,
-        topic=topic,
-        database=database,
-    )
+    daemon = configured(tmp_path, stack, topic=topic, database=database)
     daemon.bootstrap()
     with daemon, closing(Metastore([stack.source.metastore])) as source:
         daemon.status_when(lambda status: status.projections[0].state == "following")

@@ -37,14 +37,7 @@ def test_a_replica_is_promoted_by_one_command(
     tmp_path: Path,
     with_daemon: bool,
 ) -> None:
-    daemon = configured(
-        tmp_path,
-        source=stack.source,
-        target=stack.target,
-        kafka=stack.kafka,
-        topic=topic,
-        database=database,
-    )
+    daemon = configured(tmp_path, stack, topic=topic, database=database)
     copy = f"{database}_r"
     source_sql.run(f"create database {database}")
     source_sql.run(f"create table {database}.orders (id int) {ACID}")

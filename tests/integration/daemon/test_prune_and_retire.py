@@ -28,14 +28,7 @@ if TYPE_CHECKING:
 def test_a_table_is_released_tables_that_left_are_dropped_and_the_policy_is_retired(
     stack: Endpoints, source_sql: Session, target_sql: Session, topic: str, database: str, tmp_path: Path
 ) -> None:
-    daemon = configured(
-        tmp_path,
-        source=stack.source,
-        target=stack.target,
-        kafka=stack.kafka,
-        topic=topic,
-        database=database,
-    )
+    daemon = configured(tmp_path, stack, topic=topic, database=database)
     copy = f"{database}_r"
     create_source(source_sql, database)
     for table in ("kept", "left_a", "left_b"):

@@ -39,15 +39,7 @@ def cluster(stack: Endpoints, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 @pytest.fixture(scope="module")
 def daemon(cluster: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningDaemon]:
-    endpoints = cluster.endpoints()
-    made = configured(
-        tmp_path_factory.mktemp("daemon"),
-        source=endpoints.source,
-        target=endpoints.target,
-        kafka=endpoints.kafka,
-        topic="rocky",
-        database=DB,
-    )
+    made = configured(tmp_path_factory.mktemp("daemon"), cluster.endpoints(), topic="rocky", database=DB)
     made.bootstrap()
     with made:
         yield made

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dev.fixtures.hive_tables import ACID, a_partition, a_table
-from handlers.metastore.partitions import BATCH
+from handlers.metastore.objects.partitions import BATCH
 from state.errors import AlreadyExists, InvalidRequest, NotFound
 from state.transactions.valid_write_ids import ValidWriteIds
 

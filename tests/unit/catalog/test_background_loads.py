@@ -14,7 +14,7 @@ from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog import projection as projection_module
 from handlers.catalog.following import listings, loader, missed_events
 from handlers.catalog.following.background import CallThread, await_in_steps
-from handlers.catalog.following.table_state import PAUSE_MAX_S
+from handlers.catalog.following.states.table_state import PAUSE_MAX_S
 from handlers.catalog.index.partition_follower import PartitionFollower
 from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines import timeline_load

@@ -13,7 +13,7 @@ from hmsclient import hmsclient
 from hmsclient.genthrift.hive_metastore import ttypes
 from prometheus_client import CollectorRegistry
 
-import handlers.metastore.tables  # noqa: F401 - declares calls for the fake metastore
+import handlers.metastore.objects.tables  # noqa: F401 - declares calls for the fake metastore
 from daemon.endpoint.metrics import EndpointMetrics
 from daemon.endpoint.protocol.streams import Transport
 from daemon.endpoint.protocol.wire import Header, read_fields

@@ -14,7 +14,7 @@ from thrift.Thrift import TApplicationException
 from dev.fixtures.writing_client import WritingMetastore
 from handlers.metastore.connection import BrokenConnectionError, Connection
 from handlers.metastore.error_mapping import to_tideline_error
-from handlers.metastore.partitions import BATCH
+from handlers.metastore.objects.partitions import BATCH
 from handlers.structs.constraints import CONSTRAINT_KINDS, PRIMARY_KEY, SQLPrimaryKey
 from handlers.structs.exceptions import (
     AlreadyExistsException,

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from handlers.replication.loading.table_loads import TableLoad
+    from handlers.replication.operations.promotion import Promotion
     from handlers.replication.projection import ReplicationProjection
-    from handlers.replication.promotion import Promotion
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from daemon.replica.commands.compaction import states_text
-from handlers.replication.compaction import CompactionState, list_compactions, request_compactions
+from handlers.replication.operations.compaction import CompactionState, list_compactions, request_compactions
 from handlers.replication.policy import Policy
 from handlers.structs.transactions import CompactionResponse, CompactionType, ShowCompactResponseElement
 from state.errors import InvalidRequest

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from handlers.replication.loading.bootstrap import PROMOTED
-from handlers.replication.promotion import IncompleteTable, Promotion, find_promotion
+from handlers.replication.operations.promotion import IncompleteTable, Promotion, find_promotion
 from handlers.structs.objects import Database
 from state.errors import (
     ConfigError,

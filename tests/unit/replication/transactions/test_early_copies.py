@@ -2,28 +2,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from handlers.events import FilesWritten, PartitionsDropped
+from handlers.events import PartitionsDropped
 from handlers.replication.batch_plan import find_early_copies, select_lookahead_events
-from tests.builders.replication.replay_events import allocated, altered, committed, dropped, partitions_added
+from tests.builders.replication.replay_events import (
+    allocated,
+    altered,
+    committed,
+    dropped,
+    partitions_added,
+    written,
+)
 
 
 if TYPE_CHECKING:
     from handlers.events import Event
-
-
-def written(event_id: int, table: str = "orders", *, txn_id: int = 1, write_id: int = 1) -> FilesWritten:
-    return FilesWritten(
-        event_id=event_id,
-        time_s=0,
-        kind="WRITE",
-        db="shop",
-        table=table,
-        txn_id=txn_id,
-        write_id=write_id,
-        partition_name="",
-        files=(),
-        raw_files=(),
-    )
 
 
 def ahead(*events: Event, held: set[tuple[int, str, int]] | None = None) -> list[int]:
@@ -53,7 +45,7 @@ def test_files_wait_behind_a_drop_of_partitions_of_their_table() -> None:
     drop = PartitionsDropped(
         event_id=1, time_s=0, kind="DROP_PARTITION", db="shop", table="orders", owner=None, specs=()
     )
-    assert ahead(drop, written(2), written(3, "other")) == [3]
+    assert ahead(drop, written(2), written(3, table="other")) == [3]
 
 
 def test_new_partitions_and_parameters_are_no_barrier() -> None:
@@ -61,4 +53,4 @@ def test_new_partitions_and_parameters_are_no_barrier() -> None:
 
 
 def test_events_of_another_table_are_no_barrier() -> None:
-    assert ahead(dropped(1, "other"), written(2), written(3, "other")) == [2]
+    assert ahead(dropped(1, "other"), written(2), written(3, table="other")) == [2]

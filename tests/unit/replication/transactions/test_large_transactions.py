@@ -7,8 +7,8 @@ import tracemalloc
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from handlers.metastore import partitions
-from handlers.metastore.partitions import PartitionCalls
+from handlers.metastore.objects import partitions
+from handlers.metastore.objects.partitions import PartitionCalls
 from handlers.replication import table_cache
 from handlers.replication.table_cache import TableCache
 from handlers.replication.transactions.replay import TransactionReplay

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.metastore.calls import Call, PlainCall
 from handlers.metastore.hive_version import V4_0
+from handlers.metastore.objects.tables import to_environment
 from handlers.metastore.session import CATALOG, Session
-from handlers.metastore.tables import to_environment
 from handlers.structs.exceptions import (
     AlreadyExistsException,
     InvalidObjectException,

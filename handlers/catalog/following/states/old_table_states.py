@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 import orjson
 import structlog
 
-from handlers.catalog.following.table_state import (
+from handlers.catalog.following.states.table_state import (
     PostponedLoad,
     RequestedLoad,
     TableState,
     parse_known,
     parse_progress,
 )
-from handlers.catalog.following.table_states import STATES
+from handlers.catalog.following.states.table_states import STATES
 from state.errors import StateCorrupt
 from state.store import Transaction, prefix_end
 

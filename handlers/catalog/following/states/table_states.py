@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from handlers.catalog.following.table_state import (
+from handlers.catalog.following.states.table_state import (
     FROM_PARTITIONS,
     KnownTable,
     LoadProgress,

@@ -1,0 +1,1 @@
+"""The state of every table that the catalog follows: one stored value each."""

@@ -1,0 +1,1 @@
+"""The metastore's calls about objects: databases, tables, partitions, constraints, statistics and functions."""
