@@ -114,14 +114,6 @@ class Runs:
             self._edges[low:high] = array("q", outer)
             self._listed = None
 
-    def drop_range(self, start: int, end: int) -> None:
-        """Remove all of [start, end); an empty range changes nothing."""
-        if start < end:
-            low, high = bisect_left(self._edges, start), bisect_right(self._edges, end)
-            outer = ([start] if low & 1 else []) + ([end] if high & 1 else [])
-            self._edges[low:high] = array("q", outer)
-            self._listed = None
-
     def update(self, ordinals: Iterable[int]) -> int:
         """Add many in any order and return how many were new."""
         before, fresh = self.count(), Runs.of(ordinals)

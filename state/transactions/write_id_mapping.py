@@ -17,14 +17,12 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from state.errors import Inconsistent, StateCorrupt, TargetDiverged
+from state.errors import StateCorrupt, TargetDiverged
 from state.transactions.mapping_entries import MappingEntries, select_touched
 from state.transactions.open_transactions import Allocation, OpenTxn, SourceTxn, Touched
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from state.store import Reader, Transaction
     from state.transactions.valid_write_ids import ValidWriteIds
 
@@ -78,12 +76,6 @@ class WriteIdMapping:
         """Return the ids of the open transactions."""
         return tuple(self._entries.txns)
 
-    def find_oldest_open(self) -> SourceTxn | None:
-        """Return the open transaction with the earliest first allocation."""
-        txns = self._entries.txns.values()
-        oldest = min(txns, key=lambda txn: (txn.first_event_id, txn.txn_id), default=None)
-        return None if oldest is None else oldest.to_value()
-
     def tables(self) -> tuple[str, ...]:
         """Return the tables whose write ids are known, sorted."""
         return tuple(sorted(self._entries.tables))
@@ -114,7 +106,7 @@ class WriteIdMapping:
 
         Raises StateCorrupt if the id contradicts what is known: it belongs to another open transaction, is lower than one
         before, or skips ids while others of the table are open. The target would take such a jump for stale rows and forget
-        the open ids (TxnHandler.allocateTableWriteIds). A jump in a table without open ids is legal: it was seeded.
+        the open ids (TxnHandler.allocateTableWriteIds). A jump in a table without open ids is legal: the table was loaded.
         """
         allocation = Allocation(table, write_id, event_id)
         if self._is_known(txn_id, allocation):
@@ -230,29 +222,6 @@ class WriteIdMapping:
         for table in self.tables():
             if table.partition(".")[0] == db:
                 self._entries.forget_table(table)
-
-    def seed_table(
-        self, valid: ValidWriteIds, owners: Mapping[int, int] | None = None, *, event_id: int = 0
-    ) -> None:
-        """Start a table from a list taken at a bootstrap, in place of what was known of it.
-
-        ``owners`` maps each open write id to its source transaction; ``event_id`` is the point at which the list was taken.
-        A list that ``may_be_cut`` first needs the highest allocated id as its mark. Raises Inconsistent if an open id has no
-        owner: its commit could not be recognised.
-        """
-        owners = owners or {}
-        unowned = [write_id for write_id in valid.open if write_id not in owners]
-        if unowned:
-            raise Inconsistent(
-                "unknown transactions are writing into a table that is taken over",
-                table=valid.table,
-                write_ids=unowned[:10],
-                hint="Wait until they end, or abort them.",
-            )
-        self._entries.forget_table(valid.table)
-        self._entries.adopt_table(valid)
-        for write_id in valid.open:
-            self._entries.hold(owners[write_id], Allocation(valid.table, write_id, event_id))
 
     def adopt(self, table: str, other: WriteIdMapping) -> None:
         """Take over a table and its open transactions from a mapping that was fed with this table's events alone.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from state.errors import BadInput, Inconsistent, LimitExceeded, StateCorrupt, TargetDiverged
+from state.errors import BadInput, LimitExceeded, StateCorrupt, TargetDiverged
 from state.store.memory import MemoryStore
 from state.transactions import records
 from state.transactions.open_transactions import Allocation, SourceTxn, Touched
@@ -74,7 +74,6 @@ def test_the_end_of_a_transaction_out_of_scope_changes_nothing() -> None:
     mapping = WriteIdMapping()
     assert mapping.commit(7) is None
     assert mapping.abort(7) is None
-    assert mapping.find_oldest_open() is None
     assert mapping.valid_write_ids(T) is None
 
 
@@ -214,30 +213,6 @@ def test_a_dropped_database_takes_only_its_own_tables() -> None:
     mapping = mapping_with((7, T, 1, 101), (7, "sales_eu.orders", 1, 102))
     mapping.drop_database("sales")
     assert mapping.tables() == ("sales_eu.orders",)
-
-
-def test_a_seeded_table_continues_from_its_list() -> None:
-    mapping = mapping_with((3, T, 1, 50))
-    mapping.seed_table(ValidWriteIds(T, 9, (8,), (4, 5)), {8: 70}, event_id=200)
-    assert mapping.get(70) == SourceTxn(70, 200, (Allocation(T, 8, 200),))
-    assert mapping.allocate(71, T, 10, 201) is not None
-    mapping.commit(70)
-    assert valid(stored(mapping)) == ValidWriteIds(T, 10, (10,))
-
-
-def test_a_list_with_open_ids_of_unknown_transactions_is_refused() -> None:
-    mapping = WriteIdMapping()
-    with pytest.raises(Inconsistent) as refusal:
-        mapping.seed_table(ValidWriteIds(T, 9, (7, 8)), {8: 70})
-    assert refusal.value.context["write_ids"] == [7]
-    assert mapping.tables() == ()
-
-
-def test_the_oldest_open_transaction_is_the_one_that_wrote_first() -> None:
-    mapping = mapping_with((9, T, 1, 100), (7, T, 2, 101))
-    oldest = mapping.find_oldest_open()
-    assert oldest is not None
-    assert oldest.txn_id == 9
 
 
 def test_aborted_ids_of_an_older_version_are_not_loaded_and_removed_step_by_step(

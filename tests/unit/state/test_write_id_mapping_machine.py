@@ -183,14 +183,6 @@ class MappingMachine(RuleBasedStateMachine):
             if table == chosen or (database and table.startswith(db + ".")):
                 self.source.forget_table(table)
 
-    @rule(table=TABLES, mark=st.integers(0, 5), aborted=st.sets(st.integers(1, 5)))
-    def seed(self, table: str, mark: int, aborted: set[int]) -> None:
-        if table in self.source.marks:
-            return
-        ids = ValidWriteIds(table, mark, (), tuple(sorted(w for w in aborted if w <= mark)))
-        self.source.marks[table] = mark
-        self.mapping.seed_table(ids, event_id=self.source.next_event())
-
     @precondition(lambda self: self.source.held)
     @rule(data=st.data())
     def repeat_an_allocation_of_an_open_transaction(self, data: st.DataObject) -> None:

@@ -35,11 +35,6 @@ class RunsMachine(RuleBasedStateMachine):
         self.runs.add_range(start, end)
         self.model.update(range(start, end))
 
-    @rule(start=members, end=members)
-    def drop_range(self, start: int, end: int) -> None:
-        self.runs.drop_range(start, end)
-        self.model.difference_update(range(start, end))
-
     @rule(xs=member_sets)
     def update(self, xs: set[int]) -> None:
         assert self.runs.update(xs) == len(xs - self.model)
