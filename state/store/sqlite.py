@@ -23,8 +23,8 @@ from os import PathLike, fspath
 from state.errors import FilesUnavailable, StateCorrupt, TidelineError
 from state.store import Pause, Reader, Transaction, refuse_oversize
 from state.store.pages import PausingReader, scan_key_pages, scan_pages
+from state.store.sqlite_checkpoints import PAGE_BYTES, Checkpoints
 from state.store.sqlite_file import (
-    BUSY_S,
     create_content,
     lock_file,
     open_file,
@@ -61,6 +61,7 @@ class SqliteStore:
         assert schema_version >= 1, schema_version
         self.path = fspath(path)
         self._snapshots = SnapshotPool(self.path) if snapshots else None
+        self._checkpoints = Checkpoints(self.path, self._snapshots) if self._snapshots is not None else None
         self._lock = threading.RLock()
         self._durable = durable
         self._open: SqliteTransaction | None = None
@@ -112,7 +113,9 @@ class SqliteStore:
         """
         with self._lock:
             assert self._open is None, "this thread has a transaction open already"
+            began = 0 if self._checkpoints is None else self._checkpoints.ended
             self.execute("BEGIN IMMEDIATE")
+            changes = self._connection.total_changes
             transaction = self._open = SqliteTransaction(self)
             try:
                 yield transaction
@@ -121,7 +124,10 @@ class SqliteStore:
                 transaction.end()
                 self._open = None
                 self._roll_back_open()
-            self._reset_wal()
+            if self._checkpoints is not None:
+                rows = self._connection.total_changes - changes
+                written_bytes = rows * PAGE_BYTES + transaction.value_bytes
+                self._checkpoints.committed(self._connection, written_bytes, began)
 
     def check(self) -> None:
         """Run SQLite's integrity check over the file; raise StateCorrupt with its first finding."""
@@ -141,10 +147,11 @@ class SqliteStore:
                 return
             if self._is_closed or not isinstance(self._failure, FilesUnavailable):
                 raise self._failure
+            if self._snapshots is not None and self._checkpoints is not None:
+                self._checkpoints.stop()
+                self._snapshots.forget_idle()
             with suppress(sqlite3.Error):  # the checkpoint at closing fails as the write did
                 self._connection.close()
-            if self._snapshots is not None:
-                self._snapshots.forget_idle()
             try:
                 connection = self._open_file()
             except sqlite3.Error as error:
@@ -157,7 +164,8 @@ class SqliteStore:
             assert self._open is None, "a transaction is open"
             self._is_closed = True
             self._failure = self._failure or FilesUnavailable("the store is closed", path=self.path)
-            if self._snapshots is not None:
+            if self._snapshots is not None and self._checkpoints is not None:
+                self._checkpoints.stop()
                 self._snapshots.close()
             self._connection.close()
             self._unlock_file()
@@ -210,17 +218,6 @@ class SqliteStore:
             os.close(self._file_lock)
             self._file_lock = None
 
-    def _reset_wal(self) -> None:
-        """Let the WAL file start again, where it is long and no snapshot reads it; a failure to do so is harmless."""
-        if self._snapshots is not None and self._snapshots.should_reset():
-            with suppress(sqlite3.Error):
-                self._connection.execute(
-                    "PRAGMA busy_timeout = 0"
-                )  # never wait for a reader of another process
-                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-                self._connection.execute(f"PRAGMA busy_timeout = {BUSY_S * 1000:.0f}")
-            self._snapshots.reset_done()
-
     def _open_content(self, schema_version: int, migrations: Mapping[int, Migration]) -> None:
         try:
             self._prepare_content(schema_version, migrations)
@@ -265,6 +262,8 @@ class SqliteTransaction:
     def __init__(self, store: SqliteStore) -> None:
         self._store = store
         self._ended = False
+        self.value_bytes = 0
+        """Length of all values that were written."""
 
     def get(self, key: bytes) -> bytes | None:
         """Return the value of ``key`` as this transaction sees it, or None."""
@@ -285,6 +284,7 @@ class SqliteTransaction:
         """Set ``key``; raise LimitExceeded if key or value is too long."""
         assert not self._ended, "the transaction is over"
         refuse_oversize(key, value)
+        self.value_bytes += len(value)
         self._store.execute("INSERT OR REPLACE INTO entries VALUES (?, ?)", key, value)
 
     def delete(self, key: bytes) -> None:

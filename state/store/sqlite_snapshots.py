@@ -1,22 +1,21 @@
 """Snapshots of the state file: read connections of their own, beside the one that writes.
 
 A snapshot is a read transaction in WAL mode. It sees the file as of its start, holds no lock of the writer, and never waits for it.
-Read connections are opened read-only and never checkpoint, so SQLite's WAL-reset bug (3.7.0 to 3.51.2), which needs two connections that
-write or checkpoint, cannot occur. Because several connections exclude ``locking_mode=EXCLUSIVE``, a lock file keeps other writing
+Read connections are opened read-only and never checkpoint. Because several connections exclude ``locking_mode=EXCLUSIVE``, a lock file keeps other writing
 processes away (``state.store.sqlite_file``).
 
 The WAL file can only start again from its beginning while no snapshot is open, and with readers that never pause it would grow without
-end. So once it is long, new snapshots wait until the open ones have ended and the writer has reset the file, for at most
-``GATE_S``.
+end. So once it is long, new snapshots wait until the open ones have ended and the file has been shortened, for at most ``GATE_S``
+(``state.store.sqlite_checkpoints``).
 """
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 from bisect import bisect_right
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -32,9 +31,9 @@ if TYPE_CHECKING:
 
 
 WAL_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Length of the WAL file from which on it is reset at the next opportunity."""
+"""Length of the WAL file from which on it is shortened at the next opportunity."""
 GATE_S: Final = 0.5
-"""How long a new snapshot waits for the reset."""
+"""How long a new snapshot waits for that."""
 _IDLE_MAX: Final = 16
 
 
@@ -60,18 +59,30 @@ class SnapshotPool:
         finally:
             self._give_back(connection)
 
-    def should_reset(self) -> bool:
-        """Whether the WAL file is long and no snapshot is open; keeps new ones away until ``reset_done``."""
+    def is_open(self) -> bool:
+        """Whether any snapshot is open."""
         with self._changed:
-            if not self._gate_closed:
-                self._gate_closed = self._wal_bytes() > WAL_BYTES_MAX
+            return self._open > 0
+
+    def close_gate(self, wait_s: float) -> bool:
+        """Keep new snapshots away, and wait until the open ones have ended; return whether none is open."""
+        with self._changed:
+            self._gate_closed = True
+            self._changed.wait_for(lambda: self._is_closed or not (self._open and self._gate_closed), wait_s)
             return self._gate_closed and not self._open
 
-    def reset_done(self) -> None:
+    def open_gate(self) -> None:
         """Admit new snapshots again."""
         with self._changed:
             self._gate_closed = False
             self._changed.notify_all()
+
+    def wal_bytes(self) -> int:
+        """Return the length of the WAL file."""
+        try:
+            return Path(f"{self._path}-wal").stat().st_size
+        except OSError:
+            return 0
 
     def forget_idle(self) -> None:
         """Close the idle connections: the file may have been replaced or repaired."""
@@ -92,7 +103,9 @@ class SnapshotPool:
             self._changed.wait_for(lambda: self._is_closed or not self._gate_closed, GATE_S)
             if self._is_closed:
                 raise FilesUnavailable("the store is closed", path=self._path)
-            self._gate_closed = False
+            if self._gate_closed:
+                self._gate_closed = False  # the wait has ended without success
+                self._changed.notify_all()
             self._open += 1
             if self._idle:
                 return self._idle.pop()
@@ -115,14 +128,10 @@ class SnapshotPool:
     def _leave(self, reusable: sqlite3.Connection | None = None) -> None:
         with self._changed:
             self._open -= 1
+            if self._gate_closed:
+                self._changed.notify_all()
             if reusable is not None and not self._is_closed:
                 self._idle.append(reusable)
-
-    def _wal_bytes(self) -> int:
-        try:
-            return os.stat(f"{self._path}-wal").st_size  # noqa: PTH116 - after every commit: a Path takes ten times as long
-        except OSError:
-            return 0
 
 
 class SqliteSnapshot:

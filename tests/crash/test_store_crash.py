@@ -37,12 +37,21 @@ def strace() -> None:
 
 def run_killed(path: Path, syscalls: str, when: int, fault: str = "signal=SIGKILL") -> int:
     """Run the program with one fault at the ``when``-th of ``syscalls`` on its files; return its exit code."""
+    return run_with_fault(path, syscalls, when, fault).returncode
+
+
+def run_with_fault(
+    path: Path, syscalls: str, when: int, fault: str, *options: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the program with one fault, at the ``when``-th of ``syscalls`` on its files in any of its threads."""
     on_files = [part for name in ("", "-wal") for part in ("-P", f"{path}{name}")]
     command = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={syscalls}", *on_files]
     command += ["-e", f"inject={syscalls}:{fault}:when={when}"]
     program = [sys.executable, str(ROOT / "tests/crash/programs/apply_and_move.py"), str(path), str(STEPS)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run([*command, *program], env=environment, check=False, capture_output=True).returncode
+    return subprocess.run(
+        [*command, *program, *options], env=environment, check=False, capture_output=True, text=True
+    )
 
 
 def recovered_step(path: Path) -> int:
@@ -78,6 +87,38 @@ def test_a_kill_at_any_call_leaves_a_whole_transaction_and_the_next_run_finishes
         pytest.fail(f"more than {POINTS_MAX} calls of {syscalls}")
     assert steps_seen[-1] == STEPS
     print(f"{syscalls}: {len(steps_seen) - 1} crash points, all recovered")  # noqa: T201 - the figure is the result
+
+
+@pytest.mark.parametrize("syscalls", ["pwrite64", "fdatasync,fsync", "ftruncate"])
+def test_a_kill_while_a_thread_copies_the_log_loses_nothing_that_was_committed(
+    syscalls: str, tmp_path: Path
+) -> None:
+    """Which call is the K-th one differs from run to run, so the program itself tells what it has committed."""
+    for when in range(1, POINTS_MAX):
+        path = tmp_path / f"{when}.db"
+        ended = run_with_fault(path, syscalls, when, "signal=SIGKILL", "checkpoints")
+        committed = [0, *map(int, ended.stdout.split())]
+        assert recovered_step(path) in {committed[-1], committed[-1] + 1}
+        main(str(path), STEPS, snapshots=True)
+        assert recovered_step(path) == STEPS
+        if ended.returncode == 0:
+            break
+    else:
+        pytest.fail(f"more than {POINTS_MAX} calls of {syscalls}")
+    assert committed[-1] == STEPS
+
+
+@pytest.mark.parametrize("syscall", ["pwrite64", "fdatasync"])
+def test_a_disk_that_refuses_a_copy_of_the_log_loses_nothing_that_was_committed(
+    syscall: str, tmp_path: Path
+) -> None:
+    for when in range(1, 12):
+        path = tmp_path / f"{when}.db"
+        ended = run_with_fault(path, syscall, when, "error=EIO", "checkpoints")
+        committed = [0, *map(int, ended.stdout.split())]
+        assert recovered_step(path) >= committed[-1]
+        main(str(path), STEPS, snapshots=True)
+        assert recovered_step(path) == STEPS
 
 
 @pytest.mark.parametrize(("syscall", "error"), [("pwrite64", "ENOSPC"), ("fdatasync", "EIO")])

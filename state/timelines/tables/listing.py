@@ -45,8 +45,11 @@ class ListingLoad:
         self.runs: dict[TimelineKey, Runs] = {}
         self.skipped: Counter[str] = Counter()
         """Values that were refused, by reason."""
-        self._shared: list[tuple[Entry, int]] = []
-        """Values of more than one partition, with their numbers."""
+        self._shared: dict[TimelineKey, tuple[array[int], array[int]]] = {}
+        """Values of more than one partition, with their numbers of partitions.
+
+        In arrays: a million tuples would make every garbage collection stop all threads for some tenths of a second.
+        """
 
     def compute(self) -> None:
         """Make the first pass; it changes nothing in the store."""
@@ -71,8 +74,9 @@ class ListingLoad:
             kept = [entry for entry in self._read(spec, period) if entry.ordinal in self.runs[entry.timeline]]
             values = list_values(self.settings, spec)
             yield records.encode_entries(number, values, kept)
-        for entry, count in self._shared:
-            yield records.encode_count(number, entry, count)
+        for key, (ordinals, counts) in self._shared.items():
+            for ordinal, count in zip(ordinals, counts, strict=True):
+                yield records.encode_count(number, Entry(*key, ordinal), count)
 
     def _compute_timeline(self, key: TimelineKey, listed: array[int]) -> None:
         ordered = sort_in_steps(listed)
@@ -80,10 +84,7 @@ class ListingLoad:
         self.skipped["stray"] += timeline.load(ordered)
         self.runs[key] = timeline.runs
         if not self.settings.is_sole:
-            for ordinal, same in groupby(ordered):
-                count = sum(1 for _ in same)
-                if count > 1 and ordinal in timeline.runs:
-                    self._shared.append((Entry(*key, ordinal), count))
+            self._shared[key] = _count_repeated(ordered, timeline.runs)
 
     def _read(self, spec: Mapping[str, str], period: UpdatePeriod | None) -> list[Entry]:
         found = []
@@ -92,6 +93,17 @@ class ListingLoad:
             if read is not None:
                 found.append(Entry(read[0], number, read[1]))
         return found
+
+
+def _count_repeated(ordered: Iterable[int], runs: Runs) -> tuple[array[int], array[int]]:
+    """Return the members of ``runs`` that occur more than once, and how often."""
+    ordinals, counts = array("q"), array("q")
+    for ordinal, same in groupby(ordered):
+        count = sum(1 for _ in same)
+        if count > 1 and ordinal in runs:
+            ordinals.append(ordinal)
+            counts.append(count)
+    return ordinals, counts
 
 
 def list_values(settings: TableSettings, spec: Mapping[str, str]) -> Sequence[str]:

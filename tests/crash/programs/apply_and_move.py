@@ -3,7 +3,8 @@
 Each step n writes a few entries that can be told from n alone, deletes those of an older step, and moves the position. What
 any crash may leave is therefore exactly one of the states ``expected(n)``.
 
-Usage: ``python apply_and_move.py FILE LAST`` goes on from where the file stands to step LAST; ``durable`` is on.
+Usage: ``python apply_and_move.py FILE LAST [checkpoints]`` goes on from where the file stands to step LAST; ``durable`` is on. It prints
+each step that is committed. With ``checkpoints``, the store has snapshots, and a thread copies the log after every commit.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import sys
 
 from state.positions import POSITION_KEY, Position
+from state.store import sqlite_checkpoints
 from state.store.sqlite import SqliteStore
 
 
@@ -44,15 +46,18 @@ def apply(store: SqliteStore, step: int) -> None:
         transaction.put(POSITION_KEY, Position(step).to_bytes())
 
 
-def main(path: str, last: int) -> None:
+def main(path: str, last: int, *, snapshots: bool = False) -> None:
     """Go on from the stored position to step ``last``."""
-    store = SqliteStore(path, schema_version=1)
+    store = SqliteStore(path, schema_version=1, snapshots=snapshots)
     stored = store.get(POSITION_KEY)
     first = 1 if stored is None else Position.from_bytes(stored).event_id + 1
     for step in range(first, last + 1):
         apply(store, step)
+        print(step, flush=True)  # noqa: T201 - what the test may rely on
     store.close()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    sqlite_checkpoints.DUE_BYTES, sqlite_checkpoints.PAUSE_S = 1, 0.0  # type: ignore[misc]
+    sqlite_checkpoints.RESTART_BYTES = 0  # type: ignore[misc]
+    main(sys.argv[1], int(sys.argv[2]), snapshots="checkpoints" in sys.argv[3:])

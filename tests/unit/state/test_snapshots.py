@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 import threading
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,14 +15,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from state.errors import FilesUnavailable, StateLocked
-from state.store import get_many, sqlite_snapshots
+from state.store import get_many, sqlite_checkpoints, sqlite_snapshots
 from state.store.memory import MemoryStore
 from state.store.sqlite import SqliteStore
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 KEYS = st.binary(min_size=1, max_size=2).map(lambda key: bytes(byte % 4 for byte in key))
@@ -128,6 +129,60 @@ def test_the_log_starts_again_although_readers_never_pause(
         reader.join(10)
     assert not failures
     assert longest < 3_000_000, "600 commits of about two pages would take 5 MB"
+
+
+def write_often(store: SqliteStore, path: Path, commits: int) -> int:
+    """Write without pauses; return the greatest length of the log."""
+    longest = 0
+    for number in range(commits):
+        put(store, **{f"k{number % 7}": b"x" * 5_000})
+        longest = max(longest, Path(f"{path}-wal").stat().st_size)
+    return longest
+
+
+def test_the_log_starts_again_although_the_writer_never_pauses(
+    store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("DUE_BYTES", 50_000), ("RESTART_BYTES", 100_000), ("PAUSE_S", 0)):
+        monkeypatch.setattr(sqlite_checkpoints, name, value)
+    assert write_often(store, tmp_path / "s.db", 1500) < 6_000_000, "without it, the log would take 12 MB"
+
+
+def test_a_snapshot_that_stays_open_lets_the_log_grow_and_the_next_commits_shorten_it(
+    store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_checkpoints, "DUE_BYTES", 50_000)
+    monkeypatch.setattr(sqlite_checkpoints, "PAUSE_S", 0)
+    put(store, k0=b"before")
+    with store.snapshot() as opened:
+        long = write_often(store, tmp_path / "s.db", 300)
+        assert opened.get(b"k0") == b"before"
+    monkeypatch.setattr(sqlite_snapshots, "WAL_BYTES_MAX", 200_000)
+    commits = 0
+    while (tmp_path / "s.db-wal").stat().st_size >= long:
+        put(store, a=b"x" * 5_000)
+        commits += 1
+        assert commits < 100_000, "the log is not shortened"
+
+
+def test_commits_succeed_although_checkpoints_fail(
+    store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = threading.Event()
+
+    def refuse(path: str) -> None:
+        tried.set()
+        raise sqlite3.OperationalError(path)
+
+    monkeypatch.setattr(sqlite_checkpoints, "DUE_BYTES", 50_000)
+    monkeypatch.setattr(sqlite_checkpoints, "_connect", refuse)
+    write_often(store, tmp_path / "s.db", 50)
+    assert tried.wait(10)
+    write_often(store, tmp_path / "s.db", 50)
+    store.close()
+    with closing(SqliteStore(tmp_path / "s.db", schema_version=1, snapshots=True)) as again:
+        again.check()
+        assert len(list(again.scan_keys(b"", None))) == 7
 
 
 def test_other_processes_are_refused_until_the_file_is_closed(store: SqliteStore, tmp_path: Path) -> None:
