@@ -193,15 +193,11 @@ class ExternalConfig(Section):
     )
 
 
-class PolicyConfig(Section):
-    """What is replicated where, under which name."""
+class PolicyRules(Section):
+    """How a database is replicated."""
 
     source: Name = Field(description="Name of the source.")
     target: Name = Field(description="Name of the target.")
-    database: ObjectName = Field(description="Database of the source.")
-    target_database: ObjectName | None = Field(
-        default=None, description="Name of the database on the target; the same name if not given."
-    )
     tables: TablesConfig = Field(default=TablesConfig(), description="Which of its tables are replicated.")
     metadata_only: TablePatterns = Field(
         default=[],
@@ -234,6 +230,15 @@ class PolicyConfig(Section):
         default="quarantine",
         description="What follows from a permanent failure of one table: 'quarantine' stops replicating the table, 'fail' stops "
         "the policy, 'skip' ignores the event and continues (the replica then differs).",
+    )
+
+
+class PolicyConfig(PolicyRules):
+    """What is replicated where, under which name."""
+
+    database: ObjectName = Field(description="Database of the source.")
+    target_database: ObjectName | None = Field(
+        default=None, description="Name of the database on the target; the same name if not given."
     )
 
     @property

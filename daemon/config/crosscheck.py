@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from daemon.config.problem import Problem
 
@@ -41,6 +41,16 @@ def entries(document: Document, section: str) -> Iterator[tuple[str, dict[str, A
         yield from ((name, entry) for name, entry in found.items() if isinstance(entry, dict))
 
 
+POLICY_SECTIONS: Final = ("policies", "policy_patterns")
+
+
+def policy_entries(document: Document) -> Iterator[tuple[tuple[str, str], dict[str, Any]]]:
+    """Yield section, name and settings of every policy and of every pattern of policies."""
+    for section in POLICY_SECTIONS:
+        for name, entry in entries(document, section):
+            yield (section, name), entry
+
+
 def problem(document: Document, key: Key, value: object, reason: str, hint: str = "") -> Problem:
     """Return a problem of ``key`` at the line where it stands."""
     return Problem(document.place(key), ".".join(key), str(value), reason, hint)
@@ -66,7 +76,7 @@ def missing_kafka(document: Document) -> Iterator[Problem]:
 
 
 def _unknown_ends(document: Document) -> Iterator[Problem]:
-    for name, policy in entries(document, "policies"):
+    for place, policy in policy_entries(document):
         for end in ("source", "target"):
             known = [entry for entry, _ in entries(document, f"{end}s")]
             value = policy.get(end)
@@ -75,7 +85,7 @@ def _unknown_ends(document: Document) -> Iterator[Problem]:
                 hint = (
                     f"did you mean {close[0]!r}?" if close else f"known {end}s: {', '.join(known) or 'none'}"
                 )
-                yield problem(document, ("policies", name, end), value, f"unknown {end}", hint)
+                yield problem(document, (*place, end), value, f"unknown {end}", hint)
 
 
 def _shared_targets(document: Document) -> Iterator[Problem]:
@@ -100,7 +110,7 @@ def _shared_targets(document: Document) -> Iterator[Problem]:
 def _shared_bases(document: Document) -> Iterator[Problem]:
     """Yield policies whose external tables may meet those of another source, because one base is the other or below it."""
     seen: list[tuple[str, str, object]] = []
-    for name, policy in entries(document, "policies"):
+    for place, policy in policy_entries(document):
         base, source = policy.get("external_base"), policy.get("source")
         if not isinstance(base, str):
             continue
@@ -109,13 +119,13 @@ def _shared_bases(document: Document) -> Iterator[Problem]:
                 reason = f"is also the base of policy {other!r}, which has another source, or one is below the other"
                 yield problem(
                     document,
-                    ("policies", name, "external_base"),
+                    (*place, "external_base"),
                     base,
                     reason,
                     "give the policies of each source a base of their own, because equal paths of two sources would collide",
                 )
                 break
-        seen.append((name, base, source))
+        seen.append((place[1], base, source))
 
 
 def _are_nested(one: str, other: str) -> bool:
@@ -124,16 +134,16 @@ def _are_nested(one: str, other: str) -> bool:
 
 
 def _missing_bases(document: Document) -> Iterator[Problem]:
-    for name, policy in entries(document, "policies"):
+    for place, policy in policy_entries(document):
         if policy.get("external") and not policy.get("external_base"):
             reason = "must be set if the files of external tables are copied"
             hint = "set a URI on the target, with one base for each source"
-            key = ("policies", name, "external_base")
-            yield Problem(document.place(("policies", name, "external")), ".".join(key), None, reason, hint)
+            key = ".".join((*place, "external_base"))
+            yield Problem(document.place((*place, "external")), key, None, reason, hint)
 
 
 def _missing_roots(document: Document) -> Iterator[Problem]:
-    used = {policy.get("source") for _, policy in entries(document, "policies")}
+    used = {policy.get("source") for _, policy in policy_entries(document)}
     for name, source in entries(document, "sources"):
         if name in used and not source.get("read_roots"):
             key = ("sources", name, "read_roots")

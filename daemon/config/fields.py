@@ -49,10 +49,31 @@ def _check_object_name(text: str) -> str:
     return text
 
 
+def is_object_name(text: str) -> bool:
+    """Whether this can be the name of a database in Hive."""
+    return _OBJECT_NAME.fullmatch(text) is not None
+
+
 def _check_pattern(text: str) -> str:
     if not _OBJECT_PATTERN.fullmatch(text):
         raise refused(
             "must be a table pattern: a lower-case table name with '*', '?' or '[...]', at most 256 characters"
+        )
+    return text
+
+
+def _check_database_pattern(text: str) -> str:
+    if not _OBJECT_PATTERN.fullmatch(text):
+        raise refused(
+            "must be a database pattern: a lower-case database name with '*', '?' or '[...]', at most 256 characters"
+        )
+    return text
+
+
+def _check_database_template(text: str) -> str:
+    if text.count("{database}") != 1 or not re.fullmatch(r"[a-z0-9_]{0,64}", text.replace("{database}", "")):
+        raise refused(
+            "must contain {database} once, and otherwise lower-case letters, digits and '_', at most 64 characters"
         )
     return text
 
@@ -194,6 +215,13 @@ Name = Annotated[str, AfterValidator(_check_name)]
 
 ObjectName = Annotated[str, AfterValidator(_check_object_name)]
 """A database of Hive."""
+
+DatabasePatterns = Annotated[
+    list[Annotated[str, AfterValidator(_check_database_pattern)]], BeforeValidator(as_list)
+]
+
+DatabaseTemplate = Annotated[str, AfterValidator(_check_database_template)]
+"""A name of a database on the target, made of its name at the source."""
 
 TablePatterns = Annotated[list[Annotated[str, AfterValidator(_check_pattern)]], BeforeValidator(as_list)]
 

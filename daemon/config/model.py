@@ -12,6 +12,7 @@ from pydantic import Field, SecretStr, create_model
 
 from daemon.config.clusters import KafkaConfig, PolicyConfig, SourceConfig, TargetConfig
 from daemon.config.fields import Name
+from daemon.config.policy_patterns import PolicyPatternConfig
 from daemon.config.process import FilesConfig, HttpConfig, LogsConfig, StateConfig, SupervisorConfig
 from daemon.config.section import Section
 
@@ -34,6 +35,11 @@ class Config(Section):
     policies: dict[Name, PolicyConfig] = Field(
         default={}, max_length=256, description="What is replicated where, by name."
     )
+    policy_patterns: dict[Name, PolicyPatternConfig] = Field(
+        default={},
+        max_length=64,
+        description="Policies for all databases that match patterns, by name; each has the policy NAME.DATABASE.",
+    )
     kafka: KafkaConfig | None = Field(
         default=None, description="The broker; required as soon as there is a source."
     )
@@ -44,6 +50,45 @@ class Config(Section):
     supervisor: SupervisorConfig = Field(
         default=SupervisorConfig(), description="Restarts and the end of the process."
     )
+
+    def find_policy(self, name: str) -> PolicyConfig | None:
+        """Return the settings of a policy, also of one that stands for a database of a pattern (``PATTERN.DATABASE``)."""
+        pattern, dot, database = name.partition(".")
+        if not dot:
+            return self.policies.get(name)
+        found = self.policy_patterns.get(pattern)
+        if found is None or not found.covers(database) or self._names_explicitly(found, database):
+            return None
+        return found.policy_of(database)
+
+    def policy(self, name: str) -> PolicyConfig:
+        """Return the settings of a policy that is known to exist."""
+        found = self.find_policy(name)
+        assert found is not None, f"no policy {name!r}"
+        return found
+
+    def replicates(self, source: str, database: str) -> bool:
+        """Whether any policy has this database of the source."""
+        return any(
+            policy.source == source and policy.database == database for policy in self.policies.values()
+        ) or any(
+            pattern.source == source and pattern.covers(database) for pattern in self.policy_patterns.values()
+        )
+
+    def name_on_target(self, source: str, target: str, database: str) -> str:
+        """Return the name that policies give a database of ``source`` on ``target``; its own name without such a policy."""
+        for policy in self.policies.values():
+            if (policy.source, policy.target, policy.database) == (source, target, database):
+                return policy.replica_database
+        for pattern in self.policy_patterns.values():
+            if (pattern.source, pattern.target) == (source, target) and pattern.covers(database):
+                return pattern.name_on_target(database)
+        return database
+
+    def _names_explicitly(self, pattern: PolicyPatternConfig, database: str) -> bool:
+        """Whether a policy of its own replicates the database to the pattern's target; it takes precedence."""
+        ends = (pattern.source, pattern.target, database)
+        return any(ends == (each.source, each.target, each.database) for each in self.policies.values())
 
     def secrets(self) -> tuple[str, ...]:
         """Return every secret's text, for the logs to leave out."""

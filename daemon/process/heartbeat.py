@@ -10,7 +10,8 @@ projections) therefore reports each step through a ``Pulse``. Work that makes no
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+import time
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from state.errors import StateCorrupt
 
@@ -18,6 +19,10 @@ from state.errors import StateCorrupt
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
+
+
+_WAIT_S: Final = 1.0
+"""Longest wait between two heartbeats."""
 
 
 class Heartbeat(Protocol):
@@ -33,6 +38,15 @@ class Heartbeat(Protocol):
 
     def progress(self) -> None:
         """Report durable progress: earlier failures are forgotten."""
+
+
+def wait(heartbeat: Heartbeat, wait_s: float) -> None:
+    """Wait, with heartbeats, or until a stop is requested."""
+    until_s = time.monotonic() + wait_s
+    while (left_s := until_s - time.monotonic()) > 0:
+        heartbeat.beat()
+        if heartbeat.stopping.wait(min(left_s, _WAIT_S)):
+            return
 
 
 class Loop(Protocol):

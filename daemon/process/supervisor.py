@@ -244,16 +244,33 @@ class Supervisor:
     def __init__(
         self, jobs: Sequence[Job], *, backoff: RestartPolicy, heartbeat_max_s: float, measures: LoopMeasures
     ) -> None:
-        names = [job.name for job in jobs]
-        assert len(set(names)) == len(names), f"loop names are not unique: {names}"
+        self._backoff = backoff
+        self._measures = measures
         self._heartbeat_max_s = heartbeat_max_s
+        self._lock = threading.Lock()
+        self._started = False
         self.stopping = threading.Event()
-        self._loops = [_Loop(job, backoff, self.stopping, measures) for job in jobs]
+        self._loops: tuple[_Loop, ...] = ()
+        """Replaced as a whole, because other threads iterate over it."""
+        for job in jobs:
+            self.add(job)
 
     def start(self) -> None:
         """Start every loop's thread."""
-        for loop in self._loops:
-            loop.thread.start()
+        with self._lock:
+            self._started = True
+            for loop in self._loops:
+                loop.thread.start()
+
+    def add(self, job: Job) -> None:
+        """Add a loop, and start it if the others have been started; while they stop, it never starts."""
+        loop = _Loop(job, self._backoff, self.stopping, self._measures)
+        with self._lock:
+            names = [each.status.name for each in self._loops]
+            assert job.name not in names, f"loop names are not unique: {job.name} in {names}"
+            self._loops = (*self._loops, loop)
+            if self._started and not self.stopping.is_set():
+                loop.thread.start()
 
     def statuses(self) -> dict[str, LoopStatus]:
         """Return the status of every loop, by name."""
@@ -275,7 +292,8 @@ class Supervisor:
 
     def stop(self, drain_s: float) -> list[str]:
         """Tell every loop to stop and wait for at most ``drain_s``; return the names of loops that are still running."""
-        self.stopping.set()
+        with self._lock:
+            self.stopping.set()
         deadline = time.monotonic() + drain_s
         for loop in self._loops:
             if loop.thread.ident is not None:

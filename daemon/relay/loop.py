@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from daemon.kafka.broker import broker_settings
@@ -220,12 +220,27 @@ def build_relay(
 def build_unlogged_partitions(config: Config, name: str) -> UnloggedPartitions | None:
     """Return what lists unlogged partitions of the source; None if no policy uses it, or if no file may be read or should be."""
     source = config.sources[name]
-    databases = [policy.database for policy in config.policies.values() if policy.source == name]
-    if not databases or not source.read_roots or not source.relay.list_partitions:
+    policies = (*config.policies.values(), *config.policy_patterns.values())
+    if all(policy.source != name for policy in policies):
+        return None
+    if not source.read_roots or not source.relay.list_partitions:
         return None
     return UnloggedPartitions(
-        databases, open_file_systems(config.files.all_options()), AllowedRoots.of(source.read_roots)
+        _Replicated(config, name),
+        open_file_systems(config.files.all_options()),
+        AllowedRoots.of(source.read_roots),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Replicated:
+    """The databases of a source that policies replicate, also those that do not exist yet."""
+
+    config: Config
+    source: str
+
+    def __contains__(self, database: object) -> bool:
+        return isinstance(database, str) and self.config.replicates(self.source, database)
 
 
 def relay_settings(name: str, source: SourceConfig, spool_dir: Path | None = None) -> RelaySettings:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from daemon.capability import Runtime
     from daemon.config.section import ConfigSection
+    from daemon.process.supervisor import Job
     from daemon.status.model import StatusSection
 
 
@@ -72,40 +73,41 @@ class Replica(Capability):
         return (POINTS, COPIES, EXTERNAL, LOADS, LEFT, UNREPLICATED, VERIFICATION)
 
     def build(self, runtime: Runtime) -> Parts:
-        """Return a projection for each policy, and a sampler for each one that is configured to have one."""
+        """Return the replicas of all policies, and a loop for each pattern of databases, which adds more of them."""
         from daemon.replica.external.section import EXTERNAL
-        from daemon.replica.loop import build_replica
+        from daemon.replica.found_databases import discovery_job, known_policies
         from daemon.replica.metrics import ReplicaMetrics
+        from daemon.replica.replicas import Replicas
         from daemon.replica.sections.copies import COPIES
         from daemon.replica.sections.left import LEFT
         from daemon.replica.sections.loads import LOADS
         from daemon.replica.sections.points import POINTS
         from daemon.replica.sections.unreplicated import UNREPLICATED
         from daemon.replica.verification.progress import VERIFICATION
-        from daemon.replica.verification.sampler import build_sampler
         from daemon.status.reporter import SectionPart
 
-        metrics = ReplicaMetrics(runtime.registry, runtime.projections)
-        policies = () if runtime.relays_only else runtime.config.policies
-        replicas = [build_replica(runtime, name, metrics) for name in policies]
-        points = SectionPart(
-            POINTS,
-            lambda _: tuple(point for replica in replicas if (point := replica.point()) is not None),
-        )
-        copies = SectionPart(COPIES, lambda _: tuple(replica.copies() for replica in replicas))
-        loads = SectionPart(LOADS, lambda _: tuple(load for replica in replicas for load in replica.loads()))
-        left = SectionPart(LEFT, lambda _: tuple(each for replica in replicas for each in replica.left()))
-        unreplicated = SectionPart(
-            UNREPLICATED, lambda _: tuple(each for replica in replicas for each in replica.unreplicated())
-        )
-        external = SectionPart(EXTERNAL, lambda _: tuple(replica.external() for replica in replicas))
-        sampled = [
-            name for name in policies if runtime.config.policies[name].verification.tables_per_hour_share
+        jobs: list[Job] = []
+        replicas = Replicas(runtime, ReplicaMetrics(runtime.registry, runtime.projections))
+        if not runtime.relays_only:
+            for name in (*runtime.config.policies, *known_policies(runtime.config)):
+                replicas.add(name, jobs.append)
+            jobs += [discovery_job(runtime, pattern, replicas) for pattern in runtime.config.policy_patterns]
+        sections: list[SectionPart[Any]] = [
+            SectionPart(POINTS, lambda _: replicas.points()),
+            SectionPart(COPIES, lambda _: tuple(replica.copies() for replica in replicas.all)),
+            SectionPart(EXTERNAL, lambda _: tuple(replica.external() for replica in replicas.all)),
+            SectionPart(LOADS, lambda _: tuple(load for replica in replicas.all for load in replica.loads())),
+            SectionPart(LEFT, lambda _: tuple(each for replica in replicas.all for each in replica.left())),
+            SectionPart(
+                UNREPLICATED,
+                lambda _: tuple(each for replica in replicas.all for each in replica.unreplicated()),
+            ),
+            SectionPart(VERIFICATION, lambda _: tuple(status() for status in replicas.samplers)),
         ]
-        samplers = [build_sampler(runtime, name) for name in sampled]
-        verification = SectionPart(VERIFICATION, lambda _: tuple(status() for _, status in samplers))
+        configured = replicas.projections()
         return Parts(
-            jobs=[*(replica.job for replica in replicas), *(job for job, _ in samplers)],
-            projections=[replica.part for replica in replicas],
-            sections=[points, copies, external, loads, left, unreplicated, verification],
+            jobs=jobs,
+            projections=configured,
+            found_projections=[lambda: replicas.projections()[len(configured) :]],
+            sections=sections,
         )

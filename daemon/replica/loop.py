@@ -75,7 +75,7 @@ class ReplicaPart:
 
 def build_replica(runtime: Runtime, name: str, metrics: ReplicaMetrics) -> ReplicaPart:
     """Return the loop of policy ``name`` and its parts of the status. Opens nothing yet."""
-    policy = runtime.config.policies[name]
+    policy = runtime.config.policy(name)
     projection = projection_name(name)
     lazy = LazyLoop(lambda: _ReplicaLoop(runtime.config, name, metrics, runtime.calls))
     idle = ProjectionStatus(projection, policy.source, "starting", None, None)
@@ -159,7 +159,7 @@ def build_projection(
     ``progress``, by default to the log.
     """
     beat = pulse.beat
-    settings = config.policies[name]
+    settings = config.policy(name)
     policy = handler_policy(name, settings)
     store = open_state(config.state.dir, STATE_KIND, name)
     source = measured_metastore(calls, settings.source, beat)(config.sources[settings.source].metastore)
@@ -190,7 +190,7 @@ def catch_up_reader(config: Config, name: str) -> TopicReader:
     """Return a second reader of the policy's topic, for tables that catch up; raise ConfigError, KafkaUnavailable."""
     return topic_reader(
         config,
-        config.policies[name].source,
+        config.policy(name).source,
         projection=projection_name(name),
         group=f"tideline.{name}.catch-up",
     )
@@ -206,7 +206,7 @@ class _ReplicaLoop:
         self._pulse = Pulse()
         # Built before the state is opened, so that a failure leaves nothing open.
         self._reader = topic_reader(
-            config, config.policies[name].source, projection=projection_name(name), group=f"tideline.{name}"
+            config, config.policy(name).source, projection=projection_name(name), group=f"tideline.{name}"
         )
         self._projection, self._copies = build_projection(config, name, observer, calls, self._pulse)
         self._progress = LoadCounts()
@@ -216,7 +216,7 @@ class _ReplicaLoop:
         except BaseException:
             self._projection.close()
             raise
-        self._idle_external = ExternalStatus(name, _external_state(config.policies[name]))
+        self._idle_external = ExternalStatus(name, _external_state(config.policy(name)))
         self._load_copies = LoadCopies(lambda: _open_load_pool(config, context))
         self._load_thread = LoadThread(
             context, self._load_copies.open, load_settings(config), progress=self._progress

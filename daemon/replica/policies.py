@@ -32,8 +32,9 @@ class OpenPolicy:
 
 def require_policy(config: Config, name: str) -> None:
     """Raise ConfigError if no policy has this name."""
-    if name not in config.policies:
-        known = ", ".join(config.policies) or "none"
+    if config.find_policy(name) is None:
+        patterns = (f"{pattern}.DATABASE" for pattern in config.policy_patterns)
+        known = ", ".join((*config.policies, *patterns)) or "none"
         raise ConfigError("unknown policy", hint=f"Configured policies: {known}.", key="policies", value=name)
 
 
@@ -41,7 +42,7 @@ def require_policy(config: Config, name: str) -> None:
 def open_policy(config: Config, name: str) -> Iterator[OpenPolicy]:
     """Open the metastores and the state of a policy; raise ConfigError for an unknown one, StateLocked and StateCorrupt."""
     require_policy(config, name)
-    settings = config.policies[name]
+    settings = config.policy(name)
     with (
         closing(Metastore(config.sources[settings.source].metastore)) as source,
         closing(Metastore(config.targets[settings.target].metastore)) as target,

@@ -50,6 +50,7 @@ def build_parts(runtime: Runtime) -> Parts:
         jobs=join(lambda part: part.jobs),
         sources=join(lambda part: part.sources),
         projections=join(lambda part: part.projections),
+        found_projections=join(lambda part: part.found_projections),
         sections=join(lambda part: part.sections),
         routes=join(lambda part: part.routes),
         close=join(lambda part: part.close),

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from daemon.config.model import Config
+    from daemon.process.supervisor import Job
     from daemon.status.model import DaemonStatus
 
 
@@ -92,6 +93,7 @@ class _Daemon:
             projections=ProjectionMetrics(registry, loops),
             status=self._status,
             relays_only=not projections,
+            start_job=self._start_job,
         )
         parts = build_parts(runtime)
         rules = config.supervisor
@@ -106,7 +108,9 @@ class _Daemon:
             heartbeat_max_s=rules.heartbeat_max_s,
             measures=loops,
         )
-        self._reporter = StatusReporter(self._supervisor, parts.sources, parts.projections, parts.sections)
+        self._reporter = StatusReporter(
+            self._supervisor, parts.sources, parts.projections, parts.sections, parts.found_projections
+        )
         self._close = parts.close
         views = Views(self._status, self._supervisor.stuck, registry, config.http.lag_ready_s, sections)
         app = Starlette(routes=[*status_routes(views), *parts.routes])
@@ -115,6 +119,9 @@ class _Daemon:
 
     def _status(self) -> DaemonStatus:
         return self._reporter.status()
+
+    def _start_job(self, job: Job) -> None:
+        self._supervisor.add(job)
 
     def run(self, stop_requested: threading.Event) -> int:
         """Start, wait until a stop is requested, then stop; return the exit code."""

@@ -36,7 +36,7 @@ from state.transactions.touched_partitions import TouchedPartitions
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Container
 
     from daemon.sources.write_events import CommitWrites
     from handlers.events import SourceFile
@@ -58,15 +58,15 @@ class UnloggedPartitions:
 
     def __init__(
         self,
-        databases: Iterable[str],
+        databases: Container[str],
         file_systems: FileSystems,
         allowed: AllowedRoots,
         *,
         clock: Callable[[], float] = time.monotonic,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
-        """``databases`` are those that policies replicate; files are read below ``allowed`` only."""
-        self._databases = frozenset(name.lower() for name in databases)
+        """``databases`` are those that policies replicate, in lower case; files are read below ``allowed`` only."""
+        self._databases = databases
         self._file_systems = file_systems
         self._allowed = allowed
         self._clock = clock

@@ -9,6 +9,7 @@ import os
 import socket
 import time
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from daemon.process.supervisor import LoopState, LoopStatus
@@ -148,10 +149,13 @@ class StatusReporter:
         sources: Sequence[SourcePart],
         projections: Sequence[ProjectionPart],
         sections: Sequence[SectionPart[Any]] = (),
+        found: Sequence[Callable[[], Sequence[ProjectionPart]]] = (),
     ) -> None:
+        """``found`` return the projections that are added while the daemon runs; their loops are started before."""
         self._supervisor = supervisor
         self._sources = sources
         self._projections = projections
+        self._found = found
         self._sections = sections
         self._started_s = time.time()
         self._identity = (version_text(), socket.gethostname(), os.getpid())
@@ -161,12 +165,13 @@ class StatusReporter:
     def status(self) -> DaemonStatus:
         """Return the current status."""
         now_s = time.time()
+        # Read before the loops, so that each of them has a loop.
+        parts = (*self._projections, *chain.from_iterable(found() for found in self._found))
         loops = self._supervisor.statuses()
         sources = tuple(self._source(part, loops[part.loop], now_s) for part in self._sources)
         newest = {source.name: source.current_event_id for source in sources}
         projections = tuple(
-            self._projection(part, loops[part.name], newest.get(part.source), now_s)
-            for part in self._projections
+            self._projection(part, loops[part.name], newest.get(part.source), now_s) for part in parts
         )
         context = StatusContext(
             loops, now_s, lambda loop, lag, reached_s: self._lag_s(loop, lag, reached_s, now_s)

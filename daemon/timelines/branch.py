@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from daemon.catalog.branch import BranchContext
-    from daemon.config.model import Config
     from handlers.catalog.projection import CatalogProjection
 
 
@@ -143,9 +142,8 @@ def _publisher(context: BranchContext, follower: TimelineFollower) -> Publisher 
     if settings.target is None:
         cluster, uris, database = context.source, config.sources[context.source].metastore, None
     else:
-        names = _target_names(config, context.source, settings.target)
         cluster, uris = settings.target, config.targets[settings.target].metastore
-        database = partial(_renamed, names)
+        database = partial(config.name_on_target, context.source, settings.target)
     metastore = measured_metastore(context.tools.calls, cluster)(uris)
     return Publisher(
         calls=CallThread(metastore, f"catalog:{context.source}:publishing"),
@@ -154,16 +152,3 @@ def _publisher(context: BranchContext, follower: TimelineFollower) -> Publisher 
         observer=context.observer,
         database=database,
     )
-
-
-def _renamed(names: Mapping[str, str], db: str) -> str:
-    return names.get(db, db)
-
-
-def _target_names(config: Config, source: str, target: str) -> dict[str, str]:
-    """Return the names that policies give databases of ``source`` on ``target``."""
-    return {
-        policy.database: policy.replica_database
-        for policy in config.policies.values()
-        if policy.source == source and policy.target == target
-    }

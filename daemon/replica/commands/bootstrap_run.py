@@ -63,7 +63,7 @@ def _load_tables(config: Config, name: str, progress: BootstrapProgress | None) 
 def plan_policy(config: Config, name: str, planned: Callable[[PlannedTable], None]) -> Sequence[PlannedTable]:
     """Return what a bootstrap of the policy would load; ``planned`` is called with each table. Changes nothing."""
     require_policy(config, name)
-    settings = config.policies[name]
+    settings = config.policy(name)
     with ExitStack() as stack:
         source = stack.enter_context(closing(Metastore(config.sources[settings.source].metastore)))
         target = stack.enter_context(closing(Metastore(config.targets[settings.target].metastore)))

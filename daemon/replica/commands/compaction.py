@@ -53,7 +53,7 @@ def compact(  # noqa: PLR0913 - click passes one argument for each option
 
     config = load_config(config_path)
     require_policy(config, policy)
-    settings = config.policies[policy]
+    settings = config.policy(policy)
     kind: Literal["major", "minor"] = "minor" if minor else "major"
     name = None if table is None else table.lower().rpartition(".")[2]
     requested: Sequence[RequestedCompaction] = ()

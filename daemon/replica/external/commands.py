@@ -62,7 +62,7 @@ def read_directories(config: Config, policy: str, path: Path | None) -> list[dic
             path=str(path),
             hint="The daemon writes it at the start of each cycle, if the policy has an external_base. Run this on its machine.",
         ) from None
-    settings = config.policies[policy]
+    settings = config.policy(policy)
     return [
         {"table": f"{settings.database}.{table}", "source": source, "target": _find_target(settings, source)}
         for table, source in parse_directories(text)

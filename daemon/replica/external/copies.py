@@ -37,7 +37,7 @@ def list_directory(config: Config, policy: str) -> Path:
 
 def build_external(config: Config, name: str, context: Context) -> ExternalThread | None:
     """Return the cycles of a policy, None if its settings have none; raise StateCorrupt and StateLocked."""
-    policy = config.policies[name]
+    policy = config.policy(name)
     if not copies_external(policy):
         return None
     external = policy.external

@@ -108,7 +108,7 @@ def open_following(
 
     A daemon that runs but does not answer is treated like one of another machine: only the target's position is known.
     """
-    db = config.policies[policy].replica_database
+    db = config.policy(policy).replica_database
     address = _find_daemon(config, sections)
     if address is not None:
         yield ReplicaFollowing(target, db, lambda: _ask_daemon(address, policy, sections))

@@ -125,7 +125,7 @@ class _Run:
 def _open_run(
     config: Config, request: Request, sections: Sequence[StatusSection[Any]], show: Callable[[str], None]
 ) -> Iterator[_Run]:
-    policy = config.policies[request.policy]
+    policy = config.policy(request.policy)
     with ExitStack() as stack:
         source = stack.enter_context(Metastore(config.sources[policy.source].metastore))
         target = stack.enter_context(Metastore(config.targets[policy.target].metastore))

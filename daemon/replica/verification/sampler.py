@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from daemon.process.heartbeat import Pulse
+from daemon.process.heartbeat import Pulse, wait
 from daemon.process.supervisor import Job
 from daemon.replica.verification.following import KnownState, ReplicaFollowing, known_state
 from daemon.replica.verification.progress import LISTED_MAX, DifferingTable, SamplerStatus
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-_WAIT_S: Final = 1.0
-"""Longest wait between two heartbeats."""
 _HOUR_S: Final = 3600.0
 
 
@@ -133,7 +131,7 @@ class Sampler:
     def __init__(self, runtime: Runtime, policy: str) -> None:
         self._runtime = runtime
         self._policy = policy
-        self._settings = runtime.config.policies[policy]
+        self._settings = runtime.config.policy(policy)
         sampling = self._settings.verification
         self._schedule = Schedule(
             sampling.interval_s, sampling.tables_per_hour_share, random.SystemRandom().shuffle
@@ -154,7 +152,7 @@ class Sampler:
             while not heartbeat.stopping.is_set():
                 names = self._verify_next(verifier)
                 heartbeat.progress()
-                self._pause(heartbeat, self._schedule.pause_s(len(names)))
+                wait(heartbeat, self._schedule.pause_s(len(names)))
 
     def _open(self, stack: ExitStack, heartbeat: Heartbeat, pulse: Pulse) -> Verifier:
         config, calls = self._runtime.config, self._runtime.calls
@@ -169,7 +167,7 @@ class Sampler:
             target,
             self._settings.replica_database,
             self._known_state,
-            pause=lambda pause_s: self._pause(heartbeat, pause_s),
+            pause=lambda pause_s: wait(heartbeat, pause_s),
             is_stopping=heartbeat.stopping.is_set,
         )
         return stack.enter_context(
@@ -202,11 +200,3 @@ class Sampler:
                 differences=result.difference_count,
                 first=str(result.differences[0]),
             )
-
-    def _pause(self, heartbeat: Heartbeat, pause_s: float) -> None:
-        """Wait, with heartbeats, unless a stop is requested."""
-        until = time.monotonic() + pause_s
-        while (left_s := until - time.monotonic()) > 0:
-            heartbeat.beat()
-            if heartbeat.stopping.wait(min(left_s, _WAIT_S)):
-                return

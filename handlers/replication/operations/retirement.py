@@ -59,6 +59,6 @@ def require_active(store: Reader, policy: Policy) -> None:
         raise ConfigError(
             "the policy was retired",
             key=f"policies.{policy.name}",
-            hint="Remove it from the configuration. To replicate again, move its state file away and bootstrap it into a new "
+            hint="Remove it from the configuration, or exclude its database from the pattern. To replicate again, move its state file away and bootstrap it into a new "
             "target database.",
         )

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from starlette.routing import Route
 
     from daemon.config.model import Config
+    from daemon.process.supervisor import Job
     from daemon.status.model import DaemonStatus
 
 
@@ -46,14 +47,19 @@ def registry_of(status: Callable[[], DaemonStatus] = daemon_status) -> Collector
     return registry
 
 
+def _refuse(job: Job) -> None:
+    raise AssertionError(f"nothing runs, so {job.name} cannot be started")
+
+
 def runtime_of(
     config: Config | None = None,
     *,
     status: Callable[[], DaemonStatus] = daemon_status,
     relays_only: bool = False,
     config_file: Path | None = None,
+    start_job: Callable[[Job], None] = _refuse,
 ) -> Runtime:
-    """Return what capabilities build their parts from, with a registry of its own."""
+    """Return what capabilities build their parts from, with a registry of its own. Jobs can be started only with ``start_job``."""
     registry = registry_of(status)
     return Runtime(
         config=config or config_of(),
@@ -63,6 +69,7 @@ def runtime_of(
         projections=ProjectionMetrics(registry, LoopMetrics(registry)),
         status=status,
         relays_only=relays_only,
+        start_job=start_job,
     )
 
 

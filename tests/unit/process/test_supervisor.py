@@ -149,6 +149,32 @@ def test_a_stop_is_bounded_and_returns_the_loops_still_running() -> None:
     hanging.set()
 
 
+def test_a_loop_that_is_added_later_runs_with_the_others_and_stops_with_them() -> None:
+    first, second = Scripted(None), Scripted(None)
+    supervisor, _ = supervise(Job("first", first.run))
+    supervisor.start()
+    supervisor.add(Job("second", second.run))
+    eventually(lambda: supervisor.statuses()["second"].state is LoopState.FOLLOWING)
+    assert supervisor.stop(5) == []
+    assert supervisor.statuses()["second"].state is LoopState.STOPPED
+
+
+def test_a_loop_that_is_added_while_the_others_stop_never_runs() -> None:
+    supervisor, _ = supervise(Job("first", Scripted(None).run))
+    supervisor.start()
+    supervisor.stop(5)
+    late = Scripted(None)
+    supervisor.add(Job("late", late.run))
+    assert supervisor.stop(5) == []
+    assert late.runs == 0
+
+
+def test_a_loop_must_have_a_name_of_its_own() -> None:
+    supervisor, _ = supervise(Job("first", Scripted(None).run))
+    with pytest.raises(AssertionError, match="not unique"):
+        supervisor.add(Job("first", Scripted(None).run))
+
+
 def test_a_loop_that_backs_off_stops_immediately() -> None:
     loop = Scripted(MetastoreUnavailable("away"))
     supervisor, _ = supervise(Job("a", loop.run))

@@ -48,7 +48,7 @@ class Warehouse:
 
     def unlogged(self, *, timeout_s: float = 10.0) -> UnloggedPartitions:
         return UnloggedPartitions(
-            ["Sales"],
+            ["sales"],
             self.files,
             AllowedRoots.of([f"file:{self.root}"]),
             clock=lambda: self.now,

@@ -63,8 +63,9 @@ def test_there_is_a_loop_per_source_and_per_policy_and_nothing_is_opened(config:
         "retention:pond",
     ]
     assert [(part.name, part.relays) for part in parts.sources] == [("lake", True), ("pond", False)]
-    assert parts.projections[0].target == "dr/shop_r"
-    assert parts.projections[0].status().state == "starting"
+    (replica,) = parts.projections
+    assert replica.target == "dr/shop_r"
+    assert replica.status().state == "starting"
     assert not config.state.dir.exists()
 
 

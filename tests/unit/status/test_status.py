@@ -187,6 +187,19 @@ def test_the_first_event_after_a_quiet_night_is_not_a_lag_of_hours() -> None:
     assert lag_s < 60
 
 
+def test_a_projection_that_is_started_later_is_in_the_status_from_then_on() -> None:
+    own = ProjectionStatus("replication:all.sales", "lake", "following", Position(7), 0)
+    found: list[ProjectionPart] = []
+    supervisor, _ = supervise(Job("databases:all", Scripted(None).run))
+    reporter = StatusReporter(supervisor, [], [], found=[lambda: found])
+    assert reporter.status().projections == ()
+    supervisor.add(Job("replication:all.sales", Scripted(None).run))
+    found.append(ProjectionPart("replication:all.sales", "lake", status=lambda: own))
+    assert [(view.name, view.event_id) for view in reporter.status().projections] == [
+        ("replication:all.sales", 7)
+    ]
+
+
 def test_unknown_values_are_none() -> None:
     view = (
         line(Scripted(None), position=None, newest=None, applied_time_s=None).reporter.status().projections[0]

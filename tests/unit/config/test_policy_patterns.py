@@ -1,0 +1,133 @@
+"""A pattern of databases stands for one policy per database, which is found by its name alone."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from daemon.service.configuration import read_config
+from tests.builders.daemon.assembly import config_of
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from daemon.config.model import Config
+
+
+ENDS = {"source": "lake", "target": "dr"}
+
+
+def configured(*, policies: dict[str, object] | None = None, **pattern: object) -> Config:
+    clusters = {
+        "sources": {
+            "lake": {"metastore": ["thrift://a:9083"], "topic": "t", "read_roots": ["file:/w"]},
+            "sea": {"metastore": ["thrift://b:9083"], "topic": "u", "read_roots": ["file:/w"]},
+        },
+        "targets": {"dr": {"metastore": ["thrift://c:9083"]}},
+        "kafka": {"bootstrap": "k:9092"},
+    }
+    all_sales = {**ENDS, "databases": {"include": ["sales*"], "exclude": ["*_tmp"]}, **pattern}
+    return config_of({**clusters, "policies": policies or {}, "policy_patterns": {"all": all_sales}})
+
+
+def test_each_database_that_a_pattern_covers_has_a_policy_with_the_patterns_settings() -> None:
+    config = configured(target_database="{database}_r", metadata_only=["big_*"], on_failure="fail")
+    policy = config.policy("all.sales_eu")
+    assert (policy.source, policy.target, policy.database) == ("lake", "dr", "sales_eu")
+    assert (policy.replica_database, policy.metadata_only, policy.on_failure) == (
+        "sales_eu_r",
+        ["big_*"],
+        "fail",
+    )
+    assert policy.bootstrap == "auto", "nobody has to start the replica of a database that is created later"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "all",
+        "all.hr",
+        "all.sales_tmp",
+        "other.sales",
+        "sales",
+        "all.",
+        ".sales",
+        "all.sales.x",
+        "all.sales/../x",
+    ],
+)
+def test_other_names_have_no_policy(name: str) -> None:
+    assert configured().find_policy(name) is None
+
+
+@pytest.mark.parametrize("database", ["sys", "information_schema"])
+def test_hives_own_databases_are_never_covered(database: str) -> None:
+    config = configured(databases={"include": ["*"]})
+    assert config.find_policy(f"all.{database}") is None
+    assert config.find_policy("all.default") is not None
+    assert not config.replicates("lake", database)
+
+
+def test_a_policy_of_its_own_takes_precedence_over_a_pattern() -> None:
+    config = configured(policies={"eu": {**ENDS, "database": "sales_eu", "target_database": "europe"}})
+    assert config.find_policy("all.sales_eu") is None
+    assert config.policy("eu").replica_database == "europe"
+    assert config.name_on_target("lake", "dr", "sales_eu") == "europe"
+
+
+def test_the_relay_and_published_timelines_know_databases_by_patterns_too() -> None:
+    config = configured(target_database="{database}_r")
+    assert config.replicates("lake", "sales_of_tomorrow")
+    assert not config.replicates("lake", "sales_tmp")
+    assert not config.replicates("sea", "sales_of_tomorrow")
+    assert config.name_on_target("lake", "dr", "sales_eu") == "sales_eu_r"
+    assert config.name_on_target("lake", "dr", "hr") == "hr"
+    assert config.name_on_target("sea", "dr", "sales_eu") == "sales_eu"
+
+
+def problems_of(directory: Path, **pattern: object) -> dict[str, str]:
+    """Return the problems of a file whose pattern has these settings: reasons by key."""
+    file = directory / "tideline.yaml"
+    ends = {**ENDS, "databases": {"include": ["a"]}}
+    file.write_text(
+        json.dumps(
+            {
+                "sources": {"lake": {"metastore": "thrift://a:9083", "topic": "t"}},
+                "targets": {"dr": {"metastore": "thrift://c:9083"}},
+                "policy_patterns": {"all": {**ends, **pattern}},
+                "kafka": {"bootstrap": "k:9092"},
+            }
+        )
+    )
+    return {found.key: found.reason for found in read_config(file, {}).problems}
+
+
+@pytest.mark.parametrize(
+    ("setting", "key", "reason"),
+    [
+        ({"target_database": "copy"}, "target_database", "must contain {database} once"),
+        ({"target_database": "{database}_{database}"}, "target_database", "must contain {database} once"),
+        ({"target_database": "{database}-r"}, "target_database", "must contain {database} once"),
+        ({"databases": {"include": []}}, "databases.include", "list should have at least 1 item"),
+        ({"databases": {"include": ["A*"]}}, "databases.include.0", "must be a database pattern"),
+        ({"source": "lak"}, "source", "unknown source"),
+        (
+            {"external": {"every_s": 5}},
+            "external_base",
+            "must be set if the files of external tables are copied",
+        ),
+        ({"database": "a"}, "database", "unknown"),
+    ],
+)
+def test_wrong_settings_of_a_pattern_are_refused_with_the_rule(
+    tmp_path: Path, setting: dict[str, object], key: str, reason: str
+) -> None:
+    problems = problems_of(tmp_path, **setting)
+    assert problems.get(f"policy_patterns.all.{key}", "").startswith(reason), problems
+
+
+def test_the_source_of_a_pattern_needs_read_roots(tmp_path: Path) -> None:
+    assert set(problems_of(tmp_path)) == {"sources.lake.read_roots"}

@@ -1,0 +1,143 @@
+"""Databases that a pattern covers get a replica: those known from an earlier run at once, others when they are found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+
+from daemon.process.state_file import open_state
+from daemon.replica.found_databases import DatabaseDiscovery, known_policies
+from daemon.replica.loop import STATE_KIND
+from daemon.replica.metrics import ReplicaMetrics
+from daemon.replica.replicas import Replicas
+from state.errors import ConfigError, MetastoreUnavailable
+from tests.builders.daemon.assembly import config_of, parts_of, runtime_of
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from daemon.config.model import Config
+    from daemon.process.supervisor import Job
+
+
+def configured(
+    state_dir: Path, *, policies: dict[str, object] | None = None, **patterns: dict[str, object]
+) -> Config:
+    ends = {"source": "lake", "target": "dr"}
+    return config_of(
+        {
+            "sources": {
+                "lake": {"metastore": ["thrift://127.0.0.1:1"], "topic": "t", "read_roots": ["file:/w"]}
+            },
+            "targets": {"dr": {"metastore": ["thrift://127.0.0.1:1"]}},
+            "kafka": {"bootstrap": "127.0.0.1:1"},
+            "state": {"dir": str(state_dir)},
+            "policies": policies or {},
+            "policy_patterns": {name: {**ends, **pattern} for name, pattern in patterns.items()},
+        }
+    )
+
+
+SALES: dict[str, object] = {
+    "databases": {"include": ["sales*"], "exclude": ["*_tmp"]},
+    "target_database": "{database}_r",
+}
+
+
+@dataclass
+class Source:
+    """A metastore that lists databases, or fails."""
+
+    databases: list[str] = field(default_factory=list)
+    error: Exception | None = None
+
+    def database_names(self) -> list[str]:
+        if self.error is not None:
+            raise self.error
+        return self.databases
+
+
+def test_a_database_that_is_found_is_started_once(tmp_path: Path) -> None:
+    started: list[str] = []
+    discovery = DatabaseDiscovery(configured(tmp_path, all=SALES), "all", started.append)
+    source = Source(["default", "hr", "sales_eu", "sales_tmp"])
+    discovery.look(source)
+    discovery.look(source)
+    assert started == ["all.sales_eu"]
+    source.databases.append("sales_us")
+    discovery.look(source)
+    assert started == ["all.sales_eu", "all.sales_us"]
+
+
+def test_a_source_that_cannot_be_reached_ends_the_look_and_nothing_is_forgotten(tmp_path: Path) -> None:
+    started: list[str] = []
+    discovery = DatabaseDiscovery(configured(tmp_path, all=SALES), "all", started.append)
+    discovery.look(Source(["sales"]))
+    with pytest.raises(MetastoreUnavailable):
+        discovery.look(Source(error=MetastoreUnavailable("no answer")))
+    discovery.look(Source(["sales", "sales_b"]))
+    assert started == ["all.sales", "all.sales_b"]
+
+
+def test_a_database_whose_target_is_taken_is_reported_after_all_others_were_started(tmp_path: Path) -> None:
+    config = configured(
+        tmp_path,
+        policies={"own": {"source": "lake", "target": "dr", "database": "x", "target_database": "sales_b_r"}},
+        all=SALES,
+    )
+    jobs: list[Job] = []
+    replicas = replicas_of(config)
+    replicas.add("own", jobs.append)
+    discovery = DatabaseDiscovery(config, "all", lambda name: replicas.add(name, jobs.append))
+    with pytest.raises(ConfigError, match="is already the target of policy 'own'") as refused:
+        discovery.look(Source(["sales_a", "sales_b", "sales_c"]))
+    assert refused.value.context["value"] == "sales_b_r"
+    assert [job.name for job in jobs] == [
+        "replication:own",
+        "replication:all.sales_a",
+        "replication:all.sales_c",
+    ]
+    assert [part.target for part in replicas.projections()] == [
+        "dr/sales_b_r",
+        "dr/sales_a_r",
+        "dr/sales_c_r",
+    ]
+
+
+def replicas_of(config: Config) -> Replicas:
+    runtime = runtime_of(config)
+    return Replicas(runtime, ReplicaMetrics(runtime.registry, runtime.projections))
+
+
+def test_a_replica_that_is_there_is_not_started_again(tmp_path: Path) -> None:
+    replicas = replicas_of(configured(tmp_path, all=SALES))
+    jobs: list[Job] = []
+    replicas.add("all.sales", jobs.append)
+    replicas.add("all.sales", jobs.append)
+    assert len(jobs) == len(replicas.all) == 1
+
+
+def test_a_policy_that_verifies_has_a_sampler_for_each_database(tmp_path: Path) -> None:
+    sampled = {**SALES, "verification": {"tables_per_hour_share": 1}}
+    replicas = replicas_of(configured(tmp_path, all=sampled))
+    jobs: list[Job] = []
+    replicas.add("all.sales", jobs.append)
+    assert [job.name for job in jobs] == ["replication:all.sales", "verification:all.sales"]
+    assert [status().policy for status in replicas.samplers] == ["all.sales"]
+
+
+def test_replicas_of_an_earlier_run_start_at_once_unless_no_pattern_covers_them_any_more(
+    tmp_path: Path,
+) -> None:
+    for name in ("own", "all.sales_a", "all.sales_tmp", "all.hr", "gone.sales_a"):
+        open_state(tmp_path, STATE_KIND, name).close()
+    config = configured(tmp_path, all=SALES)
+    assert list(known_policies(config)) == ["all.sales_a"]
+    parts = parts_of(config)
+    names = [job.name for job in parts.jobs]
+    assert {"replication:all.sales_a", "databases:all"} <= set(names)
+    assert [part.name for part in parts.projections] == ["replication:all.sales_a"]
+    assert [part.name for found in parts.found_projections for part in found()] == []
