@@ -128,7 +128,7 @@ class KeyLogUnavailable(Transient):
 
 
 class DriverEnded(Transient):
-    """The Spark driver of a flat table ended unexpectedly, or reported no progress for too long."""
+    """The Spark driver of a flat table or of a copy job ended unexpectedly, or reported no progress for too long."""
 
     code = "driver-ended"
     default_hint = "It is restarted and continues where it stopped. Its last output shows why it exited."

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from dev.stack.endpoints import Endpoints
     from handlers.files.copies import Copied, CopyTask
-    from handlers.files.pool import CopyHandle
+    from handlers.files.handles import CopyHandle
     from handlers.metastore.calls import AnyCall
 
 

@@ -23,6 +23,7 @@ from daemon.config.fields import (
     Topic,
 )
 from daemon.config.section import Section
+from daemon.config.spark import SparkConfig
 
 
 class RelayConfig(Section):
@@ -193,6 +194,31 @@ class ExternalConfig(Section):
     )
 
 
+class CopyJobsConfig(Section):
+    """Copies of many files as Spark jobs, each in a child process; needs the extra 'flat'."""
+
+    files_min: int = Field(
+        default=10_000,
+        ge=1,
+        description="Number of files from which a job copies them. Counted are the files of a table, of 500 partitions of a table, or "
+        "those of a cycle over external tables that differ. Fewer are copied in the daemon.",
+    )
+    bytes_min: int = Field(
+        default=10 * 1024**3,
+        ge=1,
+        description="Number of bytes from which a job copies such files, even if they are few.",
+    )
+    files_at_once: int = Field(
+        default=4, ge=1, le=64, description="Files that one Spark task copies at the same time."
+    )
+    bytes_per_s_max: int | None = Field(
+        default=None,
+        ge=1024,
+        description="Bytes that all tasks of a job together read in a second; no limit if not given.",
+    )
+    spark: SparkConfig = Field(default=SparkConfig(), description="The driver and its executors.")
+
+
 class PolicyRules(Section):
     """How a database is replicated."""
 
@@ -212,6 +238,10 @@ class PolicyRules(Section):
     )
     external: ExternalConfig = Field(
         default=ExternalConfig(), description="Copies of the files of external tables."
+    )
+    copy_jobs: CopyJobsConfig | None = Field(
+        default=None,
+        description="Copies of many files as Spark jobs. Not given: all files are copied in the daemon.",
     )
     functions_dir: Location | None = Field(
         default=None,

@@ -3,24 +3,18 @@
 The daemon reads topics with librdkafka and Spark with Kafka's Java client, which name the same settings differently. This module
 translates the section ``kafka`` as far as there are equivalents. ``source.options`` and ``source.secrets`` of the flat table have
 the rest, under the Java client's own names.
-
-Executors on other machines connect to the driver, so it must be reachable at an address other than loopback. In a pod, Spark also
-needs the pod's name and namespace: the pod then owns the executors, and Kubernetes removes them together.
 """
 
 from __future__ import annotations
 
-import os
-import socket
-from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from daemon.flat.settings import Around, flat_config
 from daemon.keylog.opening import key_log_address
 from daemon.keylog.settings import MINING
 from state.errors import ConfigError
+from streaming.driver.address import make_reachable
 
 
 if TYPE_CHECKING:
@@ -29,7 +23,7 @@ if TYPE_CHECKING:
     from daemon.config.clusters import KafkaConfig
     from daemon.config.model import Config
     from daemon.flat.settings import FlatConfig
-    from streaming.settings import FlatSettings, SparkSettings
+    from streaming.settings import FlatSettings
 
 
 _SAME: Final = frozenset({"client.id", "client.rack", "ssl.endpoint.identification.algorithm"})
@@ -111,21 +105,3 @@ def metastores_of(config: Config, flat: FlatConfig) -> tuple[str, ...]:
 def _raw_column(config: Config, flat: FlatConfig) -> str:
     raw = MINING.of(config).raw_tables.get(flat.raw_table)
     return "value" if raw is None else raw.json_column
-
-
-NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-
-
-def make_reachable(spark: SparkSettings) -> SparkSettings:
-    """Return the settings with the driver's address, if it has executors; configured values take precedence."""
-    if spark.master.startswith("local"):
-        return spark
-    name = socket.gethostname()
-    conf = {"spark.driver.bindAddress": "0.0.0.0", "spark.driver.host": name}  # noqa: S104 - executors connect to it
-    with suppress(OSError):
-        conf["spark.driver.host"] = socket.gethostbyname(name)
-    if spark.master.startswith("k8s://") and "KUBERNETES_SERVICE_HOST" in os.environ:
-        conf["spark.kubernetes.driver.pod.name"] = name
-        with suppress(OSError):
-            conf["spark.kubernetes.namespace"] = NAMESPACE_FILE.read_text().strip()
-    return replace(spark, conf=conf | dict(spark.conf))

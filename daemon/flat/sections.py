@@ -1,7 +1,7 @@
 """Sections of a flat table.
 
 Rules, event time, sealing and limits are the values of ``state.columns.rules`` and ``streaming.settings``, read as they are. The source
-and the Spark driver have a form of their own in the configuration.
+has a form of its own in the configuration.
 """
 
 from __future__ import annotations
@@ -23,34 +23,21 @@ from daemon.config.fields import (
     parse_key,
 )
 from daemon.config.section import Section, refused
+from daemon.config.spark import to_java
 from daemon.config.values import Form, ValueSection, setting
 from state.columns.rules import FlatRules
 from state.columns.types import ColumnType
-from streaming.settings import DirectorySource, EventTime, KafkaSource, Limits, Sealing, SparkSettings
+from streaming.settings import DirectorySource, EventTime, KafkaSource, Limits, Sealing
 
 
 if TYPE_CHECKING:
     from state.columns.paths import KeyPath
 
 
-_MEMORY: Final = re.compile(r"[1-9]\d{0,5}[kmgt]", re.ASCII)
-_MASTER: Final = re.compile(r"local(\[(\d{1,4}|\*)(,\d{1,3})?\])?|yarn|k8s://\S+|spark://\S+", re.ASCII)
 _OFFSETS: Final = re.compile(r"earliest|latest|\{.*\}", re.DOTALL)
 PATTERN_CHARS_MAX: Final = 1_024
 ENTRIES_MAX: Final = 1_500
 """Keys, patterns or types in one list at most."""
-
-
-def _check_memory(text: str) -> str:
-    if not _MEMORY.fullmatch(text):
-        raise refused("must be a size of memory: a whole number and k, m, g or t, such as 2g")
-    return text
-
-
-def _check_master(text: str) -> str:
-    if not _MASTER.fullmatch(text):
-        raise refused("must be a Spark master: local[N], yarn, k8s://HOST:PORT or spark://HOST:PORT")
-    return text
 
 
 def _check_offsets(text: str) -> str:
@@ -59,7 +46,6 @@ def _check_offsets(text: str) -> str:
     return text
 
 
-Memory = Annotated[str, AfterValidator(_check_memory)]
 Pattern = Annotated[str, Field(min_length=1, max_length=PATTERN_CHARS_MAX)]
 TypeName = Literal["tinyint", "smallint", "int", "bigint", "double", "string", "boolean"]
 
@@ -137,7 +123,7 @@ class FlatSourceConfig(Section):
         """Return the driver's form; ``bootstrap`` and ``options`` (of a Java client) are used if none are given here."""
         if self.path is not None and self.kind == "directory":
             return DirectorySource(self.path, self.files_per_batch)
-        own = {name: _to_java(value) for name, value in self.options.items()}
+        own = {name: to_java(value) for name, value in self.options.items()}
         secrets = {name: secret.get_secret_value() for name, secret in self.secrets.items()}
         return KafkaSource(
             bootstrap=self.bootstrap or bootstrap,
@@ -148,47 +134,3 @@ class FlatSourceConfig(Section):
             wait_s=self.wait_s,
             options=({} if self.bootstrap else options) | own | secrets,
         )
-
-
-def _to_java(value: str | float | bool) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-class SparkConfig(Section):
-    """The Spark driver, a process beside the daemon, and its executors."""
-
-    master: Annotated[str, AfterValidator(_check_master)] = setting(SparkSettings, "master")
-    driver_memory: Memory = setting(SparkSettings, "driver_memory")
-    executor_memory: Memory | None = Field(default=None, description="Heap of an executor's JVM.")
-    executor_cores: int | None = Field(default=None, ge=1, le=256, description="Cores of an executor.")
-    executors: int | None = Field(
-        default=None,
-        ge=1,
-        le=10_000,
-        description="Number of executors; by default Spark decides, and on 'spark://' uses all that exist. Without executor_cores, "
-        "an executor on 'spark://' has one core.",
-    )
-    jars: list[Annotated[str, Field(min_length=1, max_length=4_096)]] = Field(
-        default=[],
-        max_length=64,
-        description="Jars for Spark, such as its Kafka connector if the image lacks it.",
-    )
-    conf: Options = Field(
-        default={},
-        description="Further Spark settings by their own names; they take precedence over all others.",
-    )
-
-    def value(self) -> SparkSettings:
-        """Return the driver's form."""
-        bounds = {
-            "spark.executor.memory": self.executor_memory,
-            "spark.executor.cores": self.executor_cores,
-            "spark.executor.instances": self.executors,
-        }
-        if self.executors is not None and self.master.startswith("spark://"):
-            # A standalone cluster has no setting for the number of executors: it starts them until their cores reach this number.
-            cores = self.executor_cores or 1
-            bounds |= {"spark.executor.cores": cores, "spark.cores.max": self.executors * cores}
-        given = {name: str(value) for name, value in bounds.items() if value is not None}
-        own = {name: _to_java(value) for name, value in self.conf.items()}
-        return SparkSettings(self.master, self.driver_memory, tuple(self.jars), given | own)

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from daemon.replica.copy_jobs.progress import job_line
 from daemon.terminal.layout import bytes_text, duration_text, number_text
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from handlers.files.jobs import JobStatus
     from handlers.replication.loading.table.tools import LoadedTable
 
 
@@ -32,6 +34,7 @@ class CountingProgress:
         self._started_s = clock()
         self._lock = threading.Lock()
         self._waiting: dict[str, int] = {}
+        self._job: JobStatus | None = None
         self.tables = 0
         self.loaded = 0
         self.loaded_before = 0
@@ -77,6 +80,11 @@ class CountingProgress:
             self.problems[table] = problem
         self._changed(self.line())
 
+    def show_job(self, status: JobStatus) -> None:
+        """Show the progress of a copy job until it has ended."""
+        self._job = None if status.files == status.files_listed else status
+        self._changed(self.line())
+
     def left_s(self) -> float | None:
         """Estimate the time left from the tables loaded so far; None before the first one."""
         done = self.loaded - self.loaded_before
@@ -94,6 +102,8 @@ class CountingProgress:
         left_s = self.left_s()
         if left_s is not None:
             parts.append(f"about {duration_text(left_s)} left")
+        if (job := self._job) is not None:
+            parts.append(job_line(job))
         waiting = sum(dict(self._waiting).values())
         if waiting:
             parts.append(f"waiting for {number_text(waiting)} open transactions")

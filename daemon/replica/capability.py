@@ -42,6 +42,11 @@ class Replica(Capability):
             "daemon.replica.external.commands",
             "List the directories of a policy's external tables.",
         ),
+        Command(
+            "copyjob",
+            "daemon.replica.copy_jobs.commands",
+            "Run a copy job; the daemon starts it.",
+        ),
         Command("prune", "daemon.replica.commands.pruning", "Drop tables on the target that left a policy."),
         Command(
             "compact", "daemon.replica.commands.compaction", "Queue compactions on the target, or show them."

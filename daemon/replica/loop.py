@@ -11,6 +11,7 @@ from daemon.process.inbox import Inbox
 from daemon.process.state_file import open_state
 from daemon.process.supervisor import Job
 from daemon.replica.bootstrap_progress import LoggedProgress
+from daemon.replica.copy_jobs.building import build_jobs, ignore_job
 from daemon.replica.external.copies import build_external, copies_external
 from daemon.replica.external.section import NO_BASE, OFF, ExternalStatus, describe_external
 from daemon.replica.followed import FollowedReplica
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from daemon.replica.metrics import ReplicaMetrics
     from daemon.replica.sections.points import PointStatus
     from daemon.sources.connections import CallMetrics
+    from handlers.files.jobs import JobStatus
     from handlers.replication.context import Observer
     from handlers.replication.loading.bootstrap_run import BootstrapProgress
     from handlers.replication.operations.promotion import Promotion
@@ -152,11 +154,12 @@ def build_projection(
     calls: CallMetrics,
     pulse: Pulse,
     progress: BootstrapProgress | None = None,
+    job_changed: Callable[[JobStatus], None] = ignore_job,
 ) -> tuple[ReplicationProjection, CopyPool]:
     """Open the policy's state and return its projection with its copy pool; raise StateCorrupt, StateLocked, ConfigError.
 
     ``pulse`` gets each step of long work: an applied event, an answered call, bytes of a copy. A bootstrap reports to
-    ``progress``, by default to the log.
+    ``progress``, by default to the log, and copy jobs to ``job_changed``.
     """
     beat = pulse.beat
     settings = config.policy(name)
@@ -166,8 +169,11 @@ def build_projection(
     target = measured_metastore(calls, settings.target, beat)(config.targets[settings.target].metastore)
     file_systems = open_file_systems(config.files.all_options())
     roots = AllowedRoots.of(config.sources[settings.source].read_roots)
+    jobs = build_jobs(config, name, file_systems, job_changed)
     copies = CopyPool(Copier(file_systems, roots), workers=config.files.copy_workers, beat=beat)
-    context = Context.between(source, target, policy, copies=copies, files=file_systems, observer=observer)
+    context = Context.between(
+        source, target, policy, copies=copies, files=file_systems, observer=observer, jobs=jobs
+    )
     projection = ReplicationProjection(
         source_name=settings.source,
         context=context,
@@ -301,6 +307,9 @@ class _ReplicaLoop:
     def copies(self) -> CopyStatus:
         """Return the counts of copies."""
         done = self._copies.counters().plus(self._load_copies.total())
+        jobs = self._projection.loads.context.jobs
+        if jobs is not None:
+            done = done.plus(jobs.counters)
         return CopyStatus(
             self._name,
             files=done.files,
@@ -310,4 +319,5 @@ class _ReplicaLoop:
             fallbacks=done.from_change_manager,
             mismatches=done.mismatches,
             failed=done.failed,
+            job=None if jobs is None else jobs.running,
         )

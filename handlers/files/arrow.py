@@ -104,6 +104,9 @@ class ArrowFiles:
         with _translate_errors(location), contextlib.suppress(FileNotFoundError):
             self._library.delete_dir(self._path_of(location))
 
+    def settle(self, directory: Location) -> None:
+        """Do nothing: what a store has acknowledged is durable."""
+
     def transfer(self, source: ReadStream, target: WriteStream) -> int:  # noqa: ARG002 - required by the port
         """Return 0: these file systems cannot copy inside the kernel."""
         return 0

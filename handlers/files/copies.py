@@ -152,7 +152,28 @@ class Copier:
         reserve: Reserve | None = None,
         moved: Moved | None = None,
     ) -> Copied:
-        """Copy the recorded content of ``task.source`` to the target file.
+        """Copy the recorded content of ``task.source`` to the target file, durably; raises what the two steps raise."""
+        copied = self.publish(task, cancelled=cancelled, reserve=reserve, moved=moved)
+        self.settle(parse_location(task.target_uri).parent)
+        return copied
+
+    def settle(self, directory: Location) -> None:
+        """Make all copies durable that were published in a directory; raise FilesUnavailable.
+
+        Needed also after a copy that was skipped: the process that made it may have been killed before this step.
+        """
+        with _mark_target_errors():
+            self._file_systems.of(directory).settle(directory)
+
+    def publish(
+        self,
+        task: CopyTask,
+        *,
+        cancelled: threading.Event | None = None,
+        reserve: Reserve | None = None,
+        moved: Moved | None = None,
+    ) -> Copied:
+        """Copy the recorded content of ``task.source`` to the target file, which is durable after ``settle``.
 
         Raises FileLost if neither the source nor the change manager has the content; Refused if both exist but may not be read, or
         if the target may not be written; UnsafePath for names outside the allowed directories; FilesUnavailable for transient

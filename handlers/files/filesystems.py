@@ -96,7 +96,10 @@ class WriteStream(Protocol):
         """Append all of ``data``."""
 
     def publish(self) -> None:
-        """Make the file durable and move it to its final name, replacing any earlier file. This is the last call."""
+        """Make the content durable and move it to its final name, replacing any earlier file. This is the last call.
+
+        The name itself is durable after ``FileSystem.settle``.
+        """
 
     def __enter__(self) -> Self: ...
 
@@ -125,6 +128,9 @@ class FileSystem(Protocol):
 
     def remove_tree(self, location: Location) -> None:
         """Remove a directory with everything in it; do nothing if it is absent."""
+
+    def settle(self, directory: Location) -> None:
+        """Make the names of all files durable that were published in ``directory``; raise NotFound if it does not exist."""
 
     def transfer(self, source: ReadStream, target: WriteStream) -> int:
         """Copy the next bytes inside the kernel and return their number; 0 at the end, or if that is not possible here."""

@@ -126,6 +126,9 @@ class HdfsFiles:
         with _translate_errors(location), contextlib.suppress(FileNotFoundError):
             self._client.delete(location.path, recursive=True)
 
+    def settle(self, directory: Location) -> None:
+        """Do nothing: the NameNode logs a rename before it answers."""
+
     def transfer(self, source: ReadStream, target: WriteStream) -> int:  # noqa: ARG002 - required by the port
         """Return 0: bytes pass through this process."""
         return 0

@@ -3,6 +3,9 @@
 ``beat`` is called while a caller waits, whenever bytes have moved or a copy has ended since the last look. So a copy of hours sends
 heartbeats, and one that transfers nothing does not.
 
+A worker takes small files one after another and makes their names durable together (``handles.UnsettledCopies``); a copy has ended only
+after that.
+
 The bound is on bytes, not on files: eight copies of 2 kB and eight of 2 GB load disks and networks very differently. Threads suffice,
 because hashing and system calls run without the interpreter's lock.
 """
@@ -12,16 +15,18 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from handlers.files.byte_budget import ByteBudget
 from handlers.files.copies import Copied, Copier, CopyTask
+from handlers.files.handles import UNSETTLED_MAX, CopyHandle, UnsettledCopies
 from state.errors import FilesUnavailable, TidelineError
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
+    from contextlib import AbstractContextManager
 
     from handlers.files.paths import AllowedRoots
     from handlers.files.throttle import Throttle
@@ -30,46 +35,10 @@ if TYPE_CHECKING:
 WORKERS_DEFAULT: Final = 8
 BYTES_IN_FLIGHT_DEFAULT: Final = 4 * 1024**3
 QUEUE_DEFAULT: Final = 10_000
+_SMALL_BYTES: Final = 1024 * 1024
+"""A larger file is not started while the names of others wait to be made durable."""
 _POLL_S: Final = 0.2
 """How often a blocked ``submit`` checks whether the pool is closed, and a waiting caller looks for progress."""
-
-
-class ByteBudget:
-    """At most ``size_bytes_max`` bytes at a time; a larger request waits until it is the only one."""
-
-    def __init__(self, size_bytes_max: int) -> None:
-        assert size_bytes_max > 0, size_bytes_max
-        self._max = size_bytes_max
-        self._used = 0
-        self._closed = False
-        self._changed = threading.Condition()
-
-    @contextmanager
-    def reserve_bytes(self, size_bytes: int) -> Iterator[None]:
-        """Reserve ``size_bytes`` for the block; wait for them, or raise FilesUnavailable once the budget is closed."""
-        share = min(size_bytes, self._max)
-        with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._used + share <= self._max)
-            if self._closed:
-                raise FilesUnavailable("the copy pool is closed")
-            self._used += share
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._used -= share
-                self._changed.notify_all()
-
-    def close(self) -> None:
-        """Wake all waiting callers and refuse new ones."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-
-    def check(self) -> None:
-        """Assert the invariant."""
-        with self._changed:
-            assert 0 <= self._used <= self._max
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,70 +59,6 @@ class CopyCounters:
     def plus(self, other: CopyCounters) -> CopyCounters:
         """Return the totals of both pools."""
         return CopyCounters(*(getattr(self, name) + getattr(other, name) for name in CopyCounters.__slots__))
-
-
-class CopyHandle:
-    """One submitted copy.
-
-    A transaction has as many handles as files until its commit, so that a handle is small: it owns one lock, and its event exists
-    only while the copy runs.
-    """
-
-    __slots__ = ("_cancelled", "_done", "_error", "_event", "_pending", "_result", "task")
-
-    def __init__(self, task: CopyTask) -> None:
-        self.task = task
-        self._cancelled = False
-        self._event: threading.Event | None = None
-        self._done = False
-        self._pending = threading.Lock()
-        """Held until the copy has ended."""
-        self._pending.acquire()
-        self._result: Copied | None = None
-        self._error: BaseException | None = None
-
-    @property
-    def done(self) -> bool:
-        """Whether the copy ended, successfully or not."""
-        return self._done
-
-    def cancel(self) -> None:
-        """Let the copy end as soon as possible: it never starts, or ends at its next chunk."""
-        self._cancelled = True  # before the event is read: ``start`` creates the event and then reads this
-        event = self._event
-        if event is not None:
-            event.set()
-
-    def start(self) -> threading.Event:
-        """Return the event that is set when the copy is cancelled; raise FilesUnavailable if it already is."""
-        self._event = event = threading.Event()
-        if self._cancelled:
-            raise FilesUnavailable("the copy was cancelled", target=self.task.target_uri)
-        return event
-
-    def wait(self, timeout_s: float | None) -> bool:
-        """Wait until the copy has ended, at most ``timeout_s``; return whether it has."""
-        if not self._done and self._pending.acquire(timeout=-1 if timeout_s is None else max(0.0, timeout_s)):
-            self._pending.release()
-        return self._done
-
-    def result(self, timeout_s: float | None = None) -> Copied:
-        """Wait and return the result, or raise the error of the copy; raise FilesUnavailable after ``timeout_s``."""
-        if not self.wait(timeout_s):
-            raise FilesUnavailable(
-                "the copy did not end in time", target=self.task.target_uri, timeout_s=timeout_s
-            )
-        if self._error is not None:
-            raise self._error
-        assert self._result is not None
-        return self._result
-
-    def finish(self, result: Copied | None, error: BaseException | None) -> None:
-        """Record the outcome; called once, by the pool."""
-        assert (result is None) != (error is None)
-        self._result, self._error, self._event = result, error, None
-        self._done = True
-        self._pending.release()
 
 
 class CopyPool:
@@ -290,34 +195,50 @@ class CopyPool:
     def check(self) -> None:
         """Assert the pool's invariants."""
         with self._lock:
-            assert len(self._running) <= len(self._threads)
+            assert len(self._running) <= len(self._threads) * (UNSETTLED_MAX + 1)
             assert self._counters.skipped <= self._counters.files
         self._budget.check()
 
     def _work(self) -> None:
+        files_max = 1 if self._throttle is not None else UNSETTLED_MAX
+        unsettled = UnsettledCopies(self._copier, self._finish, files_max=files_max)
         while not self._closed.is_set():
             try:
                 handle = self._queue.get(timeout=_POLL_S)
             except queue.Empty:
                 continue
-            self._run(handle)
+            self._run(handle, unsettled)
+            while not (unsettled.is_due or self._closed.is_set()) and (more := self._next()) is not None:
+                self._run(more, unsettled)
+            unsettled.settle()
 
-    def _run(self, handle: CopyHandle) -> None:
+    def _next(self) -> CopyHandle | None:
+        try:
+            return self._queue.get_nowait()
+        except queue.Empty:
+            return None
+
+    def _run(self, handle: CopyHandle, unsettled: UnsettledCopies) -> None:
         with self._lock:
             self._running.add(handle)
         if self._closed.is_set():
             handle.cancel()
-        copied: Copied | None = None
-        error: BaseException | None = None
+
+        def reserve(size_bytes: int) -> AbstractContextManager[None]:
+            if size_bytes > _SMALL_BYTES or self._budget.would_wait(size_bytes):
+                unsettled.settle()  # copies that have ended do not wait for one that takes long
+            return self._budget.reserve_bytes(size_bytes)
+
         try:
-            copied = self._copier.copy(
-                handle.task,
-                cancelled=handle.start(),
-                reserve=self._budget.reserve_bytes,
-                moved=self._note_step,
+            copied = self._copier.publish(
+                handle.task, cancelled=handle.start(), reserve=reserve, moved=self._note_step
             )
         except BaseException as failure:  # noqa: BLE001 - passed to the waiting caller; it must not end the worker
-            error = failure
+            self._finish(handle, None, failure)
+        else:
+            unsettled.add(handle, copied)
+
+    def _finish(self, handle: CopyHandle, copied: Copied | None, error: BaseException | None) -> None:
         with self._lock:
             self._running.discard(handle)
             self._counters = _add_to_counters(self._counters, copied)

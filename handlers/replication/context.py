@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from handlers.files.filesystems import FileSystems
+    from handlers.files.jobs import CopyJobs
     from handlers.files.pool import CopyPool
     from handlers.metastore.client import Metastore
     from handlers.replication.entries.quarantine import QuarantinedTable
@@ -122,6 +123,8 @@ class Context:
     unreplicated: UnreplicatedTables = field(default_factory=UnreplicatedTables)
     left: LeftTables = field(default_factory=LeftTables)
     external: ExternalTables = field(default_factory=ExternalTables)
+    jobs: CopyJobs | None = None
+    """Copies of many files outside of this process; None if ``copies`` makes all."""
 
     @staticmethod
     def between(
@@ -132,6 +135,7 @@ class Context:
         copies: CopyPool,
         files: FileSystems,
         observer: Observer,
+        jobs: CopyJobs | None = None,
     ) -> Context:
         """Return the context for ``policy``, with empty caches and state.
 
@@ -152,6 +156,7 @@ class Context:
             copies=copies,
             files=files,
             observer=observer,
+            jobs=jobs,
         )
 
     def load_state(self, reader: Reader) -> None:

@@ -116,7 +116,7 @@ def jvm_errors(spark: SparkSession) -> Iterator[None]:
         raise Transient(
             "Spark's JVM ended",
             status=process.returncode,
-            hint="A negative status is a signal; -9 usually means that memory was short (flat.NAME.spark.driver_memory).",
+            hint="A negative status is a signal; -9 usually means that memory was short (spark.driver_memory).",
         ) from None
     finally:
         # PySpark logs a stack trace for each call of a JVM that is dead or ends.

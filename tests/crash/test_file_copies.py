@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -128,3 +128,75 @@ def test_a_file_whose_fsync_failed_is_not_published(tmp_path: Path) -> None:
     source = warehouse.wrote(CONTENT)
     assert run(warehouse, source, "-e", "trace=fsync", "-e", "inject=fsync:error=EIO:when=1") == 3
     assert warehouse.target_files() == {}
+
+
+GROUP_PROGRAM = """
+import os, sys
+from handlers.events import SourceFile
+from handlers.files.copies import Copier, CopyTask
+from handlers.files.paths import AllowedRoots
+from handlers.files.pool import CopyPool
+from handlers.files.schemes import open_file_systems
+root, target = sys.argv[1], sys.argv[2]
+pool = CopyPool(Copier(open_file_systems(), AllowedRoots.of([root])), workers=1)
+handles = [pool.submit(CopyTask(SourceFile(uri), f"{target}/{uri.rpartition('/')[2]}")) for uri in sys.argv[3:]]
+for handle in handles:
+    handle.result()
+    os.write(9, b"reported")
+pool.close()
+"""
+GROUP: Final = 8
+
+
+def run_group(warehouse: Warehouse, sources: list[SourceFile], *options: str) -> int:
+    """Copy files with one worker, which settles them together; descriptor 9 takes a word for each reported copy."""
+    arguments = (
+        f"file:{warehouse.root}",
+        f"file:{warehouse.target}/{DELTA}",
+        *(each.uri for each in sources),
+    )
+    strace = ["strace", "-f", "-y", "-qq", *options]
+    command = [*strace, sys.executable, "-B", "-c", GROUP_PROGRAM, *arguments]
+    shell = ["sh", "-c", 'exec 9>/dev/null; exec "$@"', "sh", *command]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHONHASHSEED": "0"}
+    return subprocess.run(
+        shell, cwd=warehouse.root, env=environment, check=False, stderr=subprocess.DEVNULL
+    ).returncode
+
+
+def prepared_group(root: Path) -> tuple[Warehouse, list[SourceFile]]:
+    warehouse = Warehouse(root)
+    return warehouse, [
+        warehouse.wrote(bytes([number]) * 100, name=f"bucket_0000{number}_0") for number in range(GROUP)
+    ]
+
+
+def test_a_copy_of_a_group_is_reported_only_when_its_content_and_its_name_are_durable(tmp_path: Path) -> None:
+    warehouse, sources = prepared_group(tmp_path)
+    log = tmp_path / "log"
+    assert run_group(warehouse, sources, "-o", str(log), "-e", "trace=fsync,rename,write") == 0
+    calls = log.read_text().splitlines()
+    directory = f"{warehouse.target}/{DELTA}"
+    renames = [number for number, line in enumerate(calls) if "rename(" in line and directory in line]
+    hidden = [number for number, line in enumerate(calls) if "fsync(" in line and f"<{directory}/._" in line]
+    settled = [number for number, line in enumerate(calls) if "fsync(" in line and f"<{directory}>" in line]
+    reports = [number for number, line in enumerate(calls) if '"reported"' in line]
+    assert len(renames) == len(hidden) == len(reports) == GROUP
+    assert all(synced < renamed for synced, renamed in zip(hidden, renames, strict=True))
+    for renamed, reported in zip(renames, reports, strict=True):
+        assert any(renamed < number < reported for number in settled)
+
+
+def test_a_group_killed_anywhere_leaves_whole_files_and_is_finished_by_the_next(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    for call, numbers in (("fsync", (1, 2, 5, 9)), ("rename", (1, 4, 8)), ("close", (40, 60))):
+        for number in numbers:
+            warehouse, sources = prepared_group(tmp_path_factory.mktemp("group"))
+            inject = f"inject={call}:signal=SIGKILL:when={number}"
+            run_group(warehouse, sources, "-e", f"trace={call}", "-e", inject)
+            for name, data in warehouse.target_files().items():
+                assert "._tideline_" in name or data == bytes([int(name[-3])]) * 100, (call, number)
+            for source in sources:
+                warehouse.copier(open_file_systems()).copy(warehouse.task(source))
+            assert len(warehouse.target_files()) == GROUP

@@ -26,7 +26,7 @@ from state.errors import ConfigError
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -155,6 +155,13 @@ class Child:
                 ]
         self.last_lines.extend(line for line in output if not line.startswith(_STACK))
         return events, output
+
+    def send(self, lines: Iterable[bytes]) -> None:
+        """Write to its standard input, which stays open; raise OSError if it has ended."""
+        assert self._process.stdin is not None
+        for line in lines:
+            self._process.stdin.write(line)
+        self._process.stdin.flush()
 
     def recent_output(self, clean: Callable[[str], str]) -> str | None:
         """Return its last lines of output with secrets masked; None if there are none."""

@@ -92,7 +92,9 @@ def _bootstrap(config: Config, policy: str, *, reuses_files: bool, as_json: bool
     progress = CountingProgress(line.show)
     with state_lock(config.state.dir):
         try:
-            done = bootstrap_policy(config, policy, progress, reuses_files=reuses_files)
+            done = bootstrap_policy(
+                config, policy, progress, reuses_files=reuses_files, job_changed=progress.show_job
+            )
         finally:
             line.clear()
     if as_json:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry
 
 from daemon.process.heartbeat import Pulse
+from daemon.replica.copy_jobs.building import ignore_job
 from daemon.replica.loop import build_projection, handler_policy, load_settings
 from daemon.replica.policies import open_policy, require_policy
 from daemon.sources.connections import CallMetrics
@@ -27,11 +28,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from daemon.config.model import Config
+    from handlers.files.jobs import JobStatus
     from handlers.replication.loading.bootstrap_run import BootstrapProgress
 
 
 def bootstrap_policy(
-    config: Config, name: str, progress: BootstrapProgress | None = None, *, reuses_files: bool = False
+    config: Config,
+    name: str,
+    progress: BootstrapProgress | None = None,
+    *,
+    reuses_files: bool = False,
+    job_changed: Callable[[JobStatus], None] = ignore_job,
 ) -> BootstrapResult:
     """Create the policy's replica, once, or continue an unfinished bootstrap; ``reuses_files`` as in ``begin_bootstrap``.
 
@@ -47,14 +54,19 @@ def bootstrap_policy(
         )
         pending = is_pending(found.store)
     if pending:
-        _load_tables(config, name, progress)
+        _load_tables(config, name, progress, job_changed)
     return begun
 
 
-def _load_tables(config: Config, name: str, progress: BootstrapProgress | None) -> None:
+def _load_tables(
+    config: Config,
+    name: str,
+    progress: BootstrapProgress | None,
+    job_changed: Callable[[JobStatus], None],
+) -> None:
     """Open the policy's projection, which loads the tables that wait."""
     projection, _ = build_projection(
-        config, name, SilentObserver(), CallMetrics(CollectorRegistry()), Pulse(), progress
+        config, name, SilentObserver(), CallMetrics(CollectorRegistry()), Pulse(), progress, job_changed
     )
     with closing(projection):
         projection.open()

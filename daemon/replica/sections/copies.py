@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+from daemon.replica.copy_jobs.progress import job_line
 from daemon.status.metrics import families
 from daemon.status.model import StatusSection
 from daemon.terminal.layout import bytes_text, number_text, table_text
+from handlers.files.jobs import JobStatus  # noqa: TC001 - pydantic reads the annotation at run time
 
 
 if TYPE_CHECKING:
@@ -52,6 +54,8 @@ class CopyStatus:
     mismatches: int = 0
     """Attempts whose checksum differed from the recorded one."""
     failed: int = 0
+    job: JobStatus | None = None
+    """The copy job that runs."""
 
 
 class CopySection(StatusSection[tuple[CopyStatus, ...]]):
@@ -66,7 +70,8 @@ class CopySection(StatusSection[tuple[CopyStatus, ...]]):
     def text(self, value: tuple[CopyStatus, ...], now_s: float) -> str:  # noqa: ARG002 - counts need no time
         """Return a row for each policy."""
         header = ("COPIES", "FILES", "BYTES", "WAITING", "FALLBACKS", "MISMATCHES")
-        return table_text(header, map(_copy_row, value))
+        jobs = [f"{each.policy}: {job_line(each.job)}" for each in value if each.job is not None]
+        return "\n".join([table_text(header, map(_copy_row, value)), *jobs])
 
     def families(self, value: tuple[CopyStatus, ...]) -> Iterable[Metric]:
         """Yield counters and gauges labeled by policy."""

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import structlog
 
 from handlers.files.paths import parse_location
-from handlers.replication.external.trees import Tree, TreeCopier, TreeCounts, TreeProblem
+from handlers.replication.external.directories import DirectoryCopier, Tree, TreeCounts, TreeProblem
+from handlers.replication.external.trees import TreeCopier
 from handlers.replication.target_objects import map_external_location
 from state.errors import BadInput, TidelineError
 from state.external.directories import find_collisions, format_directories, is_below, select_outermost
@@ -69,7 +70,6 @@ class CycleProgress:
     directories: int = 0
     """Directories that were listed for copying, without nested ones."""
     counts: TreeCounts = field(default_factory=TreeCounts)
-    size_bytes: int = 0
     problems: Sequence[TableProblem] = ()
     ended_s: float | None = None
     error: TidelineError | None = None
@@ -115,21 +115,21 @@ class ExternalCycle:
         trees, refused = self._plan(tables)
         progress.tables, progress.directories = len(tables), len(trees)
         problems += refused
-        copier = TreeCopier(
+        directories = DirectoryCopier(
             self._context.files,
             self._copies,
             self._records,
             base=base,
             delete=self._settings.delete,
-            workers=self._settings.workers,
             require_held=self._context.target_position.require_held,
-            stopping=self._stopping,
+        )
+        copier = TreeCopier(
+            directories, workers=self._settings.workers, stopping=self._stopping, jobs=self._context.jobs
         )
         progress.counts = copier.counts
         try:
             copier.copy(trees)
         finally:
-            progress.size_bytes = self._copies.counters().size_bytes
             found = [_attribute(each, tables) for each in copier.counts.problems]
             progress.problems = (*problems, *found)
         progress.ended_s = self._clock()

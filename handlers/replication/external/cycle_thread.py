@@ -50,7 +50,7 @@ class ExternalTotals:
         return ExternalTotals(
             self.cycles + (progress.ended_s is not None),
             self.copied + progress.counts.copied,
-            self.size_bytes + progress.size_bytes,
+            self.size_bytes + progress.counts.size_bytes,
             self.removed + progress.counts.removed,
         )
 

@@ -243,6 +243,7 @@ class _BootstrapRun:
                 settings=self._options.settings,
                 stopping=self._stopping,
                 beat=self._beat,
+                jobs=context.jobs,
             )
             while (load := self._todo.get()) is not None:
                 try:

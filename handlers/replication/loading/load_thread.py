@@ -134,6 +134,7 @@ class LoadThread:
                     settings=self._settings,
                     stopping=run.stopping,
                     beat=lambda: None,
+                    jobs=self._context.jobs,
                 )
                 run.loaded = self._load(run.entry, tools, self._progress)
         except TidelineError as error:

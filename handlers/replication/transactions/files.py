@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from handlers.events import Event, SourceFile, TxnCommitted
-    from handlers.files.pool import CopyHandle
+    from handlers.files.handles import CopyHandle
     from handlers.replication.context import Context
     from state.transactions.open_transactions import SourceTxn, Touched
 

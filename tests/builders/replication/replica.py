@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from handlers.events import Event
     from handlers.files.filesystems import FileSystems
+    from handlers.files.jobs import CopyJobs
     from handlers.files.paths import Location
     from handlers.replication.loading.bootstrap_run import BootstrapOptions
     from handlers.structs.objects import Table
@@ -93,6 +94,7 @@ def build_replica(  # noqa: PLR0913 - what a policy can be started with
     start: bool | int = True,
     bootstrap: BootstrapOptions | None = None,
     files: Mapping[str, Mapping[str, object]] | None = None,
+    jobs: CopyJobs | None = None,
     **policy: object,
 ) -> Replica:
     """Return a replica of ``db`` as ``target_db`` (``db_r``); ``roots`` are the directories files may be read from.
@@ -111,6 +113,7 @@ def build_replica(  # noqa: PLR0913 - what a policy can be started with
         copies=CopyPool(Copier(file_systems, AllowedRoots.of(roots)), workers=4),
         files=file_systems,
         observer=SilentObserver(),
+        jobs=jobs,
     )
     if start is True:
         begin_bootstrap(source=source, target=target, policy=chosen, store=kept)

@@ -129,7 +129,7 @@ def test_files_that_other_programs_write_reach_the_target_without_any_event(lake
     assert lake.rows(flat) == [("1", "PEN"), ("2", "INK"), ("3", "nib")]
     assert lake.rows(parts) == [("1", "a"), ("11", "a"), ("22", "b")]
     third = lake.copies.run()
-    assert (third.counts.copied, third.size_bytes) == (0, 0)
+    assert (third.counts.copied, third.counts.size_bytes) == (0, 0)
     assert third.counts.files >= 5
     again = replace(lake.copies, store=MemoryStore())
     assert again.run().counts.copied == 0, "equal bytes are not written again if the records are lost"

@@ -12,14 +12,17 @@ from handlers.files.copies import Copier
 from handlers.files.paths import AllowedRoots, parse_location
 from handlers.files.pool import CopyPool
 from handlers.files.schemes import open_file_systems
+from handlers.replication.external.directories import DirectoryCopier, Tree, TreeCounts
 from handlers.replication.external.records import CopyRecords
-from handlers.replication.external.trees import Tree, TreeCopier, TreeCounts
+from handlers.replication.external.trees import TreeCopier
 from state.store.memory import MemoryStore
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from handlers.files.jobs import CopyJobs
 
 
 @dataclass
@@ -31,6 +34,7 @@ class Trees:
     store: MemoryStore = field(default_factory=MemoryStore)
     stopping: threading.Event = field(default_factory=threading.Event)
     held: list[Exception] = field(default_factory=list)
+    jobs: CopyJobs | None = None
 
     @property
     def source(self) -> Path:
@@ -58,16 +62,15 @@ class Trees:
         return copier.counts
 
     def copier(self, *, delete: bool = False) -> TreeCopier:
-        return TreeCopier(
+        directories = DirectoryCopier(
             open_file_systems({"file": {"fsync": False}}),
             self.pool,
             CopyRecords(self.store),
             base=f"file:{self.target}",
             delete=delete,
-            workers=3,
             require_held=self._require_held,
-            stopping=self.stopping,
         )
+        return TreeCopier(directories, workers=3, stopping=self.stopping, jobs=self.jobs)
 
     def tree(self, path: str) -> Tree:
         return Tree(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from handlers.replication.external import trees as trees_module
+from handlers.replication.external import directories
 from state.errors import Fenced, Interrupted
 
 
@@ -97,7 +97,7 @@ def test_one_bad_directory_does_not_keep_the_others_from_being_copied(trees: Tre
 
 def test_a_directory_outside_of_those_that_may_be_read_is_refused(trees: Trees) -> None:
     copier, target = trees.copier(), trees.tree("t").target
-    copier.copy([trees_module.Tree(target, target)])
+    copier.copy([directories.Tree(target, target)])
     assert [problem.code for problem in copier.counts.problems] == ["unsafe-path"]
 
 
@@ -107,7 +107,7 @@ def test_a_file_that_changes_while_it_is_copied_is_copied_again(
     trees.put("t/a", "old")
     trees.put("t/b", "stays")
     with monkeypatch.context() as patched:
-        patched.setattr(trees_module, "failpoint", lambda _: trees.put("t/a", "new"))
+        patched.setattr(directories, "failpoint", lambda _: trees.put("t/a", "new"))
         trees.copy("t")
     assert trees.copy("t").copied == 1
     assert trees.present() == {"t/a": "new", "t/b": "stays"}
@@ -119,7 +119,7 @@ def test_a_file_that_vanishes_while_it_is_copied_does_not_stay(
     gone = trees.put("t/a")
     trees.put("t/b")
     with monkeypatch.context() as patched:
-        patched.setattr(trees_module, "failpoint", lambda _: gone.unlink())
+        patched.setattr(directories, "failpoint", lambda _: gone.unlink())
         trees.copy("t")
     assert set(trees.present()) == {"t/b"}
 
@@ -135,7 +135,7 @@ def test_a_run_that_is_stopped_continues_where_it_was(trees: Trees, monkeypatch:
             trees.stopping.set()
 
     with monkeypatch.context() as patched:
-        patched.setattr(trees_module, "failpoint", stop_after_some)
+        patched.setattr(directories, "failpoint", stop_after_some)
         with pytest.raises(Interrupted):
             trees.copy("t")
     copied = len(trees.present())

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from handlers.events import SourceFile
+from handlers.files import handles as handles_module
 from handlers.files.copies import Copied, Copier, CopyTask
 from handlers.files.pool import CopyPool
 from state.errors import FileLost, FilesUnavailable
@@ -13,6 +14,7 @@ from tests.builders.replication.warehouse import Warehouse, path_of
 
 
 if TYPE_CHECKING:
+    from handlers.files.paths import Location
     from handlers.files.transfer import Moved, Reserve
 
 
@@ -29,7 +31,10 @@ class Gated(Copier):
         self.in_flight_max = 0
         self.lock = threading.Lock()
 
-    def copy(
+    def settle(self, directory: Location) -> None:
+        """Do nothing."""
+
+    def publish(
         self,
         task: CopyTask,
         *,
@@ -158,7 +163,7 @@ def test_closing_ends_running_and_queued_copies_and_refuses_new_ones() -> None:
 
 def test_closing_returns_within_its_time_limit_when_a_file_system_hangs() -> None:
     class Hanging(Gated):
-        def copy(
+        def publish(
             self,
             task: CopyTask,  # noqa: ARG002 - the signature of what it stands for
             *,
@@ -194,7 +199,7 @@ def test_a_defect_in_a_copy_is_raised_to_its_caller_and_does_not_end_the_worker(
 class Trickling(Gated):
     """Moves one byte, then waits for its gate; a task of size 0 moves nothing."""
 
-    def copy(
+    def publish(
         self,
         task: CopyTask,
         *,
@@ -205,7 +210,7 @@ class Trickling(Gated):
         assert moved is not None
         if not task.target_uri.endswith("/0"):
             moved(1)
-        return super().copy(task, cancelled=cancelled, reserve=reserve)
+        return super().publish(task, cancelled=cancelled, reserve=reserve)
 
 
 def test_a_waiting_caller_beats_while_bytes_move() -> None:
@@ -243,3 +248,80 @@ def test_copies_that_only_verify_count_as_progress(warehouse: Warehouse) -> None
     warehouse.copier().copy(task)
     assert warehouse.copier().copy(task, moved=moved.append).skipped
     assert moved == [10]
+
+
+class Settling(Gated):
+    """Publishes at once, and says in which order files are published and directories settled; a directory ``bad`` fails."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[str] = []
+
+    def publish(
+        self,
+        task: CopyTask,
+        *,
+        cancelled: threading.Event | None = None,  # noqa: ARG002 - the signature of what it stands for
+        reserve: Reserve | None = None,
+        moved: Moved | None = None,  # noqa: ARG002 - likewise
+    ) -> Copied:
+        self.began.release()
+        self.gate.wait(DEADLINE_S)
+        size = int(task.target_uri.rpartition("/")[2])
+        assert reserve is not None
+        with reserve(size):
+            self.steps.append(task.target_uri)
+        return Copied(size, from_change_manager=False, skipped=False, seconds=0.0)
+
+    def settle(self, directory: Location) -> None:
+        self.steps.append(f"settle {directory}")
+        if directory.name == "bad":
+            raise FilesUnavailable("no space is left")
+
+
+def test_small_files_that_wait_are_settled_together_and_end_only_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(handles_module, "UNSETTLED_S", DEADLINE_S)
+    copier = Settling()
+    pool = CopyPool(copier, workers=1)
+    try:
+        first = pool.submit(CopyTask(SourceFile("file:/s"), "file:/a/0"))
+        assert copier.began.acquire(timeout=DEADLINE_S)
+        others = [pool.submit(CopyTask(SourceFile("file:/s"), f"file:/a/{n}")) for n in range(1, 10)]
+        assert not first.done
+        copier.gate.set()
+        pool.wait([first, *others], DEADLINE_S)
+        assert copier.steps == [*(f"file:/a/{n}" for n in range(10)), "settle file:/a"]
+    finally:
+        assert pool.close(DEADLINE_S)
+
+
+def test_files_that_have_ended_do_not_wait_for_a_large_one() -> None:
+    copier = Settling()
+    pool = CopyPool(copier, workers=1)
+    try:
+        first = pool.submit(CopyTask(SourceFile("file:/s"), "file:/a/0"))
+        assert copier.began.acquire(timeout=DEADLINE_S)
+        large = pool.submit(CopyTask(SourceFile("file:/s"), "file:/a/99999999"))
+        copier.gate.set()
+        pool.wait([first, large], DEADLINE_S)
+        assert copier.steps == ["file:/a/0", "settle file:/a", "file:/a/99999999", "settle file:/a"]
+    finally:
+        assert pool.close(DEADLINE_S)
+
+
+def test_a_directory_that_cannot_be_settled_fails_its_own_copies_only() -> None:
+    copier = Settling()
+    pool = CopyPool(copier, workers=1)
+    try:
+        first = pool.submit(CopyTask(SourceFile("file:/s"), "file:/bad/0"))
+        assert copier.began.acquire(timeout=DEADLINE_S)
+        other = pool.submit(CopyTask(SourceFile("file:/s"), "file:/a/1"))
+        copier.gate.set()
+        with pytest.raises(FilesUnavailable, match="no space"):
+            first.result(DEADLINE_S)
+        assert other.result(DEADLINE_S).size_bytes == 1
+        assert (pool.counters().files, pool.counters().failed) == (1, 1)
+    finally:
+        assert pool.close(DEADLINE_S)

@@ -14,7 +14,7 @@ from daemon.replica.external.section import EXTERNAL, ExternalStatus, describe_e
 from daemon.service.command_line import tideline
 from handlers.replication.external.cycle import DIRECTORY_LIST, CycleProgress, TableProblem
 from handlers.replication.external.cycle_thread import ExternalTotals
-from handlers.replication.external.trees import TreeCounts
+from handlers.replication.external.directories import TreeCounts
 from state.errors import MetastoreUnavailable
 from state.external.directories import TableDirectories, format_directories
 from tests.builders.daemon.assembly import config_of

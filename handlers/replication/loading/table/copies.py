@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NoReturn
 
-from handlers.files.copies import build_copy_task
+from handlers.files.copies import Copied, build_copy_task
+from handlers.files.jobs import SizedTask
 from handlers.files.paths import parse_location
 from handlers.files.table_listing import TableDirectory
 from handlers.replication.loading.table.snapshot import SnapshotLost
-from state.errors import BadInput, FileLost
+from state.errors import BadInput, FileLost, TidelineError
 from state.transactions.acid_directories import AcidDirectory
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from handlers.files.copies import CopyTask
     from handlers.files.paths import Location
@@ -23,6 +25,17 @@ if TYPE_CHECKING:
 
 _AT_ONCE: Final = 500
 """Files that are submitted before their copies are waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    file: ListedFile
+    task: CopyTask
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """Source, target and size."""
+        return self.file.file.uri, self.task.target_uri, self.file.size_bytes
 
 
 class TableCopies:
@@ -41,34 +54,59 @@ class TableCopies:
         """Forget the counts, but not which files are verified."""
         self.files, self.size_bytes = 0, 0
 
-    def copy(self, files: Sequence[ListedFile], location: str | None) -> None:
-        """Copy the files of a directory to ``location`` and remove everything else there; raises SnapshotLost.
+    def copy(self, listed: Iterable[tuple[Sequence[ListedFile], str | None]]) -> None:
+        """Copy the files of each directory to its location and remove everything else there; raises SnapshotLost.
 
-        Raises FilesUnavailable and other errors of copies.
+        Raises FilesUnavailable and other errors of copies. Many files are copied by a job, if there are jobs.
         """
-        if location is None:
-            return
-        tasks = [(file, build_copy_task(file.file, location, created=True)) for file in files]
-        self._progress.listed(self._table, len(files), sum(file.size_bytes for file in files))
-        for start in range(0, len(tasks), _AT_ONCE):
-            self._tools.step()
-            self._copy_some(tasks[start : start + _AT_ONCE])
-        self._remove_others(location, {task.target_uri for _, task in tasks})
+        places = [
+            (location, [_Copy(file, build_copy_task(file.file, location, created=True)) for file in files])
+            for files, location in listed
+            if location is not None
+        ]
+        for _, copies in places:
+            self._progress.listed(self._table, len(copies), sum(copy.file.size_bytes for copy in copies))
+        self._copy_by_job([copy for _, copies in places for copy in copies])
+        for location, copies in places:
+            for start in range(0, len(copies), _AT_ONCE):
+                self._tools.step()
+                self._copy_some(copies[start : start + _AT_ONCE])
+            self._remove_others(location, {copy.task.target_uri for copy in copies})
 
-    def _copy_some(self, tasks: Sequence[tuple[ListedFile, CopyTask]]) -> None:
+    def _copy_by_job(self, copies: Sequence[_Copy]) -> None:
+        """Let a job copy what is not verified yet, if that is much."""
+        jobs = self._tools.jobs
+        pending = [copy for copy in copies if copy.key not in self._verified]
+        if jobs is None or not jobs.suits(len(pending), sum(copy.file.size_bytes for copy in pending)):
+            return
+        outcomes = jobs.run(
+            [SizedTask(copy.task, copy.file.size_bytes) for copy in pending],
+            guard=self._tools.target.guard,
+            stopping=self._tools.stopping,
+            beat=self._tools.beat,
+        )
+        failures: list[TidelineError] = []
+        for copy, outcome in zip(pending, outcomes, strict=True):
+            if isinstance(outcome, Copied):
+                self._verified.add(copy.key)
+            else:
+                failures.append(outcome)
+        if failures:
+            _raise_failure(failures[0])
+
+    def _copy_some(self, copies: Sequence[_Copy]) -> None:
         pending = [
-            (file, task, self._tools.copies.submit(task))
-            for file, task in tasks
-            if (file.file.uri, task.target_uri, file.size_bytes) not in self._verified
+            (copy, self._tools.copies.submit(copy.task)) for copy in copies if copy.key not in self._verified
         ]
         try:
-            self._tools.copies.wait([handle for _, _, handle in pending])
-        except FileLost as error:
-            raise SnapshotLost(f"a file vanished: {error.context.get('path')}") from error
-        self._verified |= {(file.file.uri, task.target_uri, file.size_bytes) for file, task, _ in pending}
-        self.files += len(tasks)
-        self.size_bytes += sum(file.size_bytes for file, _ in tasks)
-        self._progress.copied(self._table, len(tasks), sum(file.size_bytes for file, _ in tasks))
+            self._tools.copies.wait([handle for _, handle in pending])
+        except TidelineError as error:
+            _raise_failure(error)
+        self._verified |= {copy.key for copy, _ in pending}
+        size_bytes = sum(copy.file.size_bytes for copy in copies)
+        self.files += len(copies)
+        self.size_bytes += size_bytes
+        self._progress.copied(self._table, len(copies), size_bytes)
 
     def _remove_others(self, location: str, kept: set[str]) -> None:
         """Remove the files that are not in the snapshot, and directories of other writes.
@@ -86,6 +124,13 @@ class TableCopies:
             below = root.child(name)
             if _is_acid(name) and not any(_is_below(uri, below) for uri in kept):
                 self._tools.files.of(below).remove_tree(below)
+
+
+def _raise_failure(error: TidelineError) -> NoReturn:
+    """Raise the error of a copy; a file that vanished is one of an outdated snapshot."""
+    if isinstance(error, FileLost):
+        raise SnapshotLost(f"a file vanished: {error.context.get('path')}") from error
+    raise error
 
 
 def _is_acid(name: str) -> bool:

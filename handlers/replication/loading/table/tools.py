@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from handlers.files.filesystems import FileSystems
+    from handlers.files.jobs import CopyJobs
     from handlers.files.pool import CopyPool
     from handlers.metastore.client import Metastore
     from handlers.replication.policy import Policy
@@ -77,6 +78,8 @@ class LoadTools:
     """Set when the load must end soon."""
     beat: Callable[[], None]
     """Called after each step; bytes of copies and metastore calls report progress by themselves."""
+    jobs: CopyJobs | None = None
+    """Copies of many files outside of this process; None if ``copies`` makes all."""
 
     def step(self) -> None:
         """Report progress; raise Interrupted if the load must end."""

@@ -1,0 +1,77 @@
+"""The section ``spark`` of flat tables and copy jobs: a Spark driver, which is a child process, and its executors."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, Field
+
+from daemon.config.fields import Options
+from daemon.config.section import Section, refused
+from daemon.config.values import setting
+from streaming.settings import SparkSettings
+
+
+_MEMORY: Final = re.compile(r"[1-9]\d{0,5}[kmgt]", re.ASCII)
+_MASTER: Final = re.compile(r"local(\[(\d{1,4}|\*)(,\d{1,3})?\])?|yarn|k8s://\S+|spark://\S+", re.ASCII)
+
+
+def _check_memory(text: str) -> str:
+    if not _MEMORY.fullmatch(text):
+        raise refused("must be a size of memory: a whole number and k, m, g or t, such as 2g")
+    return text
+
+
+def _check_master(text: str) -> str:
+    if not _MASTER.fullmatch(text):
+        raise refused("must be a Spark master: local[N], yarn, k8s://HOST:PORT or spark://HOST:PORT")
+    return text
+
+
+Memory = Annotated[str, AfterValidator(_check_memory)]
+
+
+def to_java(value: str | float | bool) -> str:
+    """Return a setting as Java programs write it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class SparkConfig(Section):
+    """The Spark driver, a process beside the daemon, and its executors."""
+
+    master: Annotated[str, AfterValidator(_check_master)] = setting(SparkSettings, "master")
+    driver_memory: Memory = setting(SparkSettings, "driver_memory")
+    executor_memory: Memory | None = Field(default=None, description="Heap of an executor's JVM.")
+    executor_cores: int | None = Field(default=None, ge=1, le=256, description="Cores of an executor.")
+    executors: int | None = Field(
+        default=None,
+        ge=1,
+        le=10_000,
+        description="Number of executors; by default Spark decides, and on 'spark://' uses all that exist. Without executor_cores, "
+        "an executor on 'spark://' has one core.",
+    )
+    jars: list[Annotated[str, Field(min_length=1, max_length=4_096)]] = Field(
+        default=[],
+        max_length=64,
+        description="Jars for Spark, such as its Kafka connector if the image lacks it.",
+    )
+    conf: Options = Field(
+        default={},
+        description="Further Spark settings by their own names; they take precedence over all others.",
+    )
+
+    def value(self) -> SparkSettings:
+        """Return the driver's form."""
+        bounds = {
+            "spark.executor.memory": self.executor_memory,
+            "spark.executor.cores": self.executor_cores,
+            "spark.executor.instances": self.executors,
+        }
+        if self.executors is not None and self.master.startswith("spark://"):
+            # A standalone cluster has no setting for the number of executors: it starts them until their cores reach this number.
+            cores = self.executor_cores or 1
+            bounds |= {"spark.executor.cores": cores, "spark.cores.max": self.executors * cores}
+        given = {name: str(value) for name, value in bounds.items() if value is not None}
+        own = {name: to_java(value) for name, value in self.conf.items()}
+        return SparkSettings(self.master, self.driver_memory, tuple(self.jars), given | own)

@@ -1,0 +1,226 @@
+"""One directory of a tree: compares both sides, and makes the files of the target those of the source.
+
+The directory is listed again after the copies, because the source may change meanwhile. A large directory is copied in batches, and the
+records of a batch are written when its copies have ended. So a run that was stopped continues with the batch where it was.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from handlers.events import SourceFile
+from handlers.failpoints import failpoint
+from handlers.files.copies import Copied, CopyTask
+from handlers.files.filesystems import is_hidden
+from handlers.files.jobs import SizedTask
+from handlers.files.reachable import require_reachable
+from state.errors import FileLost, LimitExceeded, NotFound, TidelineError
+from state.external.differences import FileVersion, cut_batches, plan_directory, settle_copies
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from handlers.files.filesystems import Entry, FileSystems
+    from handlers.files.jobs import Outcome
+    from handlers.files.paths import Location
+    from handlers.files.pool import CopyPool
+    from handlers.replication.external.records import CopyRecords
+    from state.external.differences import DirectoryPlan
+
+
+_DEPTH_MAX: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A directory of the source and the one of the target that gets its files, with everything below."""
+
+    source: Location
+    target: Location
+    depth: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TreeProblem:
+    """A directory that could not be copied completely."""
+
+    directory: str
+    code: str
+    reason: str
+
+
+@dataclass(slots=True)
+class TreeCounts:
+    """What was done so far; changed under a lock, read by any thread."""
+
+    directories: int = 0
+    missing: int = 0
+    """Directories of the source that do not exist."""
+    files: int = 0
+    """Files at the source."""
+    copied: int = 0
+    """Files that were written on the target."""
+    size_bytes: int = 0
+    """Bytes of these files."""
+    removed: int = 0
+    problems: list[TreeProblem] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedDirectory:
+    """A directory whose sides were compared, and what is to be done in it."""
+
+    tree: Tree
+    before: Mapping[str, FileVersion]
+    """The files at the source."""
+    plan: DirectoryPlan
+    copies: Sequence[SizedTask]
+    """The copies of the plan, in its order."""
+    below: Sequence[Tree]
+
+
+class DirectoryCopier:
+    """Compares and copies single directories; used by several threads."""
+
+    def __init__(  # noqa: PLR0913 - the collaborators of a copy
+        self,
+        files: FileSystems,
+        copies: CopyPool,
+        records: CopyRecords,
+        *,
+        base: str,
+        delete: bool,
+        require_held: Callable[[], None],
+    ) -> None:
+        """``base`` is a directory above all targets, which must exist: otherwise the target's file system is not mounted.
+
+        ``require_held`` raises Fenced if another instance has taken over the target; called before files are removed.
+        """
+        self._files = files
+        self._copies = copies
+        self._records = records
+        self._base = base
+        self._delete = delete
+        self.require_held = require_held
+        self._lock = threading.Lock()
+        self.counts = TreeCounts()
+
+    def compare(self, tree: Tree) -> ComparedDirectory | None:
+        """Compare both sides; None if the source's directory does not exist and nothing follows from that."""
+        if tree.depth > _DEPTH_MAX:
+            raise LimitExceeded("directories are nested too deeply", path=str(tree.source), limit=_DEPTH_MAX)
+        source, target = self._list_source(tree), self._list_target(tree)
+        if source is None:
+            if tree.depth == 0 or not self._delete:
+                return None
+            source = []
+        before = _versions(source)
+        records = self._records.read(str(tree.source))
+        plan = plan_directory(before, _versions(target), records, delete=self._delete)
+        with self._lock:
+            self.counts.directories += 1
+            self.counts.files += len(before)
+        copies = [SizedTask(self._task(tree, name), before[name].size_bytes) for name in plan.copied]
+        return ComparedDirectory(tree, before, plan, copies, self._trees_below(tree, source, target))
+
+    def finish(self, compared: ComparedDirectory, outcomes: Sequence[Outcome] | None = None) -> None:
+        """Copy, remove and record what the plan says; ``outcomes`` are those of its copies, if a job has made them."""
+        tree, plan = compared.tree, compared.plan
+        if outcomes is not None:
+            self._settle(compared, dict(zip(plan.copied, outcomes, strict=True)))
+        else:
+            for names in cut_batches([(name, compared.before[name].size_bytes) for name in plan.copied]):
+                self._settle(compared, self._copy_files(tree, names))
+        self._remove(tree, plan.removed)
+        self._records.write(str(tree.source), {}, (*plan.removed, *plan.forgotten))
+
+    def report(self, tree: Tree, error: TidelineError) -> None:
+        """Count a directory that could not be copied completely."""
+        with self._lock:
+            self.counts.problems.append(TreeProblem(str(tree.source), error.code, str(error)))
+
+    def _task(self, tree: Tree, name: str) -> CopyTask:
+        return CopyTask(SourceFile(str(tree.source.child(name))), str(tree.target.child(name)), self._base)
+
+    def _copy_files(self, tree: Tree, names: Sequence[str]) -> dict[str, Outcome]:
+        """Copy files; all copies have ended when this returns."""
+        handles = [self._copies.submit(self._task(tree, name)) for name in names]
+        outcomes: dict[str, Outcome] = {}
+        for name, handle in zip(names, handles, strict=True):
+            try:
+                (outcomes[name],) = self._copies.wait([handle])
+            except TidelineError as error:
+                outcomes[name] = error
+        return outcomes
+
+    def _settle(self, compared: ComparedDirectory, outcomes: Mapping[str, Outcome]) -> None:
+        """Record the files that were copied; the first failure is raised after all others were recorded."""
+        tree = compared.tree
+        copied = {name: not each.skipped for name, each in outcomes.items() if isinstance(each, Copied)}
+        failpoint("external.after-copies")
+        settled = settle_copies(
+            copied,
+            compared.before,
+            _versions(self._list_source(tree) or []),
+            _versions(self._list_target(tree)),
+        )
+        self._remove(tree, settled.withdrawn)
+        self._records.write(str(tree.source), settled.records, settled.withdrawn)
+        with self._lock:
+            self.counts.copied += sum(copied.values())
+            self.counts.size_bytes += sum(
+                each.size_bytes for each in outcomes.values() if isinstance(each, Copied) and not each.skipped
+            )
+        for outcome in outcomes.values():
+            if isinstance(outcome, TidelineError) and not isinstance(outcome, FileLost):  # else it vanished
+                raise outcome
+
+    def _remove(self, tree: Tree, names: Sequence[str]) -> None:
+        if names:
+            self.require_held()
+        for name in names:
+            location = tree.target.child(name)
+            self._files.of(location).remove(location)
+        with self._lock:
+            self.counts.removed += len(names)
+
+    def _trees_below(self, tree: Tree, source: Iterable[Entry], target: Iterable[Entry]) -> list[Tree]:
+        """Return the directories below; with deletions, also those that only the target has."""
+        names = {entry.name for entry in source if entry.is_directory}
+        if self._delete:
+            names |= {entry.name for entry in target if entry.is_directory}
+        return [
+            Tree(tree.source.child(name), tree.target.child(name), tree.depth + 1)
+            for name in sorted(names, reverse=True)
+        ]
+
+    def _list_source(self, tree: Tree) -> list[Entry] | None:
+        """Return what is visible in the source's directory; None if it does not exist although its file system is there."""
+        location = self._copies.allowed.require_directory(tree.source)
+        try:
+            return self._list(location)
+        except NotFound:
+            require_reachable(self._files, location, self._copies.allowed)
+            with self._lock:
+                self.counts.missing += 1
+            return None
+
+    def _list_target(self, tree: Tree) -> list[Entry]:
+        try:
+            return self._list(tree.target)
+        except NotFound:
+            return []
+
+    def _list(self, location: Location) -> list[Entry]:
+        return [entry for entry in self._files.of(location).list(location) if not is_hidden(entry.name)]
+
+
+def _versions(entries: Iterable[Entry]) -> dict[str, FileVersion]:
+    return {
+        entry.name: FileVersion(entry.size_bytes, entry.mtime_ns, entry.identity)
+        for entry in entries
+        if not entry.is_directory
+    }

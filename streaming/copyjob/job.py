@@ -1,0 +1,163 @@
+"""The driver of a copy job: splits a list of copies into shares, lets Spark run them, and reports each outcome once it is known.
+
+A share whose executor is lost is run again by Spark; files that it had already published are recognized by their content. If Spark
+gives up, the job ends with a transient error: which files were lost or refused is said by outcomes alone. Outcomes arrive as updates of
+an accumulator, which Spark applies once for each share, when its task has succeeded.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from state.copy_shares import copy_cost, count_shares, split_shares
+from state.errors import ConfigError, Transient
+from streaming.copyjob.package import write_package
+from streaming.copyjob.records import write_copy
+from streaming.copyjob.share import Numbered, Outcomes, ShareSettings, ShareTask
+from streaming.settings import SparkSettings
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from pyspark import SparkContext
+
+    from handlers.files.jobs import SizedTask
+    from streaming.driver.progress import ProgressListener
+
+
+PYTHON: Final = "spark.pyspark.python"
+ALIVE_S: Final = 5.0
+"""How often the driver reports that it runs while no outcome arrives."""
+EVENT_OUTCOMES: Final = 200
+"""Outcomes in one event at most, so that its line stays below the limit of the reader."""
+_MISSING: Final = re.compile(r"No module named '([\w.]+)'")
+_REASON_CHARS: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class JobSettings:
+    """How a job runs."""
+
+    share: ShareSettings
+    spark: SparkSettings = field(default_factory=SparkSettings)
+    bytes_per_s_max: int | None = None
+    """Bytes that all tasks together read in a second."""
+
+
+def run_job(
+    settings: JobSettings, copies: Sequence[tuple[int, SizedTask]], progress: ProgressListener
+) -> int:
+    """Copy the numbered files; ``progress`` gets the events ``started``, ``outcomes`` and ``alive``.
+
+    Returns how many tasks failed and were repeated. Raises ConfigError if Spark, Java, or a package of the executors is missing, and Transient if Spark gives up.
+    """
+    from streaming.driver import session
+
+    if PYTHON in settings.spark.conf:
+        os.environ["PYSPARK_PYTHON"] = settings.spark.conf[PYTHON]
+    spark = session.start(settings.spark, name="tideline copies")
+    with session.jvm_errors(spark), tempfile.TemporaryDirectory(prefix="tideline-job-") as directory:
+        context = spark.sparkContext
+        progress({"event": "started", "application": context.applicationId})
+        context.addPyFile(str(write_package(Path(directory) / "tideline_copies.zip")))
+        with _report_alive(progress):
+            _run_shares(context, settings, copies, progress)
+        return _count_failed_tasks(context)
+
+
+def _run_shares(
+    context: SparkContext,
+    settings: JobSettings,
+    copies: Sequence[tuple[int, SizedTask]],
+    progress: ProgressListener,
+) -> None:
+    slots = max(1, context.defaultParallelism)
+    costs = [copy_cost(copy.size_bytes) for _, copy in copies]
+    shares = split_shares(costs, count_shares(costs, slots))
+    rows = [[(copies[index][0], write_copy(copies[index][1])) for index in share] for share in shares]
+    share = settings.share
+    if settings.bytes_per_s_max is not None:
+        share = replace(share, bytes_per_s_max=max(1, settings.bytes_per_s_max // min(slots, len(rows))))
+    outcomes = _open_accumulator(context, partial(_report_outcomes, progress))
+    try:
+        context.parallelize(rows, len(rows)).foreachPartition(ShareTask(share, outcomes))
+    except Exception as error:
+        raise _to_tideline_error(error) from error
+
+
+def _count_failed_tasks(context: SparkContext) -> int:
+    tracker = context.statusTracker()
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup()]
+    stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
+    return sum(stage.numFailedTasks for stage in stages if stage is not None)
+
+
+def _open_accumulator(context: SparkContext, arrived: Callable[[list[Numbered]], None]) -> Any:
+    """Return an accumulator of lists; the driver passes each update to ``arrived`` and keeps nothing."""
+    from pyspark.accumulators import AccumulatorParam
+
+    class Arrivals(AccumulatorParam[list[Numbered]]):
+        def zero(self, value: list[Numbered]) -> list[Numbered]:  # noqa: ARG002 - required by the port
+            return []
+
+        def addInPlace(self, value1: list[Numbered], value2: list[Numbered]) -> list[Numbered]:  # noqa: N802 - Spark's name
+            arrived(value2)
+            return value1
+
+        def __reduce__(self) -> tuple[type[Outcomes], tuple[()]]:
+            return Outcomes, ()
+
+    return context.accumulator([], Arrivals())
+
+
+def _report_outcomes(progress: ProgressListener, outcomes: Sequence[Numbered]) -> None:
+    for start in range(0, len(outcomes), EVENT_OUTCOMES):
+        progress({"event": "outcomes", "outcomes": list(outcomes[start : start + EVENT_OUTCOMES])})
+
+
+@contextmanager
+def _report_alive(progress: ProgressListener) -> Iterator[None]:
+    """Report every few seconds that the driver runs, for as long as the block takes."""
+    ended = threading.Event()
+
+    def report() -> None:
+        while not ended.wait(ALIVE_S):
+            progress({"event": "alive"})
+
+    thread = threading.Thread(target=report, name="alive", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _to_tideline_error(error: Exception) -> Exception:
+    """Return the error of a job that Spark has given up; an error that is not Spark's stays as it is."""
+    from py4j.protocol import Py4JJavaError
+
+    if not isinstance(error, Py4JJavaError):
+        return error
+    text = str(error)
+    if missing := _MISSING.search(text):
+        return ConfigError(
+            "the executors of copy jobs lack a Python package",
+            package=missing[1],
+            hint="Install it on the executors, or set spark.pyspark.python to a Python that has it (docs/FILE_SYSTEMS.md).",
+        )
+    return Transient("Spark gave up a copy job", reason=_first_cause(text))
+
+
+def _first_cause(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith(("\t", " "))]
+    return " | ".join(lines[1:4])[:_REASON_CHARS]

@@ -1,0 +1,90 @@
+"""One task of a copy job, in a Python process of an executor: copies its share of the files like the daemon's own copy threads.
+
+It imports nothing but ``handlers.files`` and ``state``, which the driver sends along. An executor needs only the clients of the file
+systems that are used. A failure of a file is an outcome and not a failure of the task, because Spark would repeat all files of the
+share. Unfinished files of other processes are not removed, because several tasks may write into one directory.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from handlers.files.copies import Copier
+from handlers.files.jobs import require_fence
+from handlers.files.paths import AllowedRoots
+from handlers.files.pool import CopyPool
+from handlers.files.schemes import open_file_systems
+from handlers.files.throttle import Throttle
+from state.errors import TidelineError
+from streaming.copyjob.records import read_copy, write_outcome
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from handlers.files.handles import CopyHandle
+    from handlers.files.jobs import Outcome
+
+
+Numbered = tuple[int, dict[str, Any]]
+"""A copy or an outcome in its JSON form, with the number of the copy."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShareSettings:
+    """How the copies of a job are made; sent to the executors, secrets included."""
+
+    read_roots: Sequence[str]
+    fence: str
+    options: Mapping[str, Mapping[str, object]] = field(default_factory=dict, repr=False)
+    """Options of file systems by scheme."""
+    files_at_once: int = 4
+    """Files that one task copies at the same time."""
+    bytes_per_s_max: int | None = None
+    """Bytes that one task reads in a second."""
+
+
+class ShareTask:
+    """What Spark runs in an executor for each partition, which is one share."""
+
+    def __init__(self, settings: ShareSettings, outcomes: Any) -> None:
+        self._settings = settings
+        self._outcomes = outcomes
+
+    def __call__(self, shares: Iterable[Sequence[Numbered]]) -> None:
+        """Copy the files of the partition."""
+        for rows in shares:
+            self._outcomes.add(copy_share(self._settings, rows))
+
+
+class Outcomes:
+    """What an accumulator of lists is in an executor, where outcomes are collected until the task ends."""
+
+    def zero(self, value: list[Numbered]) -> list[Numbered]:  # noqa: ARG002 - required by the port
+        """Return an empty list."""
+        return []
+
+    def addInPlace(self, value1: list[Numbered], value2: list[Numbered]) -> list[Numbered]:  # noqa: N802 - Spark's name
+        """Append."""
+        value1.extend(value2)
+        return value1
+
+
+def copy_share(settings: ShareSettings, rows: Iterable[Numbered]) -> list[Numbered]:
+    """Copy the files of ``rows``, which are numbered; return their outcomes with the same numbers."""
+    file_systems = open_file_systems(settings.options)
+    copier = Copier(file_systems, AllowedRoots.of(list(settings.read_roots)), sweeps=False)
+    copier.guard = lambda: require_fence(file_systems, settings.fence)
+    throttle = None if settings.bytes_per_s_max is None else Throttle(settings.bytes_per_s_max)
+    with closing(CopyPool(copier, workers=settings.files_at_once, throttle=throttle)) as pool:
+        handles = [(number, pool.submit(read_copy(values).task)) for number, values in rows]
+        return [(number, write_outcome(_wait(handle))) for number, handle in handles]
+
+
+def _wait(handle: CopyHandle) -> Outcome:
+    try:
+        return handle.result()
+    except TidelineError as error:
+        return error

@@ -1,0 +1,30 @@
+"""Copy jobs on a real Spark, with JVMs that start quickly."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from daemon.config.clusters import CopyJobsConfig
+from daemon.replica.copy_jobs.runner import SparkJobs
+from handlers.files.schemes import open_file_systems
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+
+
+def spark_jobs(
+    read_roots: Sequence[str],
+    *,
+    master: str = "local[2]",
+    spark: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> SparkJobs:
+    """Return jobs for every number of files, on the Spark ``master``."""
+    conf = {"spark.driver.extraJavaOptions": JAVA, "spark.executor.extraJavaOptions": JAVA}
+    given = {"master": master, "driver_memory": "512m", "conf": conf, **(spark or {})}
+    chosen = CopyJobsConfig.model_validate({"files_min": 1, "spark": given, **settings})
+    return SparkJobs("test", chosen, open_file_systems(), options={}, read_roots=list(read_roots))
