@@ -69,6 +69,8 @@ class Arguments:
 
     db: str
     table: str
+    names_catalog: bool = False
+    """Whether the database was sent as ``@catalog#database``."""
     filter: str | None = None
     values: list[str] | None = None
     name: str | None = None
@@ -122,6 +124,7 @@ def _make(found: dict[Role, Any]) -> Arguments:
     return Arguments(
         db=db,
         table=found[Role.TABLE],
+        names_catalog=catalog is not None,
         filter=found.get(Role.FILTER),
         values=found.get(Role.VALUES),
         name=found.get(Role.NAME),

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 import structlog
 
 from daemon.endpoint.answers.arguments import read_arguments
-from daemon.endpoint.answers.partition_calls import CALLS, Content, PartitionCall
+from daemon.endpoint.answers.partition_calls import CALLS, CALLS_OF_HIVE_4, Content, PartitionCall
 from daemon.endpoint.answers.server_rules import UNANSWERABLE, ServerRules, read_rules
 from daemon.endpoint.answers.table_access import Forward, NotAnswered, Reason
+from handlers.catalog.index.payload_bytes import without_write_id
 from handlers.catalog.index.payload_specs import join_spec
 from state.errors import BadInput, Refused, TidelineError
 
@@ -88,6 +89,8 @@ class IndexAnswers:
         arrived = self._tables.arrive(is_likely=self._was_answered)
         self._was_answered = False
         arguments = read_arguments(call.shape, request.body)
+        if not _is_known(request.name, arguments, rules):
+            raise NotAnswered(Reason.REFUSED)
         if arguments.expression is not None:
             arguments = replace(arguments, tree=self._read_expression(arguments.expression))
         found = arrived.read(
@@ -137,7 +140,22 @@ def _make_body(call: PartitionCall, view: TableView, arguments: Arguments, rules
     if call.content is Content.SPECS:
         specs = _join_specs(view, payloads, db, table)
         return call.frame(len(specs), specs)
-    return call.frame(len(payloads), view.payloads.join(payloads, db, table, view.budget))
+    rows = view.payloads.join(payloads, db, table, view.budget)
+    return call.frame(len(payloads), rows if rules.is_hive_4 else [_without_write_id(row) for row in rows])
+
+
+def _is_known(call: str, arguments: Arguments, rules: ServerRules) -> bool:
+    """Whether the server's version has the call, and the name of the database in this form."""
+    return (rules.is_hive_4 or call not in CALLS_OF_HIVE_4) and (
+        rules.has_catalogs or not arguments.names_catalog
+    )
+
+
+def _without_write_id(row: bytes) -> bytes:
+    found = without_write_id(row)
+    if found is None:
+        raise NotAnswered(Reason.NOT_CERTAIN)
+    return found
 
 
 def _join_specs(view: TableView, payloads: Sequence[bytes], db: str, table: str) -> list[bytes]:

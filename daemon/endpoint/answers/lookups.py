@@ -145,6 +145,8 @@ def find_by_expr(view: TableView, arguments: Arguments, rules: ServerRules) -> S
 
 def find_ps(view: TableView, arguments: Arguments, rules: ServerRules) -> Selection:
     """Find the partitions of a partial specification: one value for each column, "" for any."""
+    if arguments.limit >= 0 and not rules.is_hive_4:
+        raise NotAnswered(Reason.NOT_CERTAIN)  # of some, in the order in which its database returns them
     default = view.index.table(view.name).key_schema.default_partition
     if any(value != default and WILDCARDS.search(value) for value in arguments.values or ()):
         raise NotAnswered(Reason.NOT_CERTAIN)  # a metastore finds similar values, too

@@ -169,3 +169,7 @@ CALLS: Final = {
     "get_partitions_req": PartitionCall(_GET_ALL_REQ, lookups.find_all, _LIST, is_wrapped=True),
 }
 """Every call that the index answers."""
+CALLS_OF_HIVE_4: Final = frozenset({name for name in CALLS if name.endswith("_req")}) | {
+    "get_partitions_spec_by_expr"
+}
+"""Those that servers before Hive 4 do not know."""

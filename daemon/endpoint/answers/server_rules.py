@@ -44,6 +44,8 @@ class ServerRules:
 
     dialect: Dialect | None
     is_hive_4: bool = False
+    has_catalogs: bool = True
+    """Whether a database may be named with its catalog; Hive 2 takes such a name for that of a database."""
 
 
 UNANSWERABLE: Final = ServerRules(None)
@@ -60,7 +62,9 @@ def read_rules(metastore: Metastore) -> ServerRules:
         return UNANSWERABLE
     if _filters(metastore, is_hive_4=is_hive_4):
         return UNANSWERABLE
-    return ServerRules(HIVE_4 if is_hive_4 else HIVE_2, is_hive_4)
+    if is_hive_4:
+        return ServerRules(HIVE_4, is_hive_4=True)
+    return ServerRules(HIVE_2, has_catalogs=_has_call(metastore, "get_catalogs"))
 
 
 def _filters(metastore: Metastore, *, is_hive_4: bool) -> bool:
@@ -73,6 +77,11 @@ def _filters(metastore: Metastore, *, is_hive_4: bool) -> bool:
         _setting(metastore, _FILTER_HOOK) not in {"", _NO_FILTER_HOOK}
         and _setting(metastore, _FILTER_ENABLED) != "false"
     )
+
+
+def _has_call(metastore: Metastore, call: str) -> bool:
+    """Whether a server knows a call without arguments. Hive 2.3 and 3.1 report the same version, and differ in their calls."""
+    return 0 in read_fields(metastore.exchange(Message(Header(call, CALL, 0), write_struct([]))).body)
 
 
 def _setting(metastore: Metastore, name: str) -> str | None:

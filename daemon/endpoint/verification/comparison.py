@@ -1,8 +1,8 @@
 """Compares two answers of the metastore's protocol: equal if they have the same fields, in whatever order maps and sets are sent.
 
 Answers are compared as generic values, without their declarations, so no field can be forgotten. ``UNORDERED`` calls are those for which
-the metastore defines no order: Hive 4.2 asks its database for their names without one, and gets them in the order of whatever index the
-database chose.
+a metastore defines no order: it asks its database without one, and gets rows in the order of whatever index the database chose. Hive 4.2 does
+this for names, Hive 2.3 and 3.1 for partitions as well.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from state.errors import BadInput
 
 _NUMBERS: Final = {TType.BOOL: ">b", TType.BYTE: ">b", TType.I16: ">h", TType.I32: ">i", TType.I64: ">q"}
 _DEPTH_MAX: Final = 64
-UNORDERED: Final = frozenset({"get_partition_names_ps", "get_partition_names_ps_req"})
+UNORDERED_IN_HIVE_4: Final = frozenset({"get_partition_names_ps", "get_partition_names_ps_req"})
+UNORDERED: Final = UNORDERED_IN_HIVE_4 | {"get_partitions_ps", "get_partitions_ps_with_auth"}
 
 
 def is_same_answer(one: bytes, other: bytes, call: str = "") -> bool:

@@ -38,6 +38,7 @@ _VALUES: Final = b"\x0f\x00\x01\x0b"
 _CREATE_TIME: Final = b"\x08\x00\x04"
 _ACCESS_TIME: Final = b"\x08\x00\x05"
 _DESCRIPTOR: Final = b"\x0c\x00\x06"
+_WRITE_ID: Final = b"\x0a\x00\x0a"
 _STOP: Final = b"\x00"
 _read_size: Final = Struct(">I").unpack_from
 _TIMES_BYTES: Final = 14
@@ -137,6 +138,12 @@ def text_field(number: int, text: str) -> bytes:
     """Return a field with a text."""
     data = text.encode()
     return b"\x0b" + number.to_bytes(2) + len(data).to_bytes(4) + data
+
+
+def without_write_id(partition: bytes) -> bytes | None:
+    """Return the struct of a partition as servers before Hive 4 send it, None where the write id is not its last field."""
+    start = len(partition) - len(_WRITE_ID) - 9
+    return partition[:start] + _STOP if partition.startswith(_WRITE_ID, start) else None
 
 
 def _end_of_values(partition: bytes) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from daemon.endpoint.protocol.wire import Message, read_fields, text_value, write_struct
+from daemon.endpoint.protocol.wire import Message, read_fields, struct_value, text_value, write_struct
 
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ class SettingsOnly:
 
     def __init__(self, version: str = "4.2.0", **settings: str) -> None:
         self._version = version
+        self.has_catalogs = True
         self._settings = {name.replace("__", "."): value for name, value in settings.items()}
         self.calls: list[str] = []
 
@@ -23,6 +24,10 @@ class SettingsOnly:
         """Answer a call about the server."""
         self.calls.append(request.name)
         fields = read_fields(request.body)
+        if request.name == "get_catalogs" and self.has_catalogs:
+            return request.answer(write_struct([(0, struct_value([]))]))
+        if request.name == "get_catalogs":
+            return request.failure("Invalid method name: 'get_catalogs'")
         if request.name == "getVersion":
             text = self._version
         else:

@@ -10,6 +10,7 @@ from daemon.endpoint.answers.index_answers import IndexAnswers
 from daemon.endpoint.answers.partition_calls import CALLS
 from daemon.endpoint.answers.table_access import Reason
 from dev.fixtures.memory_source import DB, MemorySource
+from handlers.catalog.index.payload_bytes import without_write_id
 from handlers.catalog.index.payloads import normalize
 from handlers.structs.objects import FieldSchema
 from tests.builders.catalog.indexed_source import Indexed
@@ -326,3 +327,41 @@ def test_filters_are_read_as_the_servers_version_reads_them() -> None:
     assert endpoint.ask(positional("get_partitions_by_filter", DB, "t", "dt like 'a' and hr = 5", -1)) is None
     assert endpoint.ask(positional("get_partition_names_ps", DB, "t", ["a.b", ""], -1)) is None
     assert endpoint.outcomes.reasons == [Reason.NOT_CERTAIN] * 2
+
+
+def test_servers_before_hive_4_send_no_write_ids() -> None:
+    for version, expected in (("3.0", None), ("4.2.0", -1)):
+        endpoint = Endpoint(metastore=SettingsOnly(version))
+        found = endpoint.ask(positional("get_partitions", DB, "t", -1))
+        assert [partition.writeId for partition in found] == [expected] * len(ALL)
+
+
+def test_a_partition_without_a_write_id_at_its_end_is_forwarded_for_old_servers() -> None:
+    assert without_write_id(b"\x0b\x00\x02\x00\x00\x00\x01d\x00") is None
+
+
+def test_calls_that_the_server_does_not_know_are_forwarded() -> None:
+    endpoint = Endpoint(metastore=SettingsOnly("3.0"))
+    for message in (
+        request("get_partitions_req", {1: "hive", 2: DB, 3: "t"}),
+        request("get_partition_req", {1: "hive", 2: DB, 3: "t", 4: ["a b", "7"]}),
+        request("get_partitions_by_names_req", {1: DB, 2: "t", 3: FIVES}),
+    ):
+        assert endpoint.ask(message) is None
+    assert endpoint.outcomes.reasons == [Reason.REFUSED] * 3
+
+
+@pytest.mark.parametrize("has_catalogs", [True, False])
+def test_a_database_with_its_catalog_is_forwarded_to_a_server_without_catalogs(has_catalogs: bool) -> None:
+    endpoint = Endpoint(metastore=SettingsOnly("3.0"))
+    endpoint.metastore.has_catalogs = has_catalogs
+    found = endpoint.ask(positional("get_partition_names", f"@hive#{DB}", "t", -1))
+    assert (found is None) != has_catalogs
+    assert endpoint.ask(positional("get_partition_names", DB, "t", -1)) is not None
+
+
+def test_some_partitions_of_a_specification_are_forwarded_where_the_server_defines_no_order() -> None:
+    endpoint = Endpoint(metastore=SettingsOnly("3.0"))
+    assert endpoint.ask(positional("get_partitions_ps", DB, "t", ["", "5"], 1)) is None
+    assert len(endpoint.ask(positional("get_partitions_ps", DB, "t", ["", "5"], -1))) == 2
+    assert endpoint.outcomes.reasons == [Reason.NOT_CERTAIN]
