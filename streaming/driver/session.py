@@ -95,8 +95,8 @@ def start(settings: SparkSettings, *, name: str = "tideline", kafka: bool = Fals
         "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),
         **jars,
         **settings.conf,
-        **_merge_packages(jars, settings.conf),
         **{name: _make_absolute(settings.conf[name]) for name in FILE_LISTS if name in settings.conf},
+        **_merge_jars(jars, settings.conf),
         **REQUIRED_CONF,
     }
     with _working_directory():
@@ -177,10 +177,18 @@ def _choose_jars(settings: SparkSettings, *, kafka: bool) -> dict[str, str]:
     }
 
 
-def _merge_packages(jars: Mapping[str, str], conf: Mapping[str, str]) -> dict[str, str]:
-    """Return the user's packages, such as an object store client, together with the Kafka source."""
-    named, own = conf.get(PACKAGES), jars.get(PACKAGES)
-    return {PACKAGES: f"{named},{own}"} if named and own and KAFKA_SOURCE not in named else {}
+def _merge_jars(chosen: Mapping[str, str], conf: Mapping[str, str]) -> dict[str, str]:
+    """Return the user's jars and packages, such as an object store client, together with the chosen ones.
+
+    A user who names a Kafka source gets no other.
+    """
+    artifact = KAFKA_SOURCE.partition(":")[2]
+    merged = {}
+    for name in chosen.keys() & conf.keys():
+        if conf[name] and artifact not in conf[name]:
+            named = _make_absolute(conf[name]) if name in FILE_LISTS else conf[name]
+            merged[name] = f"{named},{chosen[name]}"
+    return merged
 
 
 def _create_session(name: str, conf: dict[str, str]) -> SparkSession:

@@ -89,9 +89,17 @@ def test_the_kafka_source_has_sparks_version_unless_jars_are_given() -> None:
 def test_packages_of_the_user_are_added_to_the_kafka_source(named: str, fetched: str) -> None:
     conf = {session.PACKAGES: named.format(source=session.KAFKA_SOURCE)}
     own = {session.PACKAGES: f"{session.KAFKA_SOURCE}:4"}
-    both = own | conf | session._merge_packages(own, conf)
+    both = own | conf | session._merge_jars(own, conf)
     assert both[session.PACKAGES] == fetched.format(source=session.KAFKA_SOURCE)
-    assert session._merge_packages({}, conf) == session._merge_packages(own, {}) == {}
+    assert session._merge_jars({}, conf) == session._merge_jars(own, {}) == {}
+
+
+def test_jars_of_the_user_are_added_to_those_that_executors_need() -> None:
+    own = {"spark.jars": "/image/spark-sql-kafka-0-10_2.13-4.0.0.jar"}
+    assert session._merge_jars(own, {"spark.jars": "/s3.jar"}) == {
+        "spark.jars": f"/s3.jar,{own['spark.jars']}"
+    }
+    assert session._merge_jars(own, {"spark.jars": "/mine/spark-sql-kafka-0-10_2.13-4.0.1.jar"}) == {}
 
 
 def test_a_kafka_source_among_sparks_own_jars_is_sent_to_remote_executors(
