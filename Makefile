@@ -16,7 +16,8 @@ UV := .run/uv/bin/uv
 COMPILE := $(UV) pip compile --quiet --generate-hashes --no-header --no-emit-index-url --no-annotate --universal --python-version 3.11
 PYTEST := $(BIN)/pytest
 S3_TESTS := tests/integration/files/test_s3.py tests/integration/flat/test_storage.py tests/integration/flat/test_object_store.py \
-            tests/integration/flat/test_a_day_in_an_object_store.py tests/integration/replication/test_object_store_replica.py
+            tests/integration/flat/test_a_day_in_an_object_store.py tests/integration/replication/test_object_store_replica.py \
+            tests/crash/test_flat_object_store.py
 
 .PHONY: help
 help: ## Show this list
@@ -70,7 +71,7 @@ s3: stack ## Test files, replicas and flat tables on an object store (MinIO, bui
 	$(BIN)/python -m dev.stack.object_store run $(PYTEST) $(S3_TESTS)
 
 .PHONY: hdfs
-hdfs: stack ## Test copies and replication on HDFS, and its failures (up to seven JVMs, about 4 GB of memory)
+hdfs: stack ## Test copies, replication and flat tables on HDFS, and its failures (up to eleven JVMs, about 7 GB of memory)
 	$(PYTEST) tests/hdfs
 
 .PHONY: docker-test

@@ -9,8 +9,7 @@ It serves the tests of files and flat tables on ``s3a://`` and is not part of th
 ``try COMMAND…`` runs it without a store if none can be started, except in CI; the tests of object stores are then skipped.
 
 The authors of MinIO no longer publish binaries, so it is built once per machine (five minutes on two cores) and kept in the cache beside
-the jars. Go's own settings (``GOPROXY``) decide where modules come from. The checksum of the module is pinned here. Its ``go.sum``, which
-that checksum covers, pins everything that it is built from, so Go's checksum database is not consulted.
+the jars. The checksum of the module is pinned here. Its ``go.sum``, which that checksum covers, pins everything that it is built from.
 """
 
 from __future__ import annotations
@@ -18,17 +17,16 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import re
 import secrets
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from dev.stack.downloads.go_compiler import check_go, run_go
 from dev.stack.downloads.jars import cache_dir
-from dev.stack.errors import FetchFailed, Missing, StackError
+from dev.stack.errors import FetchFailed, StackError
 from dev.stack.process.component import Component
 from dev.stack.process.owner_watch import OwnerWatch
 from dev.stack.process.ports import free_port
@@ -130,13 +128,13 @@ def build_server() -> Path:
     final = _binary_path()
     if final.exists():
         return final
-    _check_go()
+    check_go(GO_OLDEST, "the object store")
     final.parent.mkdir(parents=True, exist_ok=True)
     # Beside the final path, because /tmp may be small: all sources and Go's own cache take 3 GB.
     with tempfile.TemporaryDirectory(dir=final.parent.parent, prefix="building-") as scratch:
         source = _download_source(Path(scratch))
         part = Path(scratch) / "minio"
-        _go(Path(scratch), "build", "-trimpath", "-ldflags=-s -w", "-o", str(part), ".", within=source)
+        run_go(Path(scratch), "build", "-trimpath", "-ldflags=-s -w", "-o", str(part), ".", within=source)
         part.replace(final)
     return final
 
@@ -145,49 +143,14 @@ def _binary_path() -> Path:
     return cache_dir() / "go" / f"minio-{VERSION}" / "minio"
 
 
-def _check_go() -> None:
-    if shutil.which("go") is None:
-        raise Missing(
-            f"Go {GO_OLDEST[0]}.{GO_OLDEST[1]} or newer is required to build the object store: install it"
-        )
-    answer = subprocess.run(["go", "env", "GOVERSION"], capture_output=True, text=True, check=False)
-    found = re.match(r"go(\d+)\.(\d+)", answer.stdout)
-    if found is None or (int(found[1]), int(found[2])) < GO_OLDEST:
-        raise Missing(
-            f"Go {GO_OLDEST[0]}.{GO_OLDEST[1]} or newer is required, found {answer.stdout.strip() or 'unknown'}"
-        )
-
-
 def _download_source(scratch: Path) -> Path:
     """Download the module source, verify its checksum and return its directory."""
-    module = json.loads(_go(scratch, "mod", "download", "-json", f"{MODULE}@{VERSION}", within=scratch))
+    module = json.loads(run_go(scratch, "mod", "download", "-json", f"{MODULE}@{VERSION}", within=scratch))
     if module.get("Sum") != CHECKSUM:
         raise FetchFailed(
             f"{MODULE} {VERSION}: the checksum is {module.get('Sum')}, but {CHECKSUM} is pinned"
         )
     return Path(module["Dir"])
-
-
-def _go(scratch: Path, *arguments: str, within: Path) -> str:
-    environment = os.environ | {
-        "GOPATH": str(scratch / "path"),
-        "GOCACHE": str(scratch / "cache"),
-        "GOTMPDIR": str(scratch),
-        "GOFLAGS": "-modcacherw -mod=readonly -buildvcs=false",
-        "GOTOOLCHAIN": "local",
-        "GOSUMDB": "off",
-        "GOWORK": "off",
-        "CGO_ENABLED": "0",
-    }
-    done = subprocess.run(
-        ["nice", "go", *arguments], cwd=within, env=environment, capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        output = (done.stdout + done.stderr)[-2000:]
-        raise FetchFailed(
-            f"go {arguments[0]} failed; to use another source of modules, set GOPROXY. {output}"
-        )
-    return done.stdout
 
 
 def main(arguments: list[str]) -> int:

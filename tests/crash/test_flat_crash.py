@@ -17,7 +17,7 @@ import pytest
 
 from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
-from tests.builders.flat.driver_kills import Killed, plain
+from tests.builders.flat.driver_kills import BATCH, NARROWING, PROMOTION, REUSE, SEAL, Killed, plain
 from tests.builders.flat.feeds import DirectoryFeed, TopicFeed
 from tests.integration.conftest import kafka, source, stack
 
@@ -29,22 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["kafka", "source", "stack"]
 
 pytestmark = pytest.mark.crash
-BATCH = [
-    "flat.evolve",
-    "flat.evolved",
-    "flat.planned",
-    "flat.written",
-    "flat.staged",
-    "flat.decided",
-    "flat.moved:1",
-    "flat.moved:2",
-    "flat.counted:1",
-    "flat.published",
-    "flat.noted",
-    "flat.batch",
-]
-SEAL = ["flat.rewritten", "flat.switch", "flat.switched", "flat.replaced", "flat.deleted", "flat.kept:2"]
-WIDENING = ["flat.hardening", "flat.rewritten", "flat.switched", "flat.flip", "flat.flipped"]
 ARRIVING = [
     "flat.planned:2",
     "flat.hardening",
@@ -98,7 +82,7 @@ def test_killed_at_every_step_of_a_promotion_values_stay_correct(table: Killed) 
     table.ends_well()
     table.land(range(3, 4), lambda n: "007" if n == 7 else f"x{n}" if n % 2 else n)
     table.ends_well()
-    for hour, step in enumerate(WIDENING, start=4):
+    for hour, step in enumerate(PROMOTION, start=4):
         table.land(range(hour, hour + 1), lambda n: n)
         table.dies(step)
     table.ends_well()
@@ -113,7 +97,7 @@ def test_killed_at_every_step_of_a_narrowing_values_stay_correct(table: Killed) 
     table.narrows = "n"
     table.dies("flat.rewritten")
     table.narrows = ""
-    for hour, step in enumerate(("flat.switched", "flat.narrow", "flat.narrowed"), start=3):
+    for hour, step in enumerate(NARROWING, start=3):
         table.land(range(hour, hour + 1), plain)
         table.dies(step)
     table.ends_well()
@@ -133,7 +117,7 @@ def test_killed_at_every_step_of_a_slots_reuse_no_reader_sees_the_old_keys_value
     assert slots(table)["old"] == 3, "retired, and kept while old hours are"
     table.expires()
     table.keys = ["epoch", "uuid", "n", "fresh"]
-    for hour, step in enumerate(("flat.evolve", "flat.evolved", "flat.planned", "flat.decided"), start=2):
+    for hour, step in enumerate(REUSE, start=2):
         table.land(range(hour, hour + 1), lambda n: n, fresh="new")
         table.dies(step)
     table.ends_well()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,22 +14,28 @@ from dev.stack.hive.settings import ClusterSettings
 from dev.stack.servers.hdfs import Hdfs
 from tests.builders.components.availability import start_or_skip
 from tests.builders.replication.replica import Replica, build_replica
+from tests.integration.conftest import database, topic
+from tests.integration.flat.conftest import ignore_sockets, metastore, sockets_left, spark
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from dev.stack.endpoints import ClusterEndpoints
     from dev.stack.hive.sql_session import Session
 
+
+__all__ = ["database", "metastore", "sockets_left", "spark", "topic"]
 
 HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Everything below this directory needs real components, whether it says so or not."""
-    for item in items:
-        if item.path.is_relative_to(HERE):
-            item.add_marker(pytest.mark.integration)
+    here = [item for item in items if item.path.is_relative_to(HERE)]
+    for item in here:
+        item.add_marker(pytest.mark.integration)
+    ignore_sockets(here)
 
 
 @pytest.fixture(scope="session")
@@ -92,3 +98,27 @@ def replica(clusters: Stack, hdfs: Hdfs) -> Iterator[Replica]:
     )
     yield built
     built.projection.close()
+
+
+@pytest.fixture(scope="session")
+def source(clusters: Stack) -> ClusterEndpoints:
+    """The cluster with the metastore of flat tables."""
+    return clusters.source.endpoints()
+
+
+@pytest.fixture(scope="session")
+def kafka(clusters: Stack) -> str:
+    """The broker's bootstrap address."""
+    return clusters.kafka.bootstrap
+
+
+@pytest.fixture
+def place(hdfs: Hdfs, database: str) -> str:  # noqa: F811 - a fixture, by its name
+    """A directory of the test on HDFS that does not exist yet."""
+    return f"{hdfs.uri}/flat/{database}"
+
+
+@pytest.fixture
+def elsewhere(place: str) -> dict[str, Any]:
+    """Table and checkpoint of flat tables on HDFS."""
+    return {"location": f"{place}/table", "checkpoint": f"{place}/checkpoint"}

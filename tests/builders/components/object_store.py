@@ -7,19 +7,24 @@ from __future__ import annotations
 
 import os
 import uuid
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
 
+from dev.stack.cluster import HiveCluster
 from dev.stack.downloads.jars import fetch, find_missing, locate_jars, read_lock
 from dev.stack.downloads.maven_repository import find_repository
+from dev.stack.hive.settings import ClusterSettings
 from dev.stack.object_store import VARIABLE
-from handlers.files.paths import parse_location
+from dev.stack.process.owner_watch import OwnerWatch
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from dev.stack.endpoints import ClusterEndpoints
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,26 +87,24 @@ class TestStore:
         return f"s3a://{name}"
 
 
-def orc_files(place: str) -> Iterator[tuple[str, Any]]:
-    """Yield the path below ``place`` (on disk or in the store) and the rows, a ``pyarrow.Table``, of every ORC file."""
-    import pyarrow.fs
-    from pyarrow import orc
-
-    location, store = parse_location(place), TestStore.named()
-    assert location.scheme in {"file", "s3a"}, place
-    root, system = location.path, cast("Any", pyarrow.fs.LocalFileSystem())
-    if location.scheme == "s3a":
-        assert store is not None
-        root, system = location.authority + location.path, pyarrow.fs.S3FileSystem(**store.arrow)
-    selector = pyarrow.fs.FileSelector(root, recursive=True, allow_not_found=True)
-    for path in sorted(each.path for each in system.get_file_info(selector) if each.path.endswith(".orc")):
-        with system.open_input_file(path) as file:
-            yield path[len(root) + 1 :], orc.ORCFile(file).read()
-
-
 def hadoop_jars() -> list[Path]:
     """Return the jars of Hadoop's S3 client; fetch missing ones."""
     jars = read_lock("hadoop-s3")
     if find_missing(jars):
         fetch(jars, find_repository())
     return locate_jars(jars)
+
+
+@contextmanager
+def hive_with_store(store: TestStore, directory: Path) -> Iterator[ClusterEndpoints]:
+    """Run a cluster whose metastore and engine have the store's client among their jars."""
+    cluster = HiveCluster(directory, ClusterSettings(jars=tuple(hadoop_jars()), extra=store.hadoop))
+    owner_watch = OwnerWatch(directory)
+    try:
+        cluster.metastore.start()
+        cluster.engine.start()
+        yield cluster.endpoints()
+    finally:
+        cluster.engine.stop()
+        cluster.metastore.stop()
+        owner_watch.close()

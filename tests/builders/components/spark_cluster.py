@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import socket
 from pathlib import Path
@@ -11,17 +12,24 @@ from typing import TYPE_CHECKING, Self
 
 import pyspark
 
+from dev.stack.downloads.jars import locate_jars, read_lock
 from dev.stack.process.component import Component
 from dev.stack.process.ports import free_port
 from streaming.driver import session
+from tests.builders.components.processes import children, command_line
 
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import TracebackType
+
+    import pytest
 
 
 HOME = Path(pyspark.__path__[0])
 HOST = "127.0.0.1"
+EXECUTORS = {"executors": 2, "executor_cores": 1, "executor_memory": "1g"}
+"""Settings of a flat table that runs on two executors of one core."""
 
 
 class _Daemon(Component):
@@ -95,7 +103,7 @@ class Worker(_Daemon):
 
     def executors(self) -> dict[int, int]:
         """Return the process of each running executor, by the number of the executor."""
-        return {number: pid for pid in _children(self.pid) if (number := _executor(pid)) is not None}
+        return {number: pid for pid in children(self.pid) if (number := _executor(pid)) is not None}
 
 
 class SparkCluster:
@@ -127,23 +135,27 @@ class SparkCluster:
         self.master.stop()
 
 
-def _children(parent: int | None) -> list[int]:
-    found = []
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, ppid = entry.read_text().rpartition(")")[2].split()[:2]
-        except OSError:  # it has just ended
-            continue
-        if int(ppid) == parent and state != "Z":
-            found.append(int(entry.parent.name))
-    return found
+def use_spark_of_image(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, more_jars: Iterable[Path] = ()
+) -> None:
+    """Let drivers use a PySpark as in the image, with the Kafka source and ``more_jars`` among its jars.
+
+    Executors of a ``SparkCluster`` have neither: they run PySpark's own jars, and no Python at all.
+    """
+    own, image = HOME, directory / "pyspark"
+    (image / "jars").mkdir(parents=True)
+    for entry in own.iterdir():
+        if entry.name != "jars":
+            (image / entry.name).symlink_to(entry)
+    (image / "find_spark_home.py").unlink()  # it asks where it really is
+    shutil.copy(own / "find_spark_home.py", image)
+    for jar in [*(own / "jars").iterdir(), *locate_jars(read_lock("spark-kafka")), *more_jars]:
+        (image / "jars" / jar.name).symlink_to(jar)
+    monkeypatch.setenv("PYTHONPATH", str(directory))
+    monkeypatch.setenv("PYSPARK_PYTHON", "/there/is/no/python")
 
 
 def _executor(pid: int) -> int | None:
     """Return the number of the executor that the process runs."""
-    try:
-        command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
-    except OSError:
-        return None
-    found = re.search(rb"CoarseGrainedExecutorBackend .*--executor-id (\d+)", command)
+    found = re.search(r"CoarseGrainedExecutorBackend .*--executor-id (\d+)", command_line(pid))
     return int(found[1]) if found else None

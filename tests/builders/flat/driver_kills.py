@@ -28,6 +28,25 @@ if TYPE_CHECKING:
     from tests.builders.flat.feeds import Feed
 
 
+BATCH = (
+    "flat.evolve",
+    "flat.evolved",
+    "flat.planned",
+    "flat.written",
+    "flat.staged",
+    "flat.decided",
+    "flat.moved:1",
+    "flat.moved:2",
+    "flat.counted:1",
+    "flat.published",
+    "flat.noted",
+    "flat.batch",
+)
+SEAL = ("flat.rewritten", "flat.switch", "flat.switched", "flat.replaced", "flat.deleted", "flat.kept:2")
+PROMOTION = ("flat.hardening", "flat.rewritten", "flat.switched", "flat.flip", "flat.flipped")
+NARROWING = ("flat.switched", "flat.narrow", "flat.narrowed")
+REUSE = ("flat.evolve", "flat.evolved", "flat.planned", "flat.decided")
+"""The steps at which a process is killed, by what the driver does then; ``:2`` is the second pass."""
 HOUR_S = 3_600
 KEYS = ("epoch", "uuid", "n", "action")
 TABLE = "events_flat"
@@ -160,9 +179,11 @@ class Killed:
             if {"uuid", "n"} <= columns:
                 counted = session.rows(f"select count(*), count(distinct uuid), count(n) from {table}")
                 uuids, values = (sum(row[name] is not None for row in rows) for name in ("uuid", "n"))
-                assert counted == [(str(len(found)), str(uuids), str(values))]
+                expected = [(str(len(found)), str(uuids), str(values))]
+                assert counted == expected, (counted, expected)
                 sevens = sum(str(row["n"]) == "7" for row in rows)
-                assert session.rows(f"select count(*) from {table} where n = '7'") == [(str(sevens),)]
+                filtered = session.rows(f"select count(*) from {table} where n = '7'")
+                assert filtered == [(str(sevens),)], (filtered, sevens)
         return everything
 
     def rows(self) -> list[Row]:

@@ -10,6 +10,8 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from tests.builders.components.remote_files import open_directory
+
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +26,7 @@ class Feed(Protocol):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The arguments of ``tests.crash.programs.flat_program`` for this source; without any it reads a directory."""
+        """The arguments of ``tests.crash.programs.flat_program`` for this source."""
 
     def land(self, rows: Sequence[Mapping[str, Any] | str]) -> None:
         """Send these rows and wait until all are acknowledged."""
@@ -35,26 +37,23 @@ class Feed(Protocol):
 
 @dataclass
 class DirectoryFeed:
-    """A landing directory; each file is a batch."""
+    """A landing directory, on a disk unless ``landing`` is the URI of one elsewhere; each file is a batch."""
 
-    landing: Path
-    files: int = 0
+    landing: Path | str
+    number: int = 0
 
     @property
     def settings(self) -> dict[str, Any]:
-        return {}
+        return {"landing": str(self.landing)}
 
     def land(self, rows: Sequence[Mapping[str, Any] | str]) -> None:
-        self.landing.mkdir(parents=True, exist_ok=True)
-        hidden = self.landing / f".{self.files:04}"
-        hidden.write_text("".join(f"{text(row)}\n" for row in rows))
-        hidden.rename(self.landing / f"{self.files:04}.json")
-        self.files += 1
+        content = "".join(f"{text(row)}\n" for row in rows).encode()
+        open_directory(str(self.landing)).write(f"{self.number:04}.json", content)
+        self.number += 1
 
     def sent(self) -> list[str]:
-        return [
-            line for file in sorted(self.landing.glob("*.json")) for line in file.read_text().splitlines()
-        ]
+        landing = open_directory(str(self.landing))
+        return [line for name in landing.files() for line in landing.read(name).decode().splitlines()]
 
 
 @dataclass

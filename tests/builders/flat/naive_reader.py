@@ -6,7 +6,7 @@ import json
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
-from tests.builders.components.object_store import orc_files
+from tests.builders.components.remote_files import orc_files
 
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from streaming.driver.assembly import assemble
 from streaming.driver.run import Driver
 from streaming.settings import DirectorySource, EventTime, FlatSettings, Sealing
 from streaming.split.parse_schema import quote
-from tests.builders.components.object_store import orc_files
+from tests.builders.components.remote_files import orc_files
 
 
 if TYPE_CHECKING:

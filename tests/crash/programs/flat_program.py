@@ -10,7 +10,7 @@ from pathlib import Path
 from dev.stack.downloads.jars import locate_jars, read_lock
 from streaming.driver import commands
 from streaming.driver.progress import write_lines_to
-from streaming.settings import KafkaSource, SparkSettings
+from streaming.settings import DirectorySource, KafkaSource, SparkSettings
 from tests.builders.flat.streams import Stream, key, rules
 
 
@@ -19,7 +19,7 @@ SHORT_LIVED = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+Us
 
 
 def main() -> None:
-    """``flat_program.py JSON``: base, database, metastore, keys, and either nothing or a topic; with ``follow`` it does not end."""
+    """``flat_program.py JSON``: base, database, metastore, keys, and a topic or a landing directory; with ``follow`` it does not end."""
     given = json.loads(sys.argv[1])
     stream = Stream.of_directory(
         Path(given["base"]),
@@ -37,6 +37,8 @@ def main() -> None:
             given["bootstrap"], given["topic"], records_per_batch=given.get("records", 1_000)
         )
         settings = replace(settings, source=source)
+    elif "landing" in given:
+        settings = replace(settings, source=DirectorySource(given["landing"], files_per_batch=1))
     if given.get("command") == "seal":
         commands.seal(settings)
     elif given.get("narrows"):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from daemon.flat.progress import FLATS
+from tests.builders.components.processes import group
 from tests.builders.daemon.http_client import asked, told_port
 from tests.builders.daemon.loops import eventually
 from tests.builders.daemon.running_daemon import RunningDaemon
@@ -77,19 +78,6 @@ def land(base: Path, name: str, hour: int, count: int) -> None:
 
 def get(daemon: RunningDaemon, path: str) -> str:
     return asked(told_port(daemon.state_dir), path).text
-
-
-def group(leader: int) -> list[int]:
-    """Return the living processes of a group."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = entry.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[2]) == leader and fields[0] != "Z":
-            found.append(int(entry.parent.name))
-    return found
 
 
 def test_rows_are_written_once_although_the_driver_is_killed_and_it_ends_with_the_daemon(

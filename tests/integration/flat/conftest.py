@@ -21,7 +21,7 @@ from tests.builders.components.spark_sessions import spark_with_metastore
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from dev.stack.endpoints import ClusterEndpoints
 
@@ -30,13 +30,17 @@ HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Ignore warnings about PySpark's sockets in these tests."""
+    ignore_sockets(item for item in items if item.path.is_relative_to(HERE))
+
+
+def ignore_sockets(items: Iterable[pytest.Item]) -> None:
     """Ignore warnings about sockets, which PySpark leaves to the garbage collector."""
     for item in items:
-        if item.path.is_relative_to(HERE):
-            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
-            item.add_marker(
-                pytest.mark.filterwarnings("ignore:.*<socket:pytest.PytestUnraisableExceptionWarning")
-            )
+        item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
+        item.add_marker(
+            pytest.mark.filterwarnings("ignore:.*<socket:pytest.PytestUnraisableExceptionWarning")
+        )
 
 
 @pytest.fixture(autouse=True)

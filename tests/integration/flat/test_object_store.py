@@ -11,10 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dev.stack.cluster import HiveCluster
-from dev.stack.hive.settings import ClusterSettings
-from dev.stack.process.owner_watch import OwnerWatch
-from tests.builders.components.object_store import hadoop_jars
+from tests.builders.components.object_store import hadoop_jars, hive_with_store
 from tests.builders.flat.driver_kills import Killed
 from tests.integration.flat.test_stream import (
     base,
@@ -56,17 +53,8 @@ STEPS = ("flat.written", "flat.moved:1", "flat.counted:1", "flat.switch", "flat.
 @pytest.fixture(scope="module")
 def source(store: TestStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterEndpoints]:
     """A cluster whose metastore and engine have the object store's client among their jars."""
-    directory = tmp_path_factory.mktemp("hive")
-    cluster = HiveCluster(directory, ClusterSettings(jars=tuple(hadoop_jars()), extra=store.hadoop))
-    owner_watch = OwnerWatch(directory)
-    try:
-        cluster.metastore.start()
-        cluster.engine.start()
-        yield cluster.endpoints()
-    finally:
-        cluster.engine.stop()
-        cluster.metastore.stop()
-        owner_watch.close()
+    with hive_with_store(store, tmp_path_factory.mktemp("hive")) as endpoints:
+        yield endpoints
 
 
 @pytest.fixture

@@ -1,0 +1,53 @@
+"""The Go compiler of the machine, for components whose authors publish no binaries.
+
+Go's own settings (``GOPROXY``) decide where modules come from. What is built is pinned by checksums in this repository, so Go's checksum
+database is not consulted. Sources and Go's own cache are beside the result while it is built, and removed afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+from dev.stack.errors import FetchFailed, Missing
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def check_go(oldest: tuple[int, int], what: str) -> None:
+    """Raise Missing if Go is absent or older than ``oldest``; ``what`` is to be built with it."""
+    newer = f"Go {oldest[0]}.{oldest[1]} or newer is required"
+    if shutil.which("go") is None:
+        raise Missing(f"{newer} to build {what}: install it")
+    answer = subprocess.run(["go", "env", "GOVERSION"], capture_output=True, text=True, check=False)
+    found = re.match(r"go(\d+)\.(\d+)", answer.stdout)
+    if found is None or (int(found[1]), int(found[2])) < oldest:
+        raise Missing(f"{newer}, found {answer.stdout.strip() or 'unknown'}")
+
+
+def run_go(scratch: Path, *arguments: str, within: Path) -> str:
+    """Run Go with all its own files below ``scratch`` and return its output; raise FetchFailed."""
+    environment = os.environ | {
+        "GOPATH": str(scratch / "path"),
+        "GOCACHE": str(scratch / "cache"),
+        "GOTMPDIR": str(scratch),
+        "GOFLAGS": "-modcacherw -mod=readonly -buildvcs=false",
+        "GOTOOLCHAIN": "local",
+        "GOSUMDB": "off",
+        "GOWORK": "off",
+        "CGO_ENABLED": "0",
+    }
+    done = subprocess.run(
+        ["nice", "go", *arguments], cwd=within, env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        output = (done.stdout + done.stderr)[-2000:]
+        raise FetchFailed(
+            f"go {arguments[0]} failed; to use another source of modules, set GOPROXY. {output}"
+        )
+    return done.stdout

@@ -1,0 +1,146 @@
+"""A flat table of a running daemon: the daemon, its driver or the driver's JVM is killed while the driver is at a known step."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from handlers.metastore.client import Metastore
+from tests.builders.components.processes import children, command_line, group
+from tests.builders.daemon.held_steps import HeldSteps
+from tests.builders.daemon.loops import eventually
+from tests.builders.daemon.running_daemon import RunningDaemon
+from tests.builders.flat.configured_table import DEADLINE_S, ConfiguredTable
+from tests.builders.flat.driver_kills import BATCH, SEAL, TABLE, mixed, plain
+
+
+if TYPE_CHECKING:
+    from random import Random
+
+
+VICTIMS: Final = ("daemon", "driver", "JVM")
+RECURRING: Final = (*BATCH[2:], *SEAL[:4])
+"""Steps that the events of a new hour lead to, whatever the columns are."""
+
+
+@dataclass
+class KilledDaemon(ConfiguredTable):
+    """A table of a daemon whose driver is held at one step after the other; ``victim`` is what ``dies`` kills."""
+
+    victim: str = "daemon"
+    _steps: HeldSteps = field(init=False)
+    _daemon: RunningDaemon = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.directory.mkdir(exist_ok=True)
+        self._steps = HeldSteps(self.directory / "steps")
+        self._daemon = RunningDaemon(self.directory, self.database, environment=self._steps.environment)
+
+    def dies(self, failpoint: str, *, follow: bool = False) -> None:
+        """Let a driver reach this step, kill the daemon there, and check the table.
+
+        A victim that the daemon replaces is killed at the beginning of the next call instead, because the table must not change
+        while it is checked.
+        """
+        assert not follow
+        if self.is_running:
+            self.kill(self.victim)
+        self.reach(failpoint)
+        if self.victim == "daemon":
+            self.kill("daemon")
+        self.check()
+
+    def reach(self, failpoint: str) -> None:
+        """Let the daemon run, which may have to be started, until its driver waits at this step."""
+        step, _, count = failpoint.partition(":")
+        self._steps.arm([step])
+        if not self.is_running:
+            self.configure()
+            self._daemon.start()
+        for left in reversed(range(int(count or 1))):
+            eventually(lambda: self._steps.held() == [step] or not self.is_running, DEADLINE_S)
+            assert self.is_running, (self.directory / "daemon.log").read_text()[-4_000:]
+            if left:
+                self._steps.arm([step])
+                self._steps.release(step)
+
+    def kill(self, victim: str, *, while_held: bool = True) -> None:
+        """Kill the victim while the driver is held, or just after it was released. Wait until the driver and its JVM have ended.
+
+        Nothing else ends an orphaned driver, so that it ends shows that it has noticed.
+        """
+        driver = self.driver
+        pid = {"daemon": self._pid, "driver": driver, "JVM": machine_of(driver)}[victim]
+        if not while_held:
+            self._release()
+        os.kill(pid, signal.SIGKILL)
+        if victim == "JVM":
+            self._release()
+        elif victim == "daemon":
+            self._daemon.end(signal.SIGKILL)
+        eventually(lambda: not group(driver), DEADLINE_S)
+        self._release()
+
+    def ends_well(self) -> None:
+        """Kill the daemon if it runs, then process what is left and check that every event is in the table once."""
+        if self.is_running:
+            self.kill("daemon", while_held=False)
+        super().ends_well()
+
+    def columns(self) -> dict[str, str]:
+        """Return the types of the table's columns, in their order."""
+        with closing(Metastore(self.metastore_uri)) as metastore:
+            return {c.name: c.type for c in metastore.get_table(self.database, TABLE).sd.cols or []}
+
+    def stop(self) -> None:
+        """Kill the daemon if it runs; its driver ends with it."""
+        if self.is_running:
+            self._daemon.kill()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the daemon runs."""
+        return self._daemon.process is not None and self._daemon.process.poll() is None
+
+    @property
+    def driver(self) -> int:
+        """The process of the daemon's driver."""
+        (pid,) = [pid for pid in children(self._pid) if "split run" in command_line(pid)]
+        return pid
+
+    @property
+    def _pid(self) -> int:
+        assert self._daemon.process is not None
+        return self._daemon.process.pid
+
+    def _release(self) -> None:
+        for step in self._steps.held():
+            self._steps.release(step)
+
+
+def machine_of(driver: int) -> int:
+    """Return the process of a driver's JVM."""
+    (pid,) = [pid for pid in children(driver) if "java" in command_line(pid)]
+    return pid
+
+
+def survive_random_kills(table: KilledDaemon, random: Random, rounds: int) -> list[tuple[str, str]]:
+    """Send events, let the driver reach a random step, and kill a random victim there or just after; return steps and victims.
+
+    The values of ``n`` are sometimes texts, so that columns become wider and hours are rewritten in between.
+    """
+    done: list[tuple[str, str]] = []
+    step = ""
+    for hour in range(rounds):
+        table.land(range(hour, hour + 1), random.choice([plain, plain, mixed]))
+        if table.is_running:
+            victim = random.choice(VICTIMS)
+            table.kill(victim, while_held=random.choice([True, False]))
+            done.append((step, victim))
+        step = random.choice(RECURRING)
+        table.reach(step)
+    table.ends_well()
+    return done

@@ -1,0 +1,130 @@
+"""The daemon of a flat table is killed at every step of its driver, and the driver's JVM alone.
+
+The driver of a killed daemon must end by itself, with its JVM; the daemon that is started next continues. A driver whose JVM was
+killed is replaced by the daemon. The table is checked at every step as in ``test_flat_crash``: every event that the source holds, a
+directory or a topic of three partitions, is in the table or in the dead letters once.
+"""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import closing
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from handlers.metastore.client import Metastore
+from handlers.structs.objects import Database
+from tests.builders.components.spark_cluster import use_spark_of_image
+from tests.builders.flat.daemon_kills import KilledDaemon, survive_random_kills
+from tests.builders.flat.driver_kills import BATCH, PROMOTION, REUSE, SEAL
+from tests.builders.flat.feeds import DirectoryFeed, TopicFeed
+from tests.integration.conftest import kafka, source, stack
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dev.stack.endpoints import ClusterEndpoints
+    from tests.builders.flat.feeds import Feed
+
+__all__ = ["kafka", "source", "stack"]
+
+pytestmark = pytest.mark.crash
+SEED = 12
+ROUNDS = 12
+
+
+@pytest.fixture(params=["directory", "topic"])
+def feed(
+    request: pytest.FixtureRequest,
+    kafka: str,  # noqa: F811 - a fixture, by its name
+    base: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Feed:
+    if request.param == "directory":
+        (base / "landing").mkdir(parents=True)
+        return DirectoryFeed(base / "landing")
+    use_spark_of_image(tmp_path / "packages", monkeypatch)
+    return TopicFeed(kafka, base.name)
+
+
+@pytest.fixture
+def base(source: ClusterEndpoints) -> Path:  # noqa: F811 - a fixture, by its name
+    return Path(source.external) / f"crash_{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture(params=["daemon", "JVM"])
+def table(
+    request: pytest.FixtureRequest,
+    source: ClusterEndpoints,  # noqa: F811 - a fixture, by its name
+    base: Path,
+    feed: Feed,
+    tmp_path: Path,
+) -> Iterator[KilledDaemon]:
+    with closing(Metastore(source.metastore)) as metastore:
+        metastore.create_database(Database(name=base.name))
+    given = {"feed": feed, "directory": tmp_path / "daemon", "victim": request.param}
+    made = KilledDaemon(base, base.name, source.metastore, source.sql, **given)
+    yield made
+    made.stop()
+
+
+def test_killed_at_every_step_of_a_batch_no_row_is_lost_or_duplicated(table: KilledDaemon) -> None:
+    for hour, step in enumerate(BATCH):
+        # An integer that is wider every time, so that every batch alters the table first.
+        table.land(range(hour, hour + 1), lambda n, hour=hour: n * 3**hour)  # type: ignore[misc]
+        table.dies(step)
+    table.ends_well()
+
+
+def test_killed_at_every_step_of_a_seal_no_row_is_lost_or_duplicated(table: KilledDaemon) -> None:
+    table.land(range(2), lambda n: n)
+    table.ends_well()
+    for hour, step in enumerate(SEAL, start=2):
+        table.land(range(hour, hour + 1), lambda n: n)
+        table.dies(step)
+    table.ends_well()
+
+
+def test_killed_at_every_step_of_a_promotion_values_stay_correct(table: KilledDaemon) -> None:
+    table.land(range(3), lambda n: n)
+    table.ends_well()
+    table.land(range(3, 4), lambda n: "007" if n == 7 else f"x{n}" if n % 2 else n)
+    table.ends_well()
+    for hour, step in enumerate(PROMOTION, start=4):
+        table.land(range(hour, hour + 1), lambda n: n)
+        table.dies(step)
+    table.ends_well()
+    assert table.columns()["n"] == "string"
+
+
+def test_killed_at_every_step_of_a_slots_reuse_no_reader_sees_the_old_keys_values(
+    table: KilledDaemon,
+) -> None:
+    table.rules = {"retention_days": 1, "empty_days": 1}
+    table.keys = ["epoch", "uuid", "n", "old"]
+    table.land(range(-30, -28), lambda n: n, old="gone")
+    table.ends_well()
+    table.keys = ["epoch", "uuid", "n"]
+    table.land(range(2), lambda n: n, old="unasked")
+    assert table.run() == 0
+    before = list(table.columns())
+    table.expires()
+    table.keys = ["epoch", "uuid", "n", "fresh"]
+    for hour, step in enumerate(REUSE, start=2):
+        table.land(range(hour, hour + 1), lambda n: n, fresh="new")
+        table.dies(step)
+    table.ends_well()
+    assert list(table.columns()).index("fresh") == before.index("old")
+
+
+@pytest.mark.parametrize("table", ["daemon"], indirect=True)
+def test_random_victims_are_killed_at_random_steps_and_no_row_is_lost_or_duplicated(
+    table: KilledDaemon,
+) -> None:
+    killed = survive_random_kills(table, Random(SEED), ROUNDS)  # noqa: S311 - a test
+    assert {victim for _, victim in killed} == {"daemon", "driver", "JVM"}

@@ -1,0 +1,126 @@
+"""A flat table in an object store while daemon, driver, JVM and executors are killed; its source is a topic or a directory of the store.
+
+``make s3`` runs these tests with a store; without one they are skipped.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dev.stack.downloads.jars import locate_jars, read_lock
+from handlers.metastore.client import Metastore
+from handlers.structs.objects import Database
+from tests.builders.components.object_store import hadoop_jars, hive_with_store
+from tests.builders.components.remote_files import open_directory
+from tests.builders.components.spark_cluster import SparkCluster, use_spark_of_image
+from tests.builders.flat.configured_table import ConfiguredTable
+from tests.builders.flat.daemon_kills import VICTIMS, KilledDaemon, survive_random_kills
+from tests.builders.flat.driver_kills import BATCH, Killed
+from tests.builders.flat.executor_kills import ROWS, survive_executor_kills
+from tests.builders.flat.feeds import DirectoryFeed, TopicFeed
+from tests.integration.conftest import database, kafka, stack, store, topic
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from dev.stack.endpoints import ClusterEndpoints
+    from tests.builders.components.object_store import TestStore
+    from tests.builders.flat.feeds import Feed
+
+__all__ = ["database", "kafka", "stack", "store", "topic"]
+
+pytestmark = pytest.mark.crash
+SEED = 44
+ROUNDS = 10
+
+
+@pytest.fixture(scope="module")
+def source(
+    store: TestStore,  # noqa: F811 - fixtures, by their names
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[ClusterEndpoints]:
+    """A cluster whose metastore and engine have the object store's client among their jars."""
+    with hive_with_store(store, tmp_path_factory.mktemp("hive")) as endpoints:
+        yield endpoints
+
+
+@pytest.fixture
+def bucket(store: TestStore) -> str:  # noqa: F811 - a fixture, by its name
+    return store.new_bucket()
+
+
+@pytest.fixture(params=["directory", "topic"])
+def feed(
+    request: pytest.FixtureRequest,
+    bucket: str,
+    kafka: str,  # noqa: F811 - fixtures, by their names
+    topic: str,  # noqa: F811
+) -> Feed:
+    """A directory of the store, or a topic."""
+    if request.param == "directory":
+        open_directory(bucket).write("landing/.created", b"")
+        return DirectoryFeed(f"{bucket}/landing")
+    return TopicFeed(kafka, topic, records=2 * ROWS + 4 if request.param == "large batches" else 30)
+
+
+@pytest.fixture
+def given(  # noqa: PLR0917
+    feed: Feed,
+    bucket: str,
+    store: TestStore,  # noqa: F811 - fixtures, by their names
+    source: ClusterEndpoints,
+    database: str,  # noqa: F811
+    tmp_path: Path,
+) -> dict[str, Any]:
+    """The arguments of a table."""
+    with closing(Metastore(source.metastore)) as metastore:
+        metastore.create_database(Database(name=database))
+    return {
+        "base": tmp_path / "base",
+        "database": database,
+        "metastore_uri": source.metastore,
+        "sql": source.sql,
+        "feed": feed,
+        "elsewhere": {"location": f"{bucket}/table", "checkpoint": f"{bucket}/checkpoint"},
+        "conf": {"spark.jars": ",".join(map(str, hadoop_jars())), **store.spark},
+    }
+
+
+@pytest.mark.parametrize("feed", ["topic"], indirect=True)
+def test_killed_at_every_step_of_a_batch_no_row_is_lost_or_duplicated(given: dict[str, Any]) -> None:
+    table = Killed(**given)
+    # The test's own program replaces Tideline's choice of jars.
+    table.conf["spark.jars"] += "," + ",".join(map(str, locate_jars(read_lock("spark-kafka"))))
+    for hour, step in enumerate(BATCH):
+        # An integer that is wider every time, so that every batch alters the table first.
+        table.land(range(hour, hour + 1), lambda n, hour=hour: n * 3**hour)  # type: ignore[misc]
+        table.dies(step)
+    table.ends_well()
+
+
+def test_random_victims_are_killed_at_random_steps_and_no_row_is_lost_or_duplicated(
+    given: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_spark_of_image(tmp_path / "packages", monkeypatch)
+    table = KilledDaemon(**given, directory=tmp_path / "daemon")
+    try:
+        killed = survive_random_kills(table, Random(SEED), ROUNDS)  # noqa: S311 - a test
+    finally:
+        table.stop()
+    assert {victim for _, victim in killed} == set(VICTIMS)
+
+
+@pytest.mark.parametrize("feed", ["large batches"], indirect=True)
+def test_no_row_is_lost_or_duplicated_if_an_executor_and_the_driver_are_killed(
+    given: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_spark_of_image(tmp_path / "packages", monkeypatch)
+    (tmp_path / "daemon").mkdir()
+    with SparkCluster(tmp_path / "cluster", cores=3) as cluster:
+        survive_executor_kills(ConfiguredTable(**given, directory=tmp_path / "daemon"), cluster)

@@ -1,0 +1,105 @@
+"""A flat table whose executors are containers of YARN; one of them is killed in a batch, then the driver."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyspark
+import pytest
+
+from daemon.process.children.child import Child
+from dev.stack.servers.yarn import Yarn
+from handlers.metastore.client import Metastore
+from handlers.structs.objects import Database
+from tests.builders.components.availability import start_or_skip
+from tests.builders.components.processes import all_commands
+from tests.builders.components.spark_cluster import EXECUTORS, use_spark_of_image
+from tests.builders.flat.configured_table import ConfiguredTable, has_caught_up, listen
+from tests.builders.flat.feeds import TopicFeed
+from tests.integration.conftest import database, kafka, source, stack, topic
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dev.stack.endpoints import ClusterEndpoints
+
+__all__ = ["database", "kafka", "source", "stack", "topic"]
+
+pytestmark = pytest.mark.crash
+ROWS = 3_000
+
+
+@pytest.fixture
+def yarn(tmp_path: Path) -> Iterator[Yarn]:
+    """A cluster of one node."""
+    cluster = Yarn(tmp_path / "yarn")
+    with start_or_skip("YARN"):
+        cluster.start()
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture
+def table(  # noqa: PLR0913, PLR0917 - fixtures
+    source: ClusterEndpoints,  # noqa: F811 - fixtures, by their names
+    database: str,  # noqa: F811
+    kafka: str,  # noqa: F811
+    topic: str,  # noqa: F811
+    yarn: Yarn,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> ConfiguredTable:
+    use_spark_of_image(tmp_path / "packages", monkeypatch)
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(yarn.conf))
+    with closing(Metastore(source.metastore)) as metastore:
+        metastore.create_database(Database(name=database))
+    (tmp_path / "daemon").mkdir()
+    return ConfiguredTable(
+        Path(source.external) / database,
+        database,
+        source.metastore,
+        source.sql,
+        feed=TopicFeed(kafka, topic, records=2 * ROWS + 4),
+        directory=tmp_path / "daemon",
+        spark={"master": "yarn", **EXECUTORS},
+        conf={
+            # Nodes that have Spark need not receive its 400 MB of jars.
+            "spark.yarn.jars": f"local:{Path(pyspark.__path__[0])}/jars/*",
+            "spark.yarn.stagingDir": f"file:{tmp_path}/staging",
+            "spark.yarn.am.memory": "512m",
+        },
+    )
+
+
+def executors(yarn: Yarn) -> list[int]:
+    """Return the JVMs of the containers with executors."""
+    return [
+        pid
+        for pid, command in all_commands()
+        if "YarnCoarseGrainedExecutorBackend" in command
+        and str(yarn.directory) in command
+        and not command.startswith("/bin/bash")
+    ]
+
+
+def test_no_row_is_lost_or_duplicated_if_an_executor_and_the_driver_are_killed(
+    table: ConfiguredTable, yarn: Yarn
+) -> None:
+    table.land(range(2), lambda n: n % 100, count=ROWS)
+    with Child(table.command("run")) as driver:
+        listen(driver, None, lambda: len(executors(yarn)) == 2)  # noqa: PLR2004 - as configured
+        os.kill(executors(yarn)[0], signal.SIGKILL)
+        listen(driver, has_caught_up)
+        table.finished = table.check()
+        assert table.finished == set(table.events) | table.lost
+        table.land(range(2, 4), lambda n: 10**5 * n, count=ROWS)
+        begun = len(table.spark_events("StageSubmitted"))
+        listen(driver, None, lambda: len(table.spark_events("StageSubmitted")) > begun)
+    table.check()
+    table.land(range(4, 5), lambda n: "007" if n == 7 else n)
+    table.ends_well()
