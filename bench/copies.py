@@ -2,7 +2,8 @@
 
 The plain copy reads and writes and does nothing else: ``shutil.copyfile`` on disk, the same HDFS client on HDFS. It verifies no checksum and
 writes under the final name. On disk it waits until the file is durable, as a copy must. Hive records no checksums for disks; the rows
-``disk_md5`` have the MD5s that the test stack records. Both ways run in turn, and medians are compared. ``--quick`` copies a quarter of the files. HDFS is a NameNode and a DataNode on this machine.
+``disk_md5`` have the MD5s that the test stack records. Both ways run in turn, and medians are compared. ``--quick`` copies a quarter of the files.
+HDFS is a NameNode and a DataNode on this machine. Copy jobs of Spark (rows ``spark``) start a JVM, as Hadoop's DistCp does, which is measured beside them.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ import tempfile
 import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from bench.copy_jobs import DiskJobs
 from bench.report import Row, main, row
 from dev.stack.servers.hdfs import Hdfs
 from handlers.events import SourceFile
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 
 
 WORKERS: Final = 8
-ROUNDS: Final = 5
+ROUNDS: Final = 3
 CHUNK: Final = 1 << 20
 RATIO_MIN: Final = 0.9
 SHAPES: Final = {"large": (16, 32 << 20), "small": (256, 20_000)}
@@ -55,18 +57,36 @@ class Place:
     """Whether the ratio has a limit."""
 
 
-def cases(quick: bool) -> Iterator[Row]:
+def disk_cases(quick: bool) -> Iterator[Row]:
     with tempfile.TemporaryDirectory(prefix="tideline-copies-") as scratch:
         for shape, (count, size_bytes) in SHAPES.items():
-            number = max(1, count // 4) if quick else count
             for recorded in (False, True):
-                place = on_disk(Path(scratch) / f"{shape}-{recorded}", number, size_bytes, recorded=recorded)
+                place = on_disk(
+                    Path(scratch) / f"{shape}-{recorded}", cut(count, quick), size_bytes, recorded=recorded
+                )
                 yield from measure(place, shape)
-        with ExitStack() as cleanup:
-            hdfs = cleanup.enter_context(Hdfs(Path(scratch) / "hdfs"))
-            for shape, (count, size_bytes) in SHAPES.items():
-                number = max(1, count // 4) if quick else count
-                yield from measure(on_hdfs(hdfs, shape, number, size_bytes), shape)
+
+
+def hdfs_cases(quick: bool) -> Iterator[Row]:
+    with (
+        tempfile.TemporaryDirectory(prefix="tideline-copies-") as scratch,
+        Hdfs(Path(scratch) / "hdfs") as hdfs,
+    ):
+        for shape, (count, size_bytes) in SHAPES.items():
+            yield from measure(on_hdfs(hdfs, shape, cut(count, quick), size_bytes), shape)
+
+
+def spark_cases(quick: bool) -> Iterator[Row]:
+    with tempfile.TemporaryDirectory(prefix="tideline-copies-") as scratch:
+        for shape, (count, size_bytes) in SHAPES.items():
+            number = cut(count, quick)
+            place = on_disk(Path(scratch) / shape, number, size_bytes, recorded=False)
+            jobs = DiskJobs(place.sources, size_bytes, place.out, place.clear)
+            yield from jobs.rows(shape, partial(copy_plainly, place))
+
+
+def cut(count: int, quick: bool) -> int:
+    return max(1, count // 4) if quick else count
 
 
 def measure(place: Place, shape: str) -> Iterator[Row]:
@@ -175,4 +195,4 @@ def _checksum_of(hdfs: Hdfs, path: str) -> str:
 
 
 if __name__ == "__main__":
-    main("copies", cases)
+    main("copies", {"disk": disk_cases, "hdfs": hdfs_cases, "spark": spark_cases})

@@ -259,7 +259,9 @@ class Copier:
         transfer: Transfer,
     ) -> None:
         """Copy all bytes, inside the kernel if nothing must be hashed, and compare them with what was expected."""
-        moved = transfer.copy_in_kernel(files, reader, writer) if origin.checksum is None else 0
+        moved = 0
+        if origin.checksum is None:
+            moved = transfer.copy_in_kernel(files, reader, writer, before.size_bytes)
         digest = None if origin.checksum is None else origin.checksum.new_digest()
         if moved == 0:
             for chunk in transfer.read_chunks(reader, mark_source_errors):

@@ -14,7 +14,7 @@ import errno
 import os
 import shutil
 import stat as modes
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
@@ -31,7 +31,7 @@ from state.errors import ConfigError, FilesUnavailable, NotFound, Refused, Tidel
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
 
 
@@ -52,24 +52,24 @@ def open_local(authority: str, options: Mapping[str, object]) -> FileSystem:
 
 
 class LocalFiles:
-    """Files through system calls."""
+    """Files through system calls. Paths are plain strings, because ``pathlib`` takes longer than the calls for a small file."""
 
     def __init__(self, *, fsync: bool = True) -> None:
         self._fsync = fsync
 
     def stat(self, location: Location) -> FileState:
         """Return size, time and inode of a regular file."""
-        with _translate_errors(location):
+        with _OsErrors(location):
             return _to_state(os.lstat(location.path), location)
 
     def list(self, location: Location) -> Sequence[Entry]:
         """Return the children without symbolic links and without what vanishes meanwhile."""
-        with _translate_errors(location), os.scandir(location.path) as found:
+        with _OsErrors(location), os.scandir(location.path) as found:
             return sorted(entry for child in found if (entry := _to_entry(child)) is not None)
 
     def open(self, location: Location) -> LocalReader:
         """Open a regular file; raise UnsafePath for a symbolic link."""
-        with _translate_errors(location):
+        with _OsErrors(location):
             fd = os.open(location.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
             reader = LocalReader(fd, location)
             try:
@@ -81,29 +81,30 @@ class LocalFiles:
 
     def create(self, location: Location, size_bytes: int) -> LocalWriter:  # noqa: ARG002 - required by the port; nothing to reserve here
         """Start a hidden file beside ``location``."""
-        with _translate_errors(location):
-            self._make_directory(Path(location.parent.path))
-            hidden = location.parent.child(make_temporary_name())
+        with _OsErrors(location):
+            directory = location.parent
+            if not os.path.isdir(directory.path):  # noqa: PTH112 - as above
+                self._make_directory(Path(directory.path))
+            hidden = directory.child(make_temporary_name())
             fd = os.open(hidden.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         return LocalWriter(fd, hidden, location, fsync=self._fsync)
 
     def remove(self, location: Location) -> None:
         """Unlink a file."""
-        with _translate_errors(location):
-            path = Path(location.path)
-            _forget_checksum(path)
-            path.unlink(missing_ok=True)
+        with _OsErrors(location):
+            _forget_checksum(location)
+            _unlink(location.path)
 
     def remove_tree(self, location: Location) -> None:
         """Remove a directory; links in it are removed and not followed."""
-        with _translate_errors(location), suppress(FileNotFoundError):
+        with _OsErrors(location), suppress(FileNotFoundError):
             shutil.rmtree(location.path)
 
     def settle(self, directory: Location) -> None:
         """Fsync the directory."""
         if self._fsync:
-            with _translate_errors(directory):
-                _sync_directory(Path(directory.path))
+            with _OsErrors(directory):
+                _sync_directory(directory.path)
 
     def transfer(self, source: ReadStream, target: WriteStream) -> int:
         """Copy with ``copy_file_range``: no byte passes through this process, and file systems with reflinks share blocks."""
@@ -137,7 +138,7 @@ class LocalReader:
 
     def readinto(self, buffer: memoryview, /) -> int:
         """Fill ``buffer``."""
-        with _translate_errors(self._location):
+        with _OsErrors(self._location):
             return os.readv(self.fd, [buffer])
 
     def __enter__(self) -> Self:
@@ -161,18 +162,18 @@ class LocalWriter:
 
     def write(self, data: memoryview, /) -> None:
         """Append ``data``."""
-        with _translate_errors(self.location):
+        with _OsErrors(self.location):
             while data:
                 data = data[os.write(self.fd, data) :]
 
     def publish(self) -> None:
         """Fsync and rename; Hadoop's checksums of a file that is replaced are removed first."""
         assert not self._published, self.location
-        with _translate_errors(self.location):
+        with _OsErrors(self.location):
             if self._fsync:
                 os.fsync(self.fd)
-            _forget_checksum(Path(self.location.path))
-            Path(self._hidden.path).rename(self.location.path)
+            _forget_checksum(self.location)
+            os.rename(self._hidden.path, self.location.path)  # noqa: PTH104 - as above
             self._published = True
 
     def __enter__(self) -> Self:
@@ -181,12 +182,12 @@ class LocalWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with _translate_errors(self.location):
+        with _OsErrors(self.location):
             try:
                 os.close(self.fd)
             finally:
                 if not self._published:
-                    Path(self._hidden.path).unlink(missing_ok=True)
+                    _unlink(self._hidden.path)
 
 
 def _to_entry(child: os.DirEntry[str]) -> Entry | None:
@@ -200,12 +201,20 @@ def _to_entry(child: os.DirEntry[str]) -> Entry | None:
     return Entry(child.name, modes.S_ISDIR(found.st_mode), found.st_size, found.st_mtime_ns, found.st_ino)
 
 
-def _forget_checksum(path: Path) -> None:
+def _forget_checksum(location: Location) -> None:
     """Remove ``.NAME.crc``, which Hadoop writes beside a local file; it would refuse to read other content under the name."""
-    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+    directory, _, name = location.path.rpartition("/")
+    path = f"{directory}/.{name}.crc"
+    if os.path.lexists(path):  # removing locks the directory for all threads, looking does not
+        _unlink(path)
 
 
-def _sync_directory(path: Path) -> None:
+def _unlink(path: str) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(path)  # noqa: PTH108 - as above
+
+
+def _sync_directory(path: str | Path) -> None:
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -221,12 +230,22 @@ def _to_state(found: os.stat_result, location: Location) -> FileState:
     return FileState(found.st_size, found.st_mtime_ns, found.st_ino)
 
 
-@contextmanager
-def _translate_errors(location: Location) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise _to_tideline_error(error, location) from error
+class _OsErrors:
+    """Raises failures of system calls in its block as errors of Tideline. A class, because a generator costs as much as a call."""
+
+    __slots__ = ("_location",)
+
+    def __init__(self, location: Location) -> None:
+        self._location = location
+
+    def __enter__(self) -> None:
+        """Do nothing."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, OSError):
+            raise _to_tideline_error(error, self._location) from error
 
 
 _CHECK_ACCESS: Final = "Give the daemon's user access (owner and mode); the copy is retried."

@@ -96,10 +96,12 @@ class Transfer:
             digest.update(chunk)
         return digest.proves(checksum.recorded)
 
-    def copy_in_kernel(self, files: FileSystem, reader: ReadStream, writer: WriteStream) -> int:
-        """Copy all bytes inside the kernel and return their number; 0 if that is not possible, or if there are none."""
+    def copy_in_kernel(
+        self, files: FileSystem, reader: ReadStream, writer: WriteStream, size_bytes: int
+    ) -> int:
+        """Copy up to ``size_bytes`` inside the kernel and return their number; 0 if that is not possible, or if there are none."""
         moved = 0
-        while step := files.transfer(reader, writer):
+        while moved < size_bytes and (step := files.transfer(reader, writer)):
             moved += step
             self._note_moved(step)
             self._check_cancelled()

@@ -87,6 +87,18 @@ class TestStore:
         return f"s3a://{name}"
 
 
+def in_store(store: TestStore) -> ClusterSettings:
+    """Return the settings of a cluster that reads and writes in the store."""
+    return ClusterSettings(
+        extra=store.hadoop
+        | {
+            "fs.s3a.etag.checksum.enabled": "true",  # the change manager names its files by checksums
+            "hive.conf.hidden.list": "javax.jdo.option.ConnectionPassword",  # jobs need the keys of the store
+        },
+        jars=tuple(hadoop_jars()),
+    )
+
+
 def hadoop_jars() -> list[Path]:
     """Return the jars of Hadoop's S3 client; fetch missing ones."""
     jars = read_lock("hadoop-s3")

@@ -1,23 +1,17 @@
-"""External tables whose files change without any event, on real metastores; rows are compared through the SQL engine."""
+"""External tables whose files change without any event, on real metastores; rows are compared through the SQL engine.
+
+The same tests run on HDFS (``tests/hdfs``) and from HDFS into an object store, with another fixture ``lake``.
+"""
 
 from __future__ import annotations
 
-import shutil
-import uuid
-from contextlib import closing
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from dev.stack.hive.sql_session import Session
-from handlers.metastore.client import Metastore
-from handlers.replication.external.cycle import DIRECTORY_LIST, ExternalSettings
-from state.external.directories import parse_directories
 from state.store.memory import MemoryStore
-from tests.builders.replication.external import ExternalCopies
-from tests.builders.replication.replica import Replica, build_replica
+from tests.builders.replication.lake import Lake, open_lake
 
 
 if TYPE_CHECKING:
@@ -26,88 +20,12 @@ if TYPE_CHECKING:
     from dev.stack.endpoints import ClusterEndpoints
 
 
-@dataclass(frozen=True)
-class Lake:
-    """A source database over directories that other programs write into, with its replica."""
-
-    root: Path
-    base: Path
-    replica: Replica
-    copies: ExternalCopies
-    source_sql: Session
-    target_sql: Session
-
-    def put(self, path: str, *rows: str) -> Path:
-        """Write a text file as a program outside of Hive does."""
-        file = self.root / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("".join(f"{row}\n" for row in rows))
-        return file
-
-    def run(self, sql: str) -> None:
-        self.source_sql.run(sql.format(db=self.replica.policy.source_db, root=f"file:{self.root}"))
-
-    def listed(self, table: str) -> list[str]:
-        """Return the directories of a table in the list that the last cycle wrote."""
-        assert self.copies.settings.list_directory is not None
-        text = (self.copies.settings.list_directory / DIRECTORY_LIST).read_text()
-        return [directory for name, directory in parse_directories(text) if name == table]
-
-    def rows(self, query: str) -> list[tuple[str, ...]]:
-        """Return the target's rows in order, which must be those of the source; sorted here, so that Hive starts no job."""
-        source, target = self.replica.policy.source_db, self.replica.policy.target_db
-        found = sorted(self.target_sql.rows(query.format(db=target)))
-        assert found == sorted(self.source_sql.rows(query.format(db=source)))
-        return found
-
-
 @pytest.fixture(scope="module")
 def lake(
     source: ClusterEndpoints, target: ClusterEndpoints, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Lake]:
-    db = f"lake_{uuid.uuid4().hex[:8]}"
-    root = Path(source.external) / db
-    base = Path(target.external) / f"base_{db}"
-    with (
-        Session.connect(source.sql) as source_sql,
-        Session.connect(target.sql) as target_sql,
-        closing(Metastore([source.metastore])) as metastore,
-    ):
-        before = metastore.current_event_id()
-        source_sql.run(f"create database {db}")
-        replica = build_replica(
-            source.metastore,
-            target.metastore,
-            db=db,
-            roots=[source.warehouse, source.external, source.cmroot],
-            start=before,
-            external_base=f"file:{base}",
-        )
-        settings = ExternalSettings(every_s=60, workers=4, list_directory=tmp_path_factory.mktemp("lists"))
-        with closing(replica.projection):
-            made = Lake(
-                root, base, replica, ExternalCopies(replica.context, settings), source_sql, target_sql
-            )
-            made.put("flat/a.txt", "1,pen", "2,ink")
-            made.put("parts/dt=a/one.txt", "1")
-            made.put("old/b/one.txt", "2")
-            made.run(
-                "create external table {db}.flat (id int, item string) "
-                "row format delimited fields terminated by ',' location '{root}/flat'"
-            )
-            made.run(
-                "create external table {db}.parts (id int) partitioned by (dt string) "
-                "row format delimited fields terminated by ',' location '{root}/parts'"
-            )
-            made.run("alter table {db}.parts add partition (dt='a')")
-            made.run("alter table {db}.parts add partition (dt='b') location '{root}/old/b'")
-            made.run(
-                "create external table {db}.absent (id int) "
-                "row format delimited fields terminated by ',' location '{root}/absent'"
-            )
-            shutil.rmtree(root / "absent")
-            replica.follow()
-            yield made
+    with open_lake(source, target, tmp_path_factory.mktemp("lists")) as made:
+        yield made
 
 
 def test_files_that_other_programs_write_reach_the_target_without_any_event(lake: Lake) -> None:
@@ -143,9 +61,9 @@ def test_a_partition_outside_of_its_table_follows_it_below_the_base_and_is_liste
     lake.replica.follow()
     lake.copies.run()
     place = lake.replica.target.get_partition(lake.replica.policy.target_db, "spread", ["b"]).sd.location
-    assert place == f"file:{lake.base}{lake.root}/far/b"
-    assert lake.listed("absent") == [f"file:{lake.root}/absent"]
-    assert lake.listed("spread") == [f"file:{lake.root}/spread", f"file:{lake.root}/far/b"]
+    assert place == lake.target_of("far/b")
+    assert lake.listed("absent") == [f"{lake.root}/absent"]
+    assert lake.listed("spread") == [f"{lake.root}/spread", f"{lake.root}/far/b"]
     lake.put("moved/c/one.txt", "33")
     lake.run("alter table {db}.spread add partition (dt='c') location '{root}/moved/c'")
     lake.run("alter table {db}.spread drop partition (dt='b')")
@@ -153,7 +71,7 @@ def test_a_partition_outside_of_its_table_follows_it_below_the_base_and_is_liste
     lake.put("moved/c/two.txt", "34")
     assert lake.copies.run().is_complete
     assert lake.rows("select id, dt from {db}.spread") == [("1", "a"), ("33", "c"), ("34", "c")]
-    assert lake.listed("spread") == [f"file:{lake.root}/spread", f"file:{lake.root}/moved/c"]
+    assert lake.listed("spread") == [f"{lake.root}/spread", f"{lake.root}/moved/c"]
 
 
 def test_a_file_that_vanished_at_the_source_is_removed_only_on_request(lake: Lake) -> None:
@@ -162,9 +80,8 @@ def test_a_file_that_vanished_at_the_source_is_removed_only_on_request(lake: Lak
     lake.run("create external table {db}.gone (id int) location '{root}/gone'")
     lake.replica.follow()
     lake.copies.run()
-    (lake.root / "gone/a.txt").unlink()
-    foreign = lake.base / str(lake.root).lstrip("/") / "gone/foreign.txt"
-    foreign.write_text("4\n")
+    lake.remove("gone/a.txt")
+    lake.write(lake.target_of("gone/foreign.txt"), "4\n")
     assert lake.copies.run().counts.removed == 0
     rows = f"select id from {lake.replica.policy.target_db}.gone"
     assert sorted(lake.target_sql.rows(rows)) == [("1",), ("2",), ("4",)]

@@ -15,7 +15,7 @@ from dev.stack.hive.settings import ClusterSettings
 from dev.stack.servers.hdfs import Hdfs
 from tests.builders.components.availability import start_or_skip
 from tests.builders.components.clusters import Pair, on_file_system, running_pair
-from tests.builders.components.object_store import TestStore, hadoop_jars
+from tests.builders.components.object_store import TestStore, in_store
 from tests.builders.replication.replica import build_replica
 from tests.builders.replication.whole_workload import find_differences, write_workload
 
@@ -34,19 +34,11 @@ def pair(
 ) -> Iterator[Pair]:
     """A source on a file system of its own, and a target in the store."""
     directory = tmp_path_factory.mktemp(request.param)
-    in_store = ClusterSettings(
-        extra=store.hadoop
-        | {
-            "fs.s3a.etag.checksum.enabled": "true",  # the change manager names its files by checksums
-            "hive.conf.hidden.list": "javax.jdo.option.ConnectionPassword",  # jobs need the keys of the store
-        },
-        jars=tuple(hadoop_jars()),
-    )
-    target = on_file_system(f"{store.new_bucket()}/target", in_store)
+    target = on_file_system(f"{store.new_bucket()}/target", in_store(store))
     with ExitStack() as cleanup, start_or_skip(f"clusters on {request.param} and in an object store"):
         source = ClusterSettings()
         if request.param == "s3a":
-            source = on_file_system(f"{store.new_bucket()}/source", in_store)
+            source = on_file_system(f"{store.new_bucket()}/source", in_store(store))
         elif request.param == "hdfs":
             source = on_file_system(f"{cleanup.enter_context(Hdfs(directory / 'hdfs')).uri}/source")
         yield cleanup.enter_context(running_pair(directory, source, target))
