@@ -24,6 +24,8 @@ from state.errors import BadInput
 SECRET_BYTES_MAX: Final = 64 * 1024
 METASTORE_PORT: Final = 9083
 
+_FILE: Final = re.compile(r"(?:File|[._-]file)$")
+"""How names of options end that hold a path, such as ``spark.kubernetes.authenticate.oauthTokenFile``."""
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _OBJECT_NAME: Final = re.compile(r"[a-z0-9_]{1,128}")
 _OBJECT_PATTERN: Final = re.compile(r"[a-z0-9_*?\[\]!-]{1,256}")
@@ -186,7 +188,7 @@ def _secret_variable(name: str) -> SecretStr:
 
 def _check_options(options: dict[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:
     for key in options:
-        if names_secret(key):
+        if names_secret(key) and not _FILE.search(key):
             raise refused(
                 f"must not hold the secret {key!r}: move it to 'secrets', as {{file: PATH}} or {{env: NAME}}"
             )

@@ -263,6 +263,13 @@ def test_a_secret_in_the_wrong_place_is_a_problem_that_does_not_show_it(read: Re
     assert "hunter2" not in "".join(map(str, loaded.problems))
 
 
+@pytest.mark.parametrize("name", ["spark.kubernetes.authenticate.oauthTokenFile", "token.file"])
+def test_an_option_that_names_the_file_of_a_secret_is_allowed(read: Read, name: str) -> None:
+    problems = read(f"kafka: {{bootstrap: 'k:1', options: {{{name}: /run/token}}}}").problems
+    assert not [problem for problem in problems if "secret" in problem.reason]
+    assert read(f"kafka: {{bootstrap: 'k:1', options: {{{name}s: /run/token}}}}").problems
+
+
 def test_a_secret_file_that_cannot_be_used_is_a_problem(read: Read, tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     (tmp_path / "huge").write_bytes(b"x" * 100_000)
