@@ -24,7 +24,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from state.errors import ConfigError, Transient
+from state.errors import ConfigError, TidelineError, Transient
 from streaming.split.splitter import REQUIRED_CONF
 
 
@@ -54,6 +54,8 @@ KAFKA_JARS: Final = (
 """Prefixes of the jars of Spark's Kafka source."""
 FILE_LISTS: Final = ("spark.jars", "spark.files", "spark.archives")
 """Settings with comma-separated paths."""
+PY4J_LOGGERS: Final = ("", "py4j.clientserver")
+"""Loggers to which py4j writes errors that it also raises."""
 EXIT_S: Final = 3.0
 """How long to wait for the exit status of a JVM that has closed its connection."""
 CONF: Final = {
@@ -108,6 +110,8 @@ def jvm_errors(spark: SparkSession) -> Iterator[None]:
     """Raise one Transient if the JVM of ``spark`` dies, whatever its death causes in the code that uses it; stop it at the end."""
     gateway: Any = spark.sparkContext._gateway  # noqa: SLF001 - PySpark has no other way to its JVM
     process: subprocess.Popen[bytes] = gateway.proc
+    for name in PY4J_LOGGERS:
+        logging.getLogger(name).addFilter(is_unreported)
     try:
         yield
     except Exception as error:
@@ -123,6 +127,17 @@ def jvm_errors(spark: SparkSession) -> Iterator[None]:
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
         if process.poll() is None:
             spark.stop()
+
+
+def is_unreported(record: logging.LogRecord) -> bool:
+    """Whether nothing but this log record reports an error.
+
+    Typed errors of a batch and broken connections to the JVM are raised and reported once; py4j also logs each with a stack trace.
+    """
+    from py4j.protocol import Py4JNetworkError
+
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, (TidelineError, Py4JNetworkError))
 
 
 def _has_ended(process: subprocess.Popen[bytes], error: BaseException | None) -> bool:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from py4j.protocol import Py4JNetworkError
 
-from state.errors import ConfigError, StateLocked, Transient
+from state.errors import ConfigError, FilesUnavailable, StateLocked, Transient
 from streaming.driver import session
 from streaming.settings import SparkSettings
 
@@ -159,3 +160,21 @@ def test_errors_of_a_living_jvm_are_raised_unchanged_and_it_is_stopped() -> None
             raise StateLocked("another writer")
         assert spark.stopped == 1
         process.kill()
+
+
+@pytest.mark.parametrize(
+    ("error", "is_logged"),
+    [
+        (FilesUnavailable("gone"), False),
+        (Py4JNetworkError("reset"), False),
+        (KeyError("a defect"), True),
+        (None, True),
+    ],
+)
+def test_py4j_does_not_log_errors_that_are_reported_anyway(
+    error: Exception | None, is_logged: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    logger = logging.getLogger("tests.py4j")
+    logger.addFilter(session.is_unreported)
+    logger.error("Exception while sending command.", exc_info=error)
+    assert bool(caplog.records) is is_logged
