@@ -27,7 +27,9 @@ HERE: Final = Path(__file__).parent
 RESULTS: Final = HERE / "results"
 NOTES: Final = HERE / "notes"
 PAGE: Final = HERE.parent / "docs" / "PERFORMANCE.md"
-NOT_BENCHES: Final = frozenset({"report", "__main__", "catalog_loads", "catalog_readers", "copy_jobs"})
+NOT_BENCHES: Final = frozenset(
+    {"report", "__main__", "catalog_listing", "catalog_loads", "catalog_readers", "copy_jobs"}
+)
 OTHER_CORES_MAX: Final = 0.2
 """How much of the processors other processes may use during a run, in cores; a report above this limit is marked."""
 INTRODUCTION: Final = f"""\

@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from bench.catalog_loads import load_cases
+from bench.catalog_loads import load_cases, load_reader_cases
 from bench.catalog_readers import reader_cases
 from bench.report import Row, main, row
 from dev.fixtures.memory_source import DB, MemorySource
@@ -121,4 +121,12 @@ def measure_first_load(size: int) -> float:
 
 
 if __name__ == "__main__":
-    main("catalog", {"apply": apply_cases, "readers": reader_cases, "loads": load_cases})
+    main(
+        "catalog",
+        {
+            "apply": apply_cases,
+            "readers": reader_cases,
+            "loads": load_cases,
+            "load_readers": load_reader_cases,
+        },
+    )

@@ -1,65 +1,117 @@
 """The load of one large table while events of another are applied, in one process, as in the daemon: calls in a thread of their own.
 
 Measured are the duration of the load, the longest time that events waited for it (the longest call of ``apply`` or ``settle``, in wall
-time, and in processor time of the thread, which does not depend on other processes), the longest time between two signs of life of the
-follower, and the peak of the process's memory above that before the load. The listing is generated when it is read, so the figures
-contain no fixture.
+time, and in processor time of the process, which does not depend on other processes), the longest time between two signs of life of the
+follower, the longest WAL file, and the peak of the process's memory above that before the load. Meanwhile another process syncs a small file
+in the same directory: an event cannot be committed in less time than that takes.
 """
 
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
 import tempfile
+import threading
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from bench.catalog_listing import LARGE, RecordedSource, format_minute
 from bench.report import Row, row
-from dev.fixtures.hive_tables import a_partition
-from dev.fixtures.memory_source import DB, MemorySource
+from dev.fixtures.memory_source import DB
 from handlers.catalog.following.background import CallThread
 from handlers.catalog.index.partition_follower import PartitionFollower, PartitionRules
+from handlers.catalog.index.partition_queries import PartitionQueries
 from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines.rules import Rule, Rules
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from state.store.sqlite import SqliteStore
-from state.timelines.periods import UpdatePeriod
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from handlers.catalog.following.ports import Follower
-    from handlers.structs.objects import Partition
 
 
 EVENTS_AT_ONCE: Final = 20
 """Events in each batch of the other table."""
+READERS: Final = 16
+ASKED: Final = 10_000
+"""Partitions of the table that readers filter."""
+SYNC_PROGRAM: Final = """
+import os, sys, time
+file, longest_s = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT), 0.0
+print("begun", flush=True)
+while os.getppid() == int(sys.argv[2]):
+    began_s = time.perf_counter()
+    os.pwrite(file, bytes(4096), 0)
+    os.fdatasync(file)
+    longest_s = max(longest_s, time.perf_counter() - began_s)
+    if os.path.exists(sys.argv[1] + ".end"):
+        break
+    time.sleep(0.02)
+print(longest_s)
+"""
 
 
 def load_cases(quick: bool) -> Iterator[Row]:
     partitions = 20_000 if quick else 1_000_000
-    everything = (f"{DB}.*",)
-    followers: dict[str, Follower] = {
-        "partition index": PartitionFollower(PartitionRules(everything)),
-        "timelines": TimelineFollower(Rules((Rule(everything, columns=("dt",)),), lens=False)),
-    }
-    for name, follower in followers.items():
-        with tempfile.TemporaryDirectory() as directory:
-            yield from _measure(name, follower, partitions, Path(directory))
+    yield from _measure("partition index", [_index()], partitions)
+    yield from _measure("timelines", [_timelines()], partitions)
+    yield from _measure("both", [_timelines(), _index()], partitions)
 
 
-def _measure(name: str, follower: Follower, partitions: int, directory: Path) -> Iterator[Row]:
-    found = _Case(follower, partitions, directory).load()
-    title = f"load of {partitions:,} partitions into the {name}"
+def load_reader_cases(quick: bool) -> Iterator[Row]:
+    partitions = 20_000 if quick else 200_000
+    yield from _measure(f"both, {READERS} readers", [_timelines(), _index()], partitions, readers=READERS)
+
+
+def _index() -> PartitionFollower:
+    return PartitionFollower(PartitionRules((f"{DB}.*",)))
+
+
+def _timelines() -> TimelineFollower:
+    return TimelineFollower(Rules((Rule((f"{DB}.*",), columns=("dt",)),), lens=False))
+
+
+def _measure(name: str, followers: Sequence[Follower], partitions: int, *, readers: int = 0) -> Iterator[Row]:
+    with tempfile.TemporaryDirectory() as directory:
+        with _measuring_syncs(Path(directory) / "sync") as longest_sync_s:
+            found = _Case(followers, partitions, Path(directory)).load(readers)
+        synced_s = longest_sync_s[0]
+    title = f"load of {partitions:,} partitions, {name}"
+    size = f"{partitions / 1e6:g}m"
     yield row(title, partitions / found.load_s, "partitions/s")
-    yield row(f"load_1m_longest_block, {name}", found.blocked_s * 1e3, "ms", at_most=100)
-    yield row(f"load_1m_longest_block, {name}, processor time", found.blocked_cpu_s * 1e3, "ms")
-    yield row(f"load_1m_latest_heartbeat, {name}", found.silent_s, "s", at_most=2)
-    yield row(f"load_1m_peak, {name}", found.peak_bytes / 1e6, "MB", at_most=300)
+    yield row(f"load_{size}_longest_block, {name}", found.blocked_s * 1e3, "ms", at_most=100)
+    yield row(f"load_{size}_longest_block, {name}, processor time", found.blocked_cpu_s * 1e3, "ms")
+    yield row(f"load_{size}_longest_sync of another file, {name}", synced_s * 1e3, "ms")
+    yield row(f"load_{size}_latest_heartbeat, {name}", found.silent_s, "s", at_most=2)
+    yield row(f"load_{size}_longest_log, {name}", found.wal_bytes / 1e6, "MB", at_most=200)
+    yield row(f"load_{size}_peak, {name}", found.peak_bytes / 1e6, "MB", at_most=300)
+    if readers:
+        yield row(f"load_{size}_filters_answered, {name}", found.answered, "filters", at_least=1)
+
+
+@contextmanager
+def _measuring_syncs(path: Path) -> Iterator[list[float]]:
+    """Sync a small file in another process meanwhile; provides the longest time at the end."""
+    found: list[float] = []
+    command = [sys.executable, "-c", SYNC_PROGRAM, str(path), str(os.getpid())]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            yield found
+        finally:
+            path.with_suffix(".end").touch()
+        found.append(float(process.stdout.read()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,85 +122,103 @@ class _Load:
     blocked_s: float
     blocked_cpu_s: float
     silent_s: float
+    wal_bytes: int
     peak_bytes: int
-
-
-class _LargeSource(MemorySource):
-    """A source with one table whose partitions exist only while they are listed."""
-
-    def __init__(self, partitions: int) -> None:
-        super().__init__()
-        self._count = partitions
-
-    def partition_names(self, db: str, name: str) -> list[str]:
-        if name != "large":
-            return super().partition_names(db, name)
-        return [f"dt={_minute(number // 2)}/x={number % 2}" for number in range(self._count)]
-
-    def get_partitions(self, db: str, name: str, names: Sequence[str]) -> list[Partition]:
-        if name != "large":
-            return super().get_partitions(db, name, names)
-        table = self.tables[name]
-        values = [[part.partition("=")[2] for part in one.split("/")] for one in names]
-        return [a_partition(table, *one, parameters={"numRows": "7", "totalSize": "4711"}) for one in values]
+    answered: int
+    """Filters that readers were answered."""
 
 
 class _Case:
-    def __init__(self, follower: Follower, partitions: int, directory: Path) -> None:
-        self._source = _LargeSource(partitions)
+    def __init__(self, followers: Sequence[Follower], partitions: int, directory: Path) -> None:
+        self._source = RecordedSource(partitions, directory)
         self._source.create("small")
+        self._source.create("asked")
+        for number in range(ASKED):
+            self._source.add("asked", format_minute(number), str(number % 7))
         self._beats: list[float] = []
         self._blocked_s: list[float] = []
         self._blocked_cpu_s: list[float] = []
+        self._wal = directory / "catalog.db-wal"
         metastore: Any = self._source
         self._projection = CatalogProjection(
             source_name="s",
             source=metastore,
             store=SqliteStore(directory / "catalog.db", schema_version=1, snapshots=True),
-            followers=[follower],
+            followers=followers,
             beat=lambda: self._beats.append(time.perf_counter()),
             calls=CallThread(metastore, "calls"),
         )
+        self._index = next((one for one in followers if isinstance(one, PartitionFollower)), None)
+        if self._index is not None:
+            self._index.turns = self._projection.turns
         self._projection.open()
         self._settle()
 
-    def load(self) -> _Load:
-        """Load the large table."""
-        self._source.create("large")
+    def load(self, readers: int) -> _Load:
+        """Load the large table, while readers filter another."""
+        self._source.create(LARGE)
         self._projection.apply(self._source.events[self._projection.position.event_id :])
-        self._projection.request_load(f"{DB}.large")
+        self._projection.request_load(f"{DB}.{LARGE}")
         gc.collect()
         gc.freeze()
         idle_bytes = peak_bytes = _memory_bytes()
-        started_s = time.perf_counter()
-        self._beats[:] = [started_s]
-        while self._projection.states.is_waiting(f"{DB}.large"):
-            events = self._events()
-            self._measure(partial(self._projection.apply, events))
-            self._measure(self._projection.settle)
-            peak_bytes = max(peak_bytes, _memory_bytes())
-        ended_s = time.perf_counter()
+        wal_bytes = 0
+        with self._reading(readers) as answered:
+            started_s = time.perf_counter()
+            self._beats[:] = [started_s]
+            while self._projection.states.is_waiting(f"{DB}.{LARGE}"):
+                events = self._events()
+                self._measure(partial(self._projection.apply, events))
+                self._measure(self._projection.settle)
+                peak_bytes = max(peak_bytes, _memory_bytes())
+                wal_bytes = max(wal_bytes, self._wal.stat().st_size)
+            ended_s = time.perf_counter()
         silences = [later - earlier for earlier, later in pairwise([*self._beats, ended_s])]
         self._projection.close()
+        gc.unfreeze()
         return _Load(
             ended_s - started_s,
             max(self._blocked_s),
             max(self._blocked_cpu_s),
             max(silences),
+            wal_bytes,
             peak_bytes - idle_bytes,
+            sum(answered),
         )
 
+    @contextmanager
+    def _reading(self, readers: int) -> Iterator[list[int]]:
+        """Run readers meanwhile; provides how many filters each of them has answered."""
+        stop, answered = threading.Event(), [0] * readers
+
+        def ask(reader: int) -> None:
+            assert self._index is not None
+            queries = PartitionQueries(self._index)
+            while not stop.is_set():
+                queries.count_by_filter(DB, "asked", f"dt like '2015-01-0%' and x != '{reader % 7}'")
+                answered[reader] += 1
+
+        threads = [threading.Thread(target=ask, args=(reader,)) for reader in range(readers)]
+        for thread in threads:
+            thread.start()
+        try:
+            yield answered
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+
     def _measure(self, call: Callable[[], object]) -> None:
-        began_s, began_cpu_s = time.perf_counter(), time.thread_time()
+        began_s, began_cpu_s = time.perf_counter(), time.process_time()
         call()
-        self._blocked_cpu_s.append(time.thread_time() - began_cpu_s)
+        self._blocked_cpu_s.append(time.process_time() - began_cpu_s)
         self._blocked_s.append(time.perf_counter() - began_s)
 
     def _events(self) -> Sequence[Any]:
         start = len(self._source.events)
         for number in range(start, start + EVENTS_AT_ONCE // 2):
-            self._source.add("small", _minute(number), "x")
-            self._source.drop("small", _minute(number), "x")
+            self._source.add("small", format_minute(number), "x")
+            self._source.drop("small", format_minute(number), "x")
         found = self._source.events[start:]
         self._source.events[start:] = [None] * len(found)  # type: ignore[list-item]  # only counted from now on
         return found
@@ -158,13 +228,6 @@ class _Case:
             self._projection.settle()
 
 
-def _minute(number: int) -> str:
-    return UpdatePeriod.MINUTELY.format(_FIRST + number)
-
-
 def _memory_bytes() -> int:
     """Return the resident memory of the process, as Linux counts it."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
-
-
-_FIRST: Final = UpdatePeriod.MINUTELY.parse("2015-01-01-00-00")

@@ -9,8 +9,9 @@ A bitmap would cost time per member for loading and listing runs, needs a compil
 member is missing. A tree would be slower below about 100,000 runs, where moving a slice of an array is cheaper than
 rebalancing.
 
-An array creates an integer for every edge that a search looks at. So a set that is asked often is also kept as a list, which searches a
-fifth faster, until it changes.
+An array creates an integer for every edge that a search looks at. So a set that is asked often is also kept as a map with one byte for each
+ordinal between its ends, until it changes. A look-up there takes less time, however many runs there are. Only the newest maps of
+the process are kept, so together they never take more than 64 MiB.
 
 Promises exact set semantics for every sequence of operations; ``check()`` asserts the invariant.
 """
@@ -19,33 +20,40 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
+from collections import deque
 from itertools import chain, pairwise, starmap
 from typing import TYPE_CHECKING, Final
+from weakref import ref
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
 
 FULL: Final = "\N{FULL BLOCK}"
 PARTLY: Final = "\N{MEDIUM SHADE}"
 NONE: Final = "\N{MIDDLE DOT}"
-_LISTED_MAX: Final = 1 << 16
-"""Edges of a set that is also kept as a list: at most 2.6 MB."""
-_LISTED_AFTER: Final = 8
-"""A set is kept as a list after a look-up for every so many edges, so that the copy pays."""
+_MAP_BYTES_MAX: Final = 1 << 20
+"""Ordinals between the ends of a set that is also kept as a map: two years of minutes."""
+_MAP_AFTER: Final = 1024
+"""Look-ups after which a map is made, so that making it pays."""
+_MAPS_MAX: Final = 64
+_mapped: Final[deque[ref[Runs]]] = deque()
+"""The sets with a map, the newest last."""
 
 
 class Runs:
     """An ordered set of 64-bit integers, kept as runs of consecutive members."""
 
-    __slots__ = ("_edges", "_listed", "_lookups")
+    __slots__ = ("__weakref__", "_edges", "_lookups_left", "_map", "_map_start")
 
     def __init__(self, edges: Iterable[int] = ()) -> None:
         """Take strictly increasing edges, even in number, as ``edges()`` returns them."""
         self._edges = array("q", edges)
-        self._listed: list[int] | None = None
-        self._lookups = 0
+        self._lookups_left = _MAP_AFTER
+        """Look-ups until a map is made, if the set is suitable then."""
+        self._map: bytes | None = None
+        self._map_start = 0
 
     @staticmethod
     def of(ordinals: Iterable[int]) -> Runs:
@@ -54,7 +62,7 @@ class Runs:
         if not members:
             return Runs()
         breaks = [edge for left, right in pairwise(members) if right - left > 1 for edge in (left + 1, right)]
-        return Runs(chain((members[0],), breaks, (members[-1] + 1,)))
+        return Runs([members[0], *breaks, members[-1] + 1])
 
     @staticmethod
     def of_pairs(pairs: Iterable[tuple[int, int]]) -> Runs:
@@ -74,7 +82,7 @@ class Runs:
         at = bisect_right(edges, ordinal)
         if at & 1:
             return False
-        self._listed = None
+        self._map = None
         follows = at > 0 and edges[at - 1] == ordinal
         precedes = at < len(edges) and edges[at] == ordinal + 1
         if follows and precedes:
@@ -93,7 +101,7 @@ class Runs:
         at = bisect_right(edges, ordinal)
         if not at & 1:
             return False
-        self._listed = None
+        self._map = None
         starts = edges[at - 1] == ordinal
         ends = edges[at] == ordinal + 1
         if starts and ends:
@@ -112,29 +120,46 @@ class Runs:
             low, high = bisect_left(self._edges, start), bisect_right(self._edges, end)
             outer = ([] if low & 1 else [start]) + ([] if high & 1 else [end])
             self._edges[low:high] = array("q", outer)
-            self._listed = None
+            self._map = None
 
     def update(self, ordinals: Iterable[int]) -> int:
         """Add many in any order and return how many were new."""
         before, fresh = self.count(), Runs.of(ordinals)
         if len(fresh) > 16:
             self._edges = _merge(self._edges, fresh.edges())
-            self._listed = None
+            self._map = None
         else:
             for start, end in fresh.pairs():
                 self.add_range(start, end)
         return self.count() - before
 
     def __contains__(self, ordinal: int) -> bool:
-        return bisect_right(self._listed or self._choose_edges(), ordinal) & 1 == 1
+        found = self._map
+        if found is None:
+            self._lookups_left -= 1
+            if not self._lookups_left:
+                self._make_map()
+            return bisect_right(self._edges, ordinal) & 1 == 1
+        try:
+            return ordinal >= self._map_start and found[ordinal - self._map_start] == 1
+        except IndexError:
+            return False
 
-    def _choose_edges(self) -> Sequence[int]:
-        self._lookups += 1
-        if self._lookups * _LISTED_AFTER < len(self._edges) or len(self._edges) > _LISTED_MAX:
-            return self._edges
-        self._lookups = 0
-        self._listed = list(self._edges)
-        return self._listed
+    def _make_map(self) -> None:
+        """Make the map if the set is small enough, and drop the oldest of many."""
+        self._lookups_left = _MAP_AFTER
+        if not self._edges or self._edges[-1] - self._edges[0] > _MAP_BYTES_MAX:
+            return
+        start, end = self._edges[0], self._edges[-1]
+        made = bytearray(end - start)
+        for first, after in self.pairs():
+            made[first - start : after - start] = b"\x01" * (after - first)
+        self._map_start, self._map = start, bytes(made)
+        _mapped.append(ref(self))
+        while len(_mapped) > _MAPS_MAX:
+            oldest = _mapped.popleft()()
+            if oldest is not None and oldest is not self:
+                oldest._map = None  # noqa: SLF001 - another instance of this class
 
     def run_at(self, ordinal: int) -> tuple[int, int] | None:
         """Return the run [start, end) that contains the ordinal, or None."""
@@ -203,7 +228,9 @@ class Runs:
         """Assert that edges are even in number and strictly increasing: runs are disjoint, not empty and not adjacent."""
         assert len(self._edges) % 2 == 0, self
         assert all(left < right for left, right in pairwise(self._edges)), self
-        assert self._listed is None or self._listed == list(self._edges), self
+        if self._map is not None:
+            members = {at + self._map_start for at, present in enumerate(self._map) if present}
+            assert members == set(self), self
 
 
 def draw_bar(runs: Runs, width: int, start: int | None = None, end: int | None = None) -> str:

@@ -51,6 +51,12 @@ class RunsMachine(RuleBasedStateMachine):
             part.check()
             assert set(part) == self.model & set(range(start, end))
 
+    @rule()
+    def ask_often(self) -> None:
+        """So often that the set is kept as a map, until it changes."""
+        for _ in range(5):
+            assert [x for x in range(-120, 121) if x in self.runs] == sorted(self.model)
+
     @rule(x=members)
     def ask(self, x: int) -> None:
         assert (x in self.runs) == (x in self.model)
@@ -73,6 +79,28 @@ class RunsMachine(RuleBasedStateMachine):
 
 
 TestRunsMachine = RunsMachine.TestCase
+
+
+def test_sets_that_are_asked_often_are_exact_also_far_outside_and_where_they_are_long() -> None:
+    for length in (10, 1 << 20, 1 << 22):
+        runs = Runs((5, 6, 8, length))
+        for _ in range(2_000):
+            assert 5 in runs
+        outside = (-(2**62), -length, -1, 0, 4, 6, 7, length, length + 1, 2**62)
+        assert not [x for x in outside if x in runs]
+        assert length - 1 in runs
+        runs.check()
+
+
+def test_only_the_newest_maps_of_many_sets_are_kept_and_all_sets_stay_exact() -> None:
+    sets = [Runs((number, number + 2)) for number in range(200)]
+    for _ in range(2):
+        for number, runs in enumerate(sets):
+            for _ in range(1_100):
+                assert number in runs
+    for number, runs in enumerate(sets):
+        assert [x for x in range(-1, 205) if x in runs] == [number, number + 1]
+        runs.check()
 
 
 @given(xs=st.lists(st.integers(-(2**40), 2**40)))
