@@ -5,7 +5,9 @@ Nothing here changes the catalog. The result is stored by ``loader``, in the cat
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
@@ -80,10 +82,12 @@ class Listing:
     table: TableInfo
     piece: Piece | None
     """For followers that load in pieces."""
-    whole: Sequence[PartitionInfo] | Sequence[str] | None
-    """All partitions, or their names, for followers that load a table at once.
+    whole: Sequence[str] | Mapping[str, Mapping[str, str]] | None
+    """The names of all partitions, for followers that load a table at once; or their values as text, with the parameters that the
+    followers read.
 
-    None before the last piece, and if the table's own properties suffice.
+    Not objects for each partition: a million would take a gigabyte, and every garbage collection would stop all threads while it looks at
+    them. None before the last piece, and if the table's own properties suffice.
     """
     until: int
     """The newest event id afterwards."""
@@ -96,11 +100,14 @@ class Listing:
 
     def partitions(self) -> Iterator[PartitionInfo]:
         """Yield all partitions; raise MalformedEvent for a name that does not fit the table's columns."""
-        whole: Sequence[PartitionInfo | str] = self.whole or ()
-        for number, one in enumerate(whole):
+        columns = self.table.columns
+        for number, one in enumerate(self.whole or ()):
             if not number % PARSED_BETWEEN_PAUSES:
                 self.pause()
-            yield parse_partition_name(self.table.columns, one) if isinstance(one, str) else one
+            if isinstance(self.whole, Mapping):
+                yield PartitionInfo(dict(zip(columns, json.loads(one), strict=True)), self.whole[one], None)
+            else:
+                yield parse_partition_name(columns, one)
 
 
 def read_listing(source: Metastore, followers: Sequence[Follower], request: ListingRequest) -> Listing:
@@ -161,8 +168,8 @@ def _read_piece(source: Metastore, table: TableInfo, request: ListingRequest, as
 
 def _read_whole(
     source: Metastore, table: TableInfo, followers: Sequence[Follower], piece: Piece | None, pause: Pause
-) -> Sequence[PartitionInfo] | Sequence[str]:
-    """Return all partitions, without the partitions themselves, or only their names: what remains in memory until it is stored.
+) -> Sequence[str] | Mapping[str, Mapping[str, str]]:
+    """Return the names of all partitions, or their values with the parameters that followers read.
 
     A piece that contains all partitions is not listed again. Names of several pieces are: events that arrived between the pieces
     are only in the staged content.
@@ -172,6 +179,10 @@ def _read_whole(
         names = read.names if read else sort_in_steps(source.partition_names(table.db, table.table), pause)
         return [name for name, _ in groupby(names)]
     found = read.partitions if read else list_partitions(source, table, by_name=False)
-    return list(
-        {tuple(one.spec.values()): PartitionInfo(one.spec, one.parameters, None) for one in found}.values()
-    )
+    keys = sorted({key for one in followers for key in one.partition_parameters})
+    shared: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
+    whole = {}
+    for one in found:
+        kept = tuple((key, one.parameters[key]) for key in keys if key in one.parameters)
+        whole[json.dumps(list(one.spec.values()))] = shared.setdefault(kept, dict(kept))
+    return whole

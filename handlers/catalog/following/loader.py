@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 PIECE: Final = 500
 """Partitions fetched by one call and staged by one transaction, at most."""
 PIECE_MIN: Final = 20
-PIECE_S: Final = 0.04
+PIECE_S: Final = 0.02
 """How long a piece should take at most; the next one is smaller or larger accordingly."""
 LISTINGS_MAX: Final = 4
 """Listings kept in memory: tables that are loaded in pieces take turns, and each has one."""

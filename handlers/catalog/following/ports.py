@@ -67,6 +67,10 @@ class Follower(Protocol):
     def loads_in_pieces(self) -> bool:
         """Whether large tables are loaded in pieces, and staged meanwhile with the events that arrive."""
 
+    @property
+    def partition_parameters(self) -> frozenset[str]:
+        """The parameters of partitions that the follower reads from a listing that is not in pieces."""
+
     def open(self, store: Store) -> None:
         """Read the state from the store and discard what a failed change left in memory; raise StateCorrupt."""
 

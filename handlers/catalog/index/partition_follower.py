@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _UNPACKED_BETWEEN_LOOKS: Final = 50
 SAMPLED: Final = 8
 """Partitions that are read to find out whether a change of columns reached them."""
-SWEPT: Final = 5_000
+SWEPT: Final = 2_500
 """Keys of forgotten tables that are removed at once: a few hundredths of a second."""
 
 
@@ -171,6 +171,11 @@ class PartitionFollower:
     def properties_suffice(self, table: TableInfo) -> bool:  # noqa: ARG002 - the same for all tables
         """False: properties do not contain partitions."""
         return False
+
+    @property
+    def partition_parameters(self) -> frozenset[str]:
+        """None: it loads in pieces."""
+        return frozenset()
 
     def begin_load(self, listing: Listing) -> TableLoad:  # noqa: PLR6301 - the same for all tables
         """Begin to stage a piece as it is."""

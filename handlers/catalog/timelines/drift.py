@@ -89,8 +89,10 @@ def _read_runs(
     db, _, table_part = name.partition(".")
     table = describe_table(source.get_table(db, table_part))
     partitions = list_partitions(source, table, by_name=follower.names_suffice(table))
-    found = [(partition.spec, parse_period(partition.parameters, settings)) for partition in partitions]
-    listing = ListingLoad(settings, lambda: found)
+    read = ((partition.spec, parse_period(partition.parameters, settings)) for partition in partitions)
+    listing = ListingLoad(
+        settings, lambda: read
+    )  # one pass, while they arrive: a million would not fit into memory
     listing.compute()
     return before, listing.runs, source.current_event_id()
 

@@ -26,7 +26,7 @@ from handlers.catalog.following.table_info import (
 from handlers.catalog.timelines.timeline_load import TimelineLoad, parse_period
 from state.errors import BadInput, ConfigError, TimelineInconsistent
 from state.store import prefix_end
-from state.timelines.table_properties import APPLIED_EVENT, TIME_COLUMNS, is_present
+from state.timelines.table_properties import APPLIED_EVENT, PARTITION_PERIOD, TIME_COLUMNS, is_present
 from state.timelines.tables import records
 from state.timelines.tables.projection import Timelines
 from state.timelines.tables.table_timelines import read_timelines
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from state.timelines.tables.settings import TableSettings
 
 
-SWEPT: Final = 5_000
+SWEPT: Final = 2_500
 """Keys of forgotten tables that are removed at once: a few hundredths of a second."""
 _UNDECIDED: Final = b"ct/u/"
 _UNPUBLISHED: Final = b"ct/d/"
@@ -119,6 +119,11 @@ class TimelineFollower:
     def loads_in_pieces(self) -> bool:
         """False: runs are small, whatever the number of partitions."""
         return False
+
+    @property
+    def partition_parameters(self) -> frozenset[str]:
+        """The period, which Lens stores in a parameter."""
+        return frozenset({PARTITION_PERIOD})
 
     def sample(self, name: str) -> Sequence[SampledPartition]:  # noqa: ARG002 - the same for all tables
         """None: data columns do not concern time."""

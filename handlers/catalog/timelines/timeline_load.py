@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from state.timelines.tables.settings import TableSettings
 
 
-WRITTEN: Final = 1_000
+WRITTEN: Final = 500
 """Small writes of one transaction: a few hundredths of a second."""
 SAMPLE: Final = 1_000
 """How many partitions are read to find the columns that contain time."""
