@@ -112,8 +112,13 @@ class HdfsFiles:
         hidden = location.parent.child(make_temporary_name())
         options = hdfs_native.WriteOptions(permission=self._file_mode, create_parent=False)
         with _translate_errors(location):
-            self._client.mkdirs(location.parent.path, self._directory_mode, create_parent=True)
-            stream = self._client.create(hidden.path, options)
+            try:
+                stream = self._client.create(hidden.path, options)
+            except (
+                FileNotFoundError
+            ):  # most files go to a directory that exists, and each call takes a round trip
+                self._client.mkdirs(location.parent.path, self._directory_mode, create_parent=True)
+                stream = self._client.create(hidden.path, options)
         return HdfsWriter(self._client, stream, hidden, location)
 
     def remove(self, location: Location) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dev.stack.endpoints import ClusterEndpoints
+    from handlers.files.jobs import CopyJobs
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,7 @@ def open_lake(
     target: ClusterEndpoints,
     lists: Path,
     files: Mapping[str, Mapping[str, object]] | None = None,
+    jobs: CopyJobs | None = None,
 ) -> Iterator[Lake]:
     """Provide a database with three external tables, in directories below those of the two clusters.
 
@@ -108,6 +110,7 @@ def open_lake(
             roots=[source.warehouse, source.external, source.cmroot],
             start=before,
             files=files,
+            jobs=jobs,
             external_base=base,
         )
         settings = ExternalSettings(every_s=60, workers=4, list_directory=lists)

@@ -21,10 +21,13 @@ def spark_jobs(
     *,
     master: str = "local[2]",
     spark: Mapping[str, Any] | None = None,
+    options: Mapping[str, Mapping[str, object]] | None = None,
     **settings: Any,
 ) -> SparkJobs:
-    """Return jobs for every number of files, on the Spark ``master``."""
+    """Return jobs for every number of files, on the Spark ``master``; ``options`` are those of file systems."""
     conf = {"spark.driver.extraJavaOptions": JAVA, "spark.executor.extraJavaOptions": JAVA}
     given = {"master": master, "driver_memory": "512m", "conf": conf, **(spark or {})}
     chosen = CopyJobsConfig.model_validate({"files_min": 1, "spark": given, **settings})
-    return SparkJobs("test", chosen, open_file_systems(), options={}, read_roots=list(read_roots))
+    return SparkJobs(
+        "test", chosen, open_file_systems(options), options=options or {}, read_roots=list(read_roots)
+    )

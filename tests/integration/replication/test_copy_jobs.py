@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.builders.replication.lake import open_lake
 from tests.builders.replication.replica import build_replica
 from tests.builders.replication.small_workload import QUERIES, Written
 from tests.builders.replication.spark_jobs import spark_jobs
 
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from dev.stack.endpoints import ClusterEndpoints
     from dev.stack.hive.sql_session import Session
 
@@ -43,3 +46,20 @@ def test_a_bootstrap_whose_files_spark_copies_ends_equal_to_its_source(
         assert replica.context.copies.counters().files == 0
     finally:
         replica.projection.close()
+
+
+def test_spark_copies_the_files_of_a_cycle_and_the_next_cycle_finds_nothing_to_do(
+    source: ClusterEndpoints, target: ClusterEndpoints, tmp_path: Path
+) -> None:
+    jobs = spark_jobs([source.warehouse, source.external, source.cmroot])
+    with open_lake(source, target, tmp_path, jobs=jobs) as lake:
+        assert lake.copies.run().is_complete
+        lake.put("flat/b.txt", "3,nib")
+        lake.put("parts/dt=a/deep/two.txt", "11")
+        before = jobs.counters
+        second = lake.copies.run()
+        assert second.is_complete, second.problems
+        assert (second.counts.copied, jobs.counters.files - before.files, jobs.counters.failed) == (2, 2, 0)
+        assert lake.rows("select id, item from {db}.flat") == [("1", "pen"), ("2", "ink"), ("3", "nib")]
+        assert lake.copies.run().counts.copied == 0
+        assert jobs.counters.files - before.files == 2, "there was no third job"

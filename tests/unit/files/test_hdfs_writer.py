@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from handlers.files.hdfs import HdfsWriter
+from handlers.files.hdfs import HdfsFiles, HdfsWriter
 from handlers.files.paths import parse_location
 
 
@@ -24,3 +24,28 @@ def test_the_client_is_given_bytes_because_it_reads_views_item_by_item() -> None
     writer.write(memoryview(bytearray(b"abc"))[1:])
     assert stream.given == [b"bc"]
     assert type(stream.given[0]) is bytes
+
+
+class RecordingClient:
+    """A client of ``hdfs-native`` that records its calls, and has no directory at first."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def mkdirs(self, path: str, mode: int, *, create_parent: bool) -> None:  # noqa: ARG002 - the client's signature
+        self.calls.append(f"mkdirs {path}")
+
+    def create(self, path: str, options: Any) -> RecordingStream:  # noqa: ARG002 - likewise
+        self.calls.append("create")
+        if "mkdirs /t" not in self.calls:
+            raise FileNotFoundError(path)
+        return RecordingStream()
+
+
+def test_a_directory_is_created_only_if_it_is_missing() -> None:
+    client, place = RecordingClient(), parse_location("hdfs://nn/t/f")
+    files = HdfsFiles(client)
+    files.create(place, 1)
+    assert client.calls == ["create", "mkdirs /t", "create"]
+    files.create(place, 1)
+    assert client.calls[3:] == ["create"]
