@@ -18,6 +18,7 @@ from handlers.catalog.following.background import CallThread
 from handlers.catalog.following.states.old_table_states import migrate_table_states
 from handlers.catalog.projection import CatalogProjection
 from state.errors import BadInput
+from state.partitions.index.records import draw_versions
 
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from handlers.metastore.client import Metastore
 
 
-MIGRATIONS: Final = (migrate_table_states,)
+MIGRATIONS: Final = (migrate_table_states, draw_versions)
 CATALOG_VERSION: Final = VERSION + len(MIGRATIONS)
 """Schema version of the catalog's state file."""
 FAILED_MAX: Final = 100

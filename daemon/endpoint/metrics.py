@@ -46,6 +46,15 @@ class EndpointMetrics(MetricTable):
     answered = Metric(
         Counter, "tideline_endpoint_calls_answered", "Calls answered from the partition index.", "call"
     )
+    repeated = Metric(
+        Counter,
+        "tideline_endpoint_answers_repeated",
+        "Calls answered with the bytes of an earlier answer, because neither call nor table had changed.",
+        "call",
+    )
+    answer_cache_bytes = Metric(
+        Gauge, "tideline_endpoint_answer_cache_bytes", "Memory of the answers that are kept to be repeated."
+    )
     not_answered = Metric(
         Counter,
         "tideline_endpoint_calls_not_answered",

@@ -54,6 +54,8 @@ class Session:
         self._metrics = metrics
         self._responders: Sequence[Responder] = (*responders, SuccessorCalls(metrics))
         self._upstream: Upstream | None = None
+        self._poll = select.poll()
+        self._poll.register(client.handle, select.POLLIN)
 
     def run(self) -> None:
         """Answer calls; never raises for what a client or the metastore does."""
@@ -124,11 +126,9 @@ class Session:
     def _wait_for_bytes(self, deadline: float) -> bool:
         """Wait until the client sends; return False after the deadline, or if the metastore closed its connection."""
         upstream = self._upstream
-        poll = select.poll()  # not select.select, which fails for descriptors above 1,023
-        for peer in (self._client, *([upstream.peer] if upstream is not None else [])):
-            poll.register(peer.handle, select.POLLIN)
-        ready = {descriptor for descriptor, _ in poll.poll(max(0.0, remaining_s(deadline)) * 1000)}
-        if upstream is None or upstream.peer.handle.fileno() not in ready:
+        ready = self._poll.poll(max(0.0, remaining_s(deadline)) * 1000)
+        client = self._client.handle.fileno()
+        if upstream is None or all(descriptor == client for descriptor, _ in ready):
             return bool(ready)
         return not upstream.peer.receive_now()  # TLS sends messages of its own; nothing else is expected
 
@@ -141,7 +141,7 @@ class Session:
         """Let the client authenticate itself; return the transport of its calls, None if the connection has ended."""
         settings, client = self._settings, self._client
         try:
-            self._upstream = upstream = Upstream(settings, Transport.FRAMED)
+            upstream = self._open_upstream(Transport.FRAMED)
         except MetastoreUnavailable as error:
             deliver(client, sasl.error_message(f"Tideline: {error.message}"), settings.request_s)
             raise
@@ -172,12 +172,19 @@ class Session:
 
     def _connect(self, request: Message, transport: Transport) -> Upstream:
         try:
-            self._upstream = Upstream(self._settings, transport)
+            return self._open_upstream(transport)
         except MetastoreUnavailable as error:
             if not request.is_oneway:
                 self._reply(request.failure(f"Tideline: {error.message}"), transport)
             raise
+
+    def _open_upstream(self, transport: Transport) -> Upstream:
+        self._upstream = Upstream(self._settings, transport)
+        self._poll.register(self._upstream.peer.handle, select.POLLIN)
         return self._upstream
 
     def _reply(self, answer: Message, transport: Transport) -> None:
-        deliver(self._client, transport.wrap(answer.to_bytes()), self._settings.request_s)
+        start = b"" if answer.raw else answer.header.to_bytes()
+        body = answer.raw or answer.body
+        prefix = transport.prefix(len(start) + len(body))
+        deliver(self._client, body, self._settings.request_s, prefix + start)

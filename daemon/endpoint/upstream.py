@@ -6,18 +6,19 @@ Requests are complete before they are sent, so the metastore never sees half of 
 from __future__ import annotations
 
 import socket
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from daemon.endpoint.protocol.peer import Disconnected, Peer
-from daemon.endpoint.protocol.streams import Incoming
+from daemon.endpoint.protocol.streams import Incoming, Transport
+from daemon.endpoint.protocol.wire import read_message
 from handlers.metastore.connection import system_tls
 from state.errors import AmbiguousCall, BadInput, ConfigError, MetastoreUnavailable
 
 
 if TYPE_CHECKING:
-    from daemon.endpoint.protocol.streams import Transport
     from daemon.endpoint.protocol.wire import Message
     from daemon.endpoint.settings import EndpointSettings
     from handlers.metastore.connection import Address
@@ -54,7 +55,12 @@ class Upstream:
 
     def receive_answer(self, request: Message) -> Message:
         """Return the complete answer to a request that was sent; raise AmbiguousCall, BadInput, LimitExceeded."""
-        incoming = Incoming(lambda: self._receive(request), self._transport, self._settings.answer_bytes_max)
+        first = self._receive(request)
+        found = read_message(first) if self._transport is Transport.BUFFERED else None
+        if found is not None:
+            return found
+        pieces = chain([first], iter(lambda: self._receive(request), None))
+        incoming = Incoming(lambda: next(pieces), self._transport, self._settings.answer_bytes_max)
         answer = incoming.message(incoming.read_to_end())
         _check_end(incoming, request)
         return answer
@@ -156,9 +162,9 @@ def check_metastore(settings: EndpointSettings) -> bool:
     return True
 
 
-def deliver(client: Peer, data: bytes, timeout_s: float) -> None:
-    """Send bytes to the client; raise ClientGone."""
+def deliver(client: Peer, data: bytes, timeout_s: float, start: bytes = b"") -> None:
+    """Send ``start`` and ``data`` to the client; raise ClientGone."""
     try:
-        client.send(data, timeout_s)
+        client.send(data, timeout_s, start)
     except OSError as error:
         raise ClientGone(str(error)) from error

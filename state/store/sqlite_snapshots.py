@@ -7,6 +7,10 @@ processes away (``state.store.sqlite_file``).
 The WAL file can only start again from its beginning while no snapshot is open, and with readers that never pause it would grow without
 end. So once it is long, new snapshots wait until the open ones have ended and the file has been shortened, for at most ``GATE_S``
 (``state.store.sqlite_checkpoints``).
+
+Each connection remembers the small values that it has read. SQLite's ``data_version`` shows at the start of a snapshot whether the file
+has changed since; if so, they are forgotten. So while nothing changes, a reader that reads the same few values executes no statement for
+them.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ import sqlite3
 import threading
 from bisect import bisect_right
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
@@ -35,6 +40,34 @@ WAL_BYTES_MAX: Final = 64 * 1024 * 1024
 GATE_S: Final = 0.5
 """How long a new snapshot waits for that."""
 _IDLE_MAX: Final = 16
+_REMEMBERED_MAX: Final = 256
+_REMEMBERED_BYTES_MAX: Final = 4096
+"""Values that a connection remembers, and the size of the longest: at most one megabyte for each connection."""
+
+
+@dataclass(slots=True)
+class _ReadConnection:
+    """A connection with what it has read since the file last changed."""
+
+    handle: sqlite3.Connection
+    generation: int
+    """How often the pool had forgotten its connections when this one was opened."""
+    data_version: int = -1
+    schema_version: int | None = None
+    values: dict[bytes, bytes | None] = field(default_factory=dict)
+
+    def see(self, data_version: int) -> None:
+        """Forget everything if the file has changed."""
+        if data_version != self.data_version:
+            self.data_version, self.schema_version = data_version, None
+            self.values.clear()
+
+    def remember(self, key: bytes, value: bytes | None) -> None:
+        """Keep a value until the file changes, unless it is long."""
+        if value is None or len(value) <= _REMEMBERED_BYTES_MAX:
+            if len(self.values) >= _REMEMBERED_MAX:
+                self.values.clear()
+            self.values[key] = value
 
 
 class SnapshotPool:
@@ -43,7 +76,8 @@ class SnapshotPool:
     def __init__(self, path: str) -> None:
         self._path = path
         self._changed = threading.Condition()
-        self._idle: list[sqlite3.Connection] = []
+        self._idle: list[_ReadConnection] = []
+        self._generation = 0
         self._open = 0
         self._gate_closed = False
         self._is_closed = False
@@ -85,11 +119,12 @@ class SnapshotPool:
             return 0
 
     def forget_idle(self) -> None:
-        """Close the idle connections: the file may have been replaced or repaired."""
+        """Close the idle connections, and those in use once they are idle: the file may have been replaced or repaired."""
         with self._changed:
             idle, self._idle = self._idle, []
+            self._generation += 1
         for connection in idle:
-            connection.close()
+            connection.handle.close()
 
     def close(self) -> None:
         """Refuse new snapshots; an open one may end first."""
@@ -98,7 +133,7 @@ class SnapshotPool:
             self._changed.notify_all()
         self.forget_idle()
 
-    def _take(self) -> sqlite3.Connection:
+    def _take(self) -> _ReadConnection:
         with self._changed:
             self._changed.wait_for(lambda: self._is_closed or not self._gate_closed, GATE_S)
             if self._is_closed:
@@ -109,35 +144,40 @@ class SnapshotPool:
             self._open += 1
             if self._idle:
                 return self._idle.pop()
+            generation = self._generation
         try:
-            return _connect(self._path)
+            return _ReadConnection(_connect(self._path), generation)
         except sqlite3.Error as error:
             self._leave()
             raise translate_error(error, self._path, was_open=True) from error
 
-    def _give_back(self, connection: sqlite3.Connection) -> None:
+    def _give_back(self, connection: _ReadConnection) -> None:
         try:
-            connection.rollback()
-            keep = len(self._idle) < _IDLE_MAX
+            connection.handle.rollback()
+            is_sound = True
         except sqlite3.Error:
-            keep = False
-        self._leave(connection if keep else None)
-        if not keep:
-            connection.close()
+            is_sound = False
+        if not self._leave(connection if is_sound else None):
+            connection.handle.close()
 
-    def _leave(self, reusable: sqlite3.Connection | None = None) -> None:
+    def _leave(self, reusable: _ReadConnection | None = None) -> bool:
+        """End one use; return whether the connection was kept."""
         with self._changed:
             self._open -= 1
             if self._gate_closed:
                 self._changed.notify_all()
-            if reusable is not None and not self._is_closed:
-                self._idle.append(reusable)
+            if reusable is None or self._is_closed or reusable.generation != self._generation:
+                return False
+            if len(self._idle) >= _IDLE_MAX:
+                return False
+            self._idle.append(reusable)
+            return True
 
 
 class SqliteSnapshot:
     """The file as of one moment (``state.store.Reader``); for one thread at a time."""
 
-    def __init__(self, connection: sqlite3.Connection, path: str, pause: Pause) -> None:
+    def __init__(self, connection: _ReadConnection, path: str, pause: Pause) -> None:
         self._connection = connection
         self._path = path
         self._pause = pause
@@ -145,10 +185,20 @@ class SqliteSnapshot:
     def begin(self) -> None:
         """Fix the moment."""
         self._read("BEGIN")
-        self._read("SELECT 1 FROM entries LIMIT 1")  # the read transaction begins with the first read
+        self._connection.see(
+            self._read("PRAGMA data_version")[0][0]
+        )  # the read transaction begins with the first read
 
     def get(self, key: bytes) -> bytes | None:
         """Return the value of ``key``, or None."""
+        known = self._connection.values
+        if key in known:
+            return known[key]
+        value = self._get(key)
+        self._connection.remember(key, value)
+        return value
+
+    def _get(self, key: bytes) -> bytes | None:
         rows = self._read("SELECT value FROM entries WHERE key = ?", key)
         return rows[0][0] if rows else None
 
@@ -164,7 +214,7 @@ class SqliteSnapshot:
         found = dict(self.scan(ordered[0], ordered[-1] + b"\x00", limit=len(ordered)))
         reached = next(reversed(found), b"") if len(found) == len(ordered) else ordered[-1]
         for key in ordered[bisect_right(ordered, reached) :]:
-            value = self.get(key)
+            value = self._get(key)
             if value is not None:
                 found[key] = value
         return [found.get(key) for key in keys]
@@ -181,7 +231,9 @@ class SqliteSnapshot:
 
     def version(self) -> int:
         """Return the schema version of the file's content."""
-        found: int = self._read("PRAGMA user_version")[0][0]
+        found = self._connection.schema_version
+        if found is None:
+            found = self._connection.schema_version = int(self._read("PRAGMA user_version")[0][0])
         return found
 
     def _page(self, start: bytes, end: bytes | None, reverse: bool, most: int) -> list[tuple[bytes, bytes]]:
@@ -196,7 +248,7 @@ class SqliteSnapshot:
 
     def _read(self, statement: str, *values: bytes | int) -> list[Any]:
         try:
-            return self._connection.execute(statement, values).fetchall()
+            return self._connection.handle.execute(statement, values).fetchall()
         except sqlite3.Error as error:
             raise translate_error(error, self._path, was_open=True) from error
 

@@ -7,11 +7,13 @@ the index, or a defect, costs the client the time of the attempt and nothing mor
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
+from daemon.endpoint.answers.answer_cache import AnswerCache, TableContent
 from daemon.endpoint.answers.arguments import read_arguments
 from daemon.endpoint.answers.partition_calls import CALLS, CALLS_OF_HIVE_4, Content, PartitionCall
 from daemon.endpoint.answers.server_rules import UNANSWERABLE, ServerRules, read_rules
@@ -37,28 +39,50 @@ log = structlog.get_logger(__name__)
 CHANGES_RULES: Final = "setMetaConf"
 BUCKETS: Final = frozenset({"HIVEBUCKET2", "MANAGERAWMETADATA"})
 """Capabilities with which a client receives bucketed tables unchanged."""
+KEPT_MAX: Final = 512
+KEPT_BYTES_MAX: Final = 4096
+"""Arguments that are kept after they were read, because clients repeat their calls, and their size."""
 
 
 class AnswerObserver(Protocol):
     """Receives what happened to each partition call; implementations are thread-safe and never raise."""
 
-    def answered(self, request: Message, answer: Message, view: TableView, seconds: float) -> None:
-        """A call was answered from ``view``, which is no longer open."""
+    def answered(
+        self, request: Message, answer: Message, view: TableView, seconds: float, *, is_repeated: bool
+    ) -> None:
+        """A call was answered from ``view``, which is no longer open; ``is_repeated``: with the bytes of an earlier answer."""
 
     def forwarded(self, call: str, reason: Reason, seconds: float) -> None:
         """A call will be forwarded; ``seconds`` is the time that the attempt took."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """The body of an answer."""
+
+    body: bytes
+    is_repeated: bool
+    """Whether it is that of an earlier answer."""
 
 
 class IndexAnswers:
     """Answers the partition calls of one connection."""
 
     def __init__(
-        self, tables: TableAccess, observer: AnswerObserver, read: ReadExpression | None = None
+        self,
+        tables: TableAccess,
+        observer: AnswerObserver,
+        read: ReadExpression | None = None,
+        cache: AnswerCache | None = None,
     ) -> None:
-        """``read`` reads the expressions of get_partitions_by_expr; without it, such calls are forwarded."""
+        """``read`` reads the expressions of get_partitions_by_expr; without it, such calls are forwarded.
+
+        ``cache`` is shared by connections; without it, this connection has its own.
+        """
         self._tables = tables
         self._read = read
         self._observer = observer
+        self._cache = cache or AnswerCache()
         self._rules: ServerRules | None = None
         self._was_answered = False
         """Whether the last partition call of this connection was answered, so that the next one probably will be."""
@@ -74,39 +98,66 @@ class IndexAnswers:
         if self._rules is None:
             self._rules = read_rules(metastore)
         try:
-            answer, view = self._answer(call, request, self._rules)
+            made, view = self._answer(call, request, self._rules)
         except Exception as error:  # noqa: BLE001 - whatever it is, the metastore can answer
             reason = _reason_of(error, request.name)
             self._observer.forwarded(request.name, reason, time.perf_counter() - started)
             return None
-        self._observer.answered(request, answer, view, time.perf_counter() - started)
+        answer = request.answer(made.body)
+        seconds = time.perf_counter() - started
+        self._observer.answered(request, answer, view, seconds, is_repeated=made.is_repeated)
         return answer
 
-    def _answer(self, call: PartitionCall, request: Message, rules: ServerRules) -> tuple[Message, TableView]:
+    def _answer(self, call: PartitionCall, request: Message, rules: ServerRules) -> tuple[_Made, TableView]:
         """Return the answer and the view that it is from; raise NotAnswered, and the errors of the index."""
         if rules.dialect is None:
             raise NotAnswered(Reason.SERVER)
         arrived = self._tables.arrive(is_likely=self._was_answered)
         self._was_answered = False
-        arguments = read_arguments(call.shape, request.body)
+        arguments = _read(request)
         if not _is_known(request.name, arguments, rules):
             raise NotAnswered(Reason.REFUSED)
         if arguments.expression is not None:
             arguments = replace(arguments, tree=self._read_expression(arguments.expression))
         found = arrived.read(
-            arguments.db, arguments.table, lambda view: _make_body(call, view, arguments, rules)
+            arguments.db, arguments.table, lambda view: self._make(call, request, view, arguments, rules)
         )
         if isinstance(found, Forward):
             raise NotAnswered(found.reason)
-        body, view = found
         self._was_answered = True
-        return request.answer(body), view
+        return found
+
+    def _make(
+        self, call: PartitionCall, request: Message, view: TableView, arguments: Arguments, rules: ServerRules
+    ) -> _Made:
+        """Return the answer as it follows from a view, from memory where the table is the same as before."""
+        content = TableContent.of(view)
+        kept = None if content is None else self._cache.get(request, rules, content)
+        if kept is not None:
+            return _Made(kept, is_repeated=True)
+        body = _make_body(call, view, arguments, rules)
+        if content is not None:
+            self._cache.put(request, rules, content, body)
+        return _Made(body, is_repeated=False)
 
     def _read_expression(self, expression: bytes) -> Expression:
         tree = None if self._read is None else self._read(expression)
         if tree is None:
             raise NotAnswered(Reason.EXPRESSION)
         return tree
+
+
+def _read(request: Message) -> Arguments:
+    """Return the arguments of a partition call; raise NotAnswered, BadInput."""
+    read = _read_kept if len(request.body) <= KEPT_BYTES_MAX else _read_arguments
+    return read(request.name, request.body)
+
+
+def _read_arguments(call: str, body: bytes) -> Arguments:
+    return read_arguments(CALLS[call].shape, body)
+
+
+_read_kept: Final = lru_cache(KEPT_MAX)(_read_arguments)  # nobody changes arguments
 
 
 def _reason_of(error: Exception, call: str) -> Reason:

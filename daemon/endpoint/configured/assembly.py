@@ -9,6 +9,7 @@ import structlog
 
 from daemon.catalog.opening import CATALOG_VERSION, catalog_path
 from daemon.catalog.settings import CATALOG
+from daemon.endpoint.answers.answer_cache import AnswerCache
 from daemon.endpoint.answers.index_answers import IndexAnswers
 from daemon.endpoint.configured.section import SERVE
 from daemon.endpoint.freshness.event_id_query import EventIdQuery
@@ -62,7 +63,9 @@ class SourceAnswers:
         self._file = IndexFile(catalog_path(config, source), schema_version=CATALOG_VERSION)
         self._query = EventIdQuery(settings)
         self._differing = DifferingTables(config.state.dir / f"serve-{source}.json")
+        self._cache = AnswerCache()
         metrics.differing.set_function(lambda: len(self._differing.all()))
+        metrics.answer_cache_bytes.set_function(lambda: self._cache.size)
         self._access = IndexAccess(
             file=self._file,
             newest=NewestEvent(self._query),
@@ -79,7 +82,7 @@ class SourceAnswers:
 
         self._verifier = Verifier(
             lambda: Upstream(compared, Transport.BUFFERED),
-            IndexAnswers(self._access, NoObserver(), self._read).respond,
+            IndexAnswers(self._access, NoObserver(), self._read, self._cache).respond,
             self._differing,
             count,
         )
@@ -88,7 +91,7 @@ class SourceAnswers:
 
     def responders(self) -> Sequence[Responder]:
         """Return the responders of one connection."""
-        return (IndexAnswers(self._access, self._observer, self._read),)
+        return (IndexAnswers(self._access, self._observer, self._read, self._cache),)
 
     def list_differing(self) -> Sequence[Difference]:
         """Return the tables whose answers differ; those that were loaded again or dropped meanwhile are forgotten."""

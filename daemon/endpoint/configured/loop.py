@@ -124,6 +124,7 @@ class EndpointLoop(ChildLoop):
             pid=self.pid,
             connections=counted.total("tideline_endpoint_connections"),
             answered=counted.total("tideline_endpoint_calls_answered_total"),
+            repeated=counted.total("tideline_endpoint_answers_repeated_total"),
             not_answered=sum(reasons.values()),
             forwarded=counted.total("tideline_endpoint_calls_forwarded_total"),
             reasons=tuple(reasons.most_common()),

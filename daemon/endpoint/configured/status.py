@@ -42,6 +42,8 @@ class EndpointStatus:
     connections: int = 0
     answered: int = 0
     """Calls answered from the index."""
+    repeated: int = 0
+    """Those of them that were answered with the bytes of an earlier answer."""
     not_answered: int = 0
     """Partition calls that were forwarded."""
     forwarded: int = 0
@@ -62,6 +64,7 @@ _HEADER: Final = (
     "LISTENS AT",
     "CLIENTS",
     "FROM INDEX",
+    "REPEATED",
     "NOT",
     "FORWARDED",
     "MOSTLY BECAUSE",
@@ -122,6 +125,7 @@ def _row(one: EndpointStatus) -> tuple[str, ...]:
         one.listen or "-",
         number_text(one.connections),
         number_text(one.answered),
+        number_text(one.repeated),
         number_text(one.not_answered),
         number_text(one.forwarded),
         one.reasons[0][0] if one.reasons else "-",

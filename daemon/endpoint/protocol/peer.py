@@ -2,10 +2,14 @@
 
 Every wait has a limit, and a large answer is sent in pieces, each with a limit of its own: a client that reads slowly gets its answer,
 one that does not read at all is disconnected. TCP probes find clients that disappeared without closing their connection.
+
+Most calls need three system calls here: waiting, receiving the request, and sending the answer. So sockets stay in blocking mode, single
+operations are made without waiting, and a time limit is set only where one has to. TLS has no such operations and sets the limit each time.
 """
 
 from __future__ import annotations
 
+import select
 import socket
 import ssl
 import time
@@ -15,10 +19,13 @@ from typing import Final
 READ_BYTES: Final = 64 * 1024
 PIECE_BYTES: Final = 256 * 1024
 """Bytes of an answer that must be accepted within one limit."""
+COPIED_BYTES: Final = 16 * 1024
+"""Shorter answers are joined with their header before they are sent; longer ones are sent from where they are."""
 PROBE_IDLE_S: Final = 60
 PROBE_INTERVAL_S: Final = 15
 PROBES: Final = 4
 """A host that does not respond is noticed after two minutes; by default Linux would wait for two hours."""
+_NO_WAIT: Final = socket.MSG_DONTWAIT
 _NOTHING_YET: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -32,6 +39,9 @@ class Peer:
     def __init__(self, handle: socket.socket) -> None:
         self.handle = handle
         self.unread = b""
+        self._readable = select.poll()  # not select.select, which fails for descriptors above 1,023
+        self._readable.register(handle, select.POLLIN)
+        handle.settimeout(None)
         handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         handle.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, PROBE_IDLE_S)
@@ -63,7 +73,10 @@ class Peer:
             return chunk
         if timeout_s <= 0:
             raise TimeoutError("timed out")
-        self.handle.settimeout(timeout_s)
+        if isinstance(self.handle, ssl.SSLSocket):
+            self.handle.settimeout(timeout_s)
+        elif not self._readable.poll(timeout_s * 1000):
+            raise TimeoutError("timed out")
         chunk = self.handle.recv(READ_BYTES)
         if not chunk:
             raise Disconnected("the connection was closed")
@@ -71,24 +84,42 @@ class Peer:
 
     def receive_now(self) -> bytes:
         """Return what has arrived; nothing if it was only a message of TLS itself. Raises Disconnected at the end."""
-        self.handle.settimeout(0)
         try:
-            chunk = self.handle.recv(READ_BYTES)
+            if isinstance(self.handle, ssl.SSLSocket):
+                self.handle.settimeout(0)
+                chunk = self.handle.recv(READ_BYTES)
+            else:
+                chunk = self.handle.recv(READ_BYTES, _NO_WAIT)
         except _NOTHING_YET:
             return b""
         if not chunk:
             raise Disconnected("the connection was closed")
         return chunk
 
-    def send(self, data: bytes, timeout_s: float) -> None:
-        """Send all bytes; raise OSError, TimeoutError if a piece was not accepted in time."""
-        self.handle.settimeout(timeout_s)
-        if len(data) <= PIECE_BYTES:
-            self.handle.sendall(data)
+    def send(self, data: bytes, timeout_s: float, start: bytes = b"") -> None:
+        """Send ``start`` and all of ``data``; raise OSError, TimeoutError if a piece was not accepted in time."""
+        if len(data) <= COPIED_BYTES:
+            start, data = b"", start + data
+        sent = 0 if isinstance(self.handle, ssl.SSLSocket) else self._send_now(start, data)
+        if sent == len(start) + len(data):
             return
-        view = memoryview(data)
-        for start in range(0, len(data), PIECE_BYTES):
-            self.handle.sendall(view[start : start + PIECE_BYTES])
+        self.handle.settimeout(timeout_s)
+        try:
+            self.handle.sendall(start[sent:])
+            rest = memoryview(data)[max(0, sent - len(start)) :]
+            for at in range(0, len(rest), PIECE_BYTES):
+                self.handle.sendall(rest[at : at + PIECE_BYTES])
+        finally:
+            self.handle.settimeout(None)
+
+    def _send_now(self, start: bytes, data: bytes) -> int:
+        """Send what is accepted without waiting; return how many bytes that were."""
+        try:
+            if start:
+                return self.handle.sendmsg([start, data], [], _NO_WAIT)
+            return self.handle.send(data, _NO_WAIT)
+        except BlockingIOError:
+            return 0
 
     def close(self) -> None:
         """Close the connection."""

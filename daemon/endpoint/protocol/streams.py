@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 import time
 from enum import Enum
+from functools import lru_cache
 from io import BytesIO
 from typing import TYPE_CHECKING, Final
 
@@ -22,7 +23,9 @@ from daemon.endpoint.protocol.wire import (
     VERSION_1,
     Header,
     Message,
+    is_struct,
     read_header,
+    read_message,
     skip_struct,
 )
 from state.errors import BadInput, LimitExceeded
@@ -35,6 +38,9 @@ if TYPE_CHECKING:
 
 
 DETECTION_BYTES: Final = 5
+_KNOWN_MAX: Final = 512
+_KNOWN_BYTES_MAX: Final = 4096
+"""Structs that are known to be complete, because clients repeat their calls: at most two megabytes."""
 
 
 class Transport(Enum):
@@ -43,9 +49,13 @@ class Transport(Enum):
     BUFFERED = "buffered"
     FRAMED = "framed"
 
+    def prefix(self, size: int) -> bytes:
+        """Return what is sent before a message of this size."""
+        return b"" if self is Transport.BUFFERED else struct.pack(">I", size)
+
     def wrap(self, message: bytes) -> bytes:
         """Return a message as it is sent."""
-        return message if self is Transport.BUFFERED else struct.pack(">I", len(message)) + message
+        return self.prefix(len(message)) + message
 
 
 def detect_transport(start: bytes) -> Transport:
@@ -151,8 +161,28 @@ class Incoming(TTransportBase, CReadableTransport):  # type: ignore[misc]  # thr
 
 def receive_request(peer: Peer, transport: Transport, *, bytes_max: int, complete_s: float) -> Message:
     """Return the next request; what follows it stays with ``peer``."""
+    found = read_whole(peer.unread, transport, bytes_max)
+    if found is not None:
+        peer.unread = b""
+        return found
     deadline = time.monotonic() + complete_s
     incoming = Incoming(lambda: peer.receive(deadline - time.monotonic()), transport, bytes_max)
     message = incoming.message(incoming.read_to_end())
     peer.unread = incoming.unread() + peer.unread
     return message
+
+
+def read_whole(data: bytes, transport: Transport, bytes_max: int) -> Message | None:
+    """Return the message that ``data`` is; None if it is not exactly one complete message. Most messages arrive in one piece."""
+    if len(data) > bytes_max:
+        return None
+    if transport is Transport.BUFFERED:
+        return read_message(data, _is_known_struct)
+    return read_message(data[4:], lambda _: True) if int.from_bytes(data[:4]) == len(data) - 4 else None
+
+
+def _is_known_struct(data: bytes) -> bool:
+    return _keep_struct(data) if len(data) <= _KNOWN_BYTES_MAX else is_struct(data)
+
+
+_keep_struct: Final = lru_cache(maxsize=_KNOWN_MAX)(is_struct)

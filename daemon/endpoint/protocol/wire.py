@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 VERSION_1: Final = 0x80010000
 VERSION_MASK: Final = 0xFFFF0000
+_STRICT: Final = (VERSION_1 >> 16).to_bytes(2)
 NAME_BYTES_MAX: Final = 512
 BYTES_MAX: Final = 2**31 - 1
 STOP: Final = b"\x00"
@@ -213,6 +214,35 @@ resolve()
 def skip_struct(transport: Any) -> None:
     """Read a struct to its end, in C if Thrift's extension is installed; raises ``MALFORMED``. Nesting is limited."""
     _AnyStruct().read(_protocol(transport))
+
+
+def is_struct(data: bytes) -> bool:
+    """Whether bytes are exactly one complete struct."""
+    transport = TMemoryBuffer(data)
+    try:
+        skip_struct(transport)
+    except MALFORMED:
+        return False
+    return bool(transport.cstringio_buf.tell() == len(data))
+
+
+def read_message(data: bytes, is_body: Callable[[bytes], bool] = is_struct) -> Message | None:
+    """Return the message that ``data`` is; None if it is not exactly one complete message with a strict header.
+
+    ``is_body`` decides whether the bytes after the header are the body.
+    """
+    size = int.from_bytes(data[4:8])
+    end = 8 + size
+    if data[:2] != _STRICT or not 0 < size <= NAME_BYTES_MAX or len(data) < end + 5:
+        return None
+    body = data[end + 4 :]
+    if not is_body(body):
+        return None
+    try:
+        name = data[8:end].decode()
+    except UnicodeDecodeError:
+        return None
+    return Message(Header(name, data[3], int.from_bytes(data[end : end + 4], signed=True)), body, data)
 
 
 def skip_value(protocol: Any, kind: int) -> None:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 
-BYTES_MAX: Final = 64 * 1024 * 1024
-"""Memory of both halves: about 40,000 partitions."""
+BYTES_MAX: Final = 32 * 1024 * 1024
+"""Memory of both halves: about 20,000 partitions. The endpoint keeps as much of whole answers."""
 _OVERHEAD_BYTES: Final = 200
 """Memory of an entry beside its bytes: two objects and a slot of the dictionary."""
 

@@ -7,6 +7,7 @@ again later, are not trusted. A table that is loaded has a second record, under 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -179,6 +180,7 @@ def _parse_count(value: bytes | None) -> int:
     return 0 if value is None else int.from_bytes(value)
 
 
+@lru_cache(maxsize=256)  # read for every answer, and rarely another one
 def _parse_record(value: bytes) -> TableRecord:
     try:
         fields: dict[str, Any] = orjson.loads(value)

@@ -4,6 +4,9 @@ Rows and postings are written to the transaction at once and become visible when
 memory; ``publish`` makes their changes visible after the commit.
 
 Every call may be repeated for something that is known already, so a listing and the events since it began may overlap.
+
+Each transaction that writes rows of a table gives the table a new version. Readers may keep what they made of the rows of one version.
+A store across a network has no such readers, and no versions.
 """
 
 from __future__ import annotations
@@ -33,11 +36,16 @@ class IndexChange:
         txn: Transaction,
         tables: Mapping[str, IndexedTable],
         publish: Callable[[Mapping[str, IndexedTable | None]], None],
+        *,
+        gives_versions: bool = True,
     ) -> None:
         self._txn = txn
         self._before = tables
         self._publish = publish
         self._touched: dict[str, IndexedTable | None] = {}
+        self._gives_versions = gives_versions
+        self._version = b""
+        self._versioned: set[int] = set()
         self.has_discarded = False
 
     def publish(self) -> None:
@@ -62,6 +70,7 @@ class IndexChange:
             return False
         self.forget(name)
         self._save(name, IndexedTable(records.draw_number(self._txn), schema))
+        self._begin_writing(name)
         return True
 
     def forget(self, name: str) -> None:
@@ -71,6 +80,9 @@ class IndexChange:
             records.discard(self._txn, current.number)
             self.has_discarded = True
             records.forget_table(self._txn, name)
+            if self._gives_versions:
+                self._txn.delete(records.version_key(current.number))
+                self._versioned.discard(current.number)
             self._touched[name] = None
 
     def rename(self, old: str, new: str) -> None:
@@ -88,7 +100,7 @@ class IndexChange:
         The index stores ``payload`` without reading it. Raises NotFound where the table is not indexed, BadPartitionValue for another
         number of values than columns, LimitExceeded where the values are too long.
         """
-        records.put(self._txn, self._known(name), values, payload)
+        records.put(self._txn, self._begin_writing(name), values, payload)
 
     def alter(self, name: str, values: Sequence[str], payload: bytes = b"") -> None:
         """Replace the payload of a partition; add an unknown one. Raises as ``add``."""
@@ -96,7 +108,7 @@ class IndexChange:
 
     def drop(self, name: str, values: Sequence[str]) -> None:
         """Remove a partition; an unknown one is not an error. Raises as ``add``."""
-        records.delete(self._txn, self._known(name), values)
+        records.delete(self._txn, self._begin_writing(name), values)
 
     def rename_partition(
         self, name: str, old: Sequence[str], new: Sequence[str], payload: bytes = b""
@@ -121,7 +133,7 @@ class IndexChange:
 
     def load(self, name: str, partitions: Iterable[tuple[Sequence[str], bytes]]) -> int:
         """Replace a table's partitions by these (values, payload) and return their number. Raises as ``add``."""
-        table, count = self._known(name), 0
+        table, count = self._begin_writing(name), 0
         records.clear(self._txn, table.number)
         for values, payload in partitions:
             records.put(self._txn, table, values, payload)
@@ -136,6 +148,15 @@ class IndexChange:
         if current is None:
             raise NotFound("the table is not in the partition index", table=name)
         return current
+
+    def _begin_writing(self, name: str) -> IndexedTable:
+        """Return a table whose rows will change, with a version that this transaction has not published yet."""
+        table = self._known(name)
+        if self._gives_versions and table.number not in self._versioned:
+            self._versioned.add(table.number)
+            self._version = self._version or records.draw_version()
+            records.put_version(self._txn, table.number, self._version)
+        return table
 
     def _save(self, name: str, table: IndexedTable) -> None:
         self._touched[name] = table

@@ -142,7 +142,7 @@ class PartitionIndex:
 
     def change(self, txn: Transaction) -> IndexChange:
         """Open a change within a store transaction; only one may be open at a time."""
-        return IndexChange(txn, self._tables, self._publish)
+        return IndexChange(txn, self._tables, self._publish, gives_versions=self._remote is None)
 
     def tables(self) -> list[str]:
         """Return the names of all indexed tables, sorted."""
@@ -372,6 +372,13 @@ class PartitionIndex:
         if table is None:
             raise NotFound("the table is not in the partition index", table=name)
         return table
+
+    def version(self, name: str) -> bytes | None:
+        """Return the version of a table's rows, None where it is not known; raise NotFound where it is not indexed.
+
+        Two readers with the same number and version of a table contain the same rows.
+        """
+        return self._reader.get(records.version_key(self.table(name).number))
 
     def _publish(self, touched: Mapping[str, IndexedTable | None]) -> None:
         merged: dict[str, IndexedTable | None] = {**self._tables, **touched}

@@ -6,6 +6,7 @@ Keys are grouped by a table number. So renaming a table writes one record, and d
     px/t/<name>                       -> number, columns, the default partition's name (JSON)
     px/p/<number 8><row>              -> values (JSON), a line feed, the payload
     px/c/<number 8><column 1><field><row>  -> empty
+    px/v/<number 8>                        -> the version of the table's rows: random bytes, others after each change
     px/g/<number 8>                        -> empty: rows and postings that are to be removed
 
 A row is the key of a partition (``partition_key``). A posting holds the whole row after its field. So it provides the name and every
@@ -19,6 +20,7 @@ postings and what its payload refers to, and the number of every known table is 
 from __future__ import annotations
 
 import json
+import secrets
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
@@ -38,6 +40,10 @@ if TYPE_CHECKING:
 
 DICTIONARIES: Final = b"pd/"
 """The prefix under which callers keep what their payloads refer to, under names that follow from the content."""
+VERSIONS: Final = b"px/v/"
+"""The prefix of the versions of tables' rows."""
+VERSION_BYTES: Final = 16
+"""Random, so that no version is ever used twice, in whatever order files are restored."""
 _NUMBER: Final = b"px/n"
 _TABLES: Final = b"px/t/"
 _ROWS: Final = b"px/p/"
@@ -120,6 +126,28 @@ def draw_number(txn: Transaction) -> int:
     number = int.from_bytes(txn.get(_NUMBER) or b"") + 1
     txn.put(_NUMBER, number.to_bytes(8))
     return number
+
+
+def draw_version() -> bytes:
+    """Return a version that was never used before: equal versions mean equal rows, even in a file that was restored from a backup."""
+    return secrets.token_bytes(VERSION_BYTES)
+
+
+def put_version(txn: Transaction, number: int, version: bytes) -> None:
+    """Record that the rows under a table number change in this transaction."""
+    txn.put(version_key(number), version)
+
+
+def version_key(number: int) -> bytes:
+    """Return the key of the version of a table's rows; without an entry, the version is not known."""
+    return VERSIONS + number.to_bytes(8)
+
+
+def draw_versions(txn: Transaction) -> None:
+    """Give every table a version, where a file without versions is migrated."""
+    version = draw_version()
+    for _, table in read_tables(txn):
+        put_version(txn, table.number, version)
 
 
 def clear(txn: Transaction, number: int) -> None:
@@ -230,6 +258,10 @@ def check_numbers(reader: Reader, known: set[int]) -> None:
     }
     unknown = [number for number in stored_numbers(reader) if number not in known | discarded]
     assert not unknown, unknown
+    versions = {
+        int.from_bytes(key[len(VERSIONS) :]) for key in reader.scan_keys(VERSIONS, prefix_end(VERSIONS))
+    }
+    assert versions <= known, versions - known
 
 
 def stored_numbers(reader: Reader) -> Iterator[int]:

@@ -36,6 +36,18 @@ class SettingsOnly:
         return request.answer(write_struct([(0, text_value(text))]))
 
 
+class AnswersAlways:
+    """Gives the same answer to every request."""
+
+    def __init__(self, answer: Message) -> None:
+        self._answer = answer
+
+    def exchange(self, request: Message) -> Message:
+        """Return the answer."""
+        assert request.name == self._answer.name
+        return self._answer
+
+
 class Outcomes:
     """Records what happened to each call."""
 
@@ -43,9 +55,14 @@ class Outcomes:
         self.answered_calls: list[tuple[str, str, int]] = []
         """Call, table and event id."""
         self.reasons: list[Reason] = []
+        self.repeated = 0
+        """Answers with the bytes of an earlier one."""
 
-    def answered(self, request: Message, answer: Message, view: TableView, seconds: float) -> None:
+    def answered(
+        self, request: Message, answer: Message, view: TableView, seconds: float, *, is_repeated: bool
+    ) -> None:
         """Record an answer."""
+        self.repeated += is_repeated
         assert answer.header.sequence == request.header.sequence
         assert seconds >= 0
         self.answered_calls.append((request.name, view.name, view.event_id))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from daemon.endpoint.answers.index_answers import IndexAnswers
 from daemon.endpoint.answers.table_access import Forward
 from daemon.endpoint.freshness.index_access import IndexAccess
 from daemon.endpoint.freshness.newest_event import NewestEvent
@@ -19,6 +20,8 @@ from handlers.structs.objects import Partition
 from state.freshness import Freshness
 from state.store.sqlite import SqliteStore
 from tests.builders.catalog.indexed_source import Indexed
+from tests.builders.endpoint.partition_requests import positional, read_answer
+from tests.builders.endpoint.scripted_metastore import Outcomes, SettingsOnly
 
 
 if TYPE_CHECKING:
@@ -77,17 +80,24 @@ class Opened:
     differing: DifferingTables
     waited_for: list[int]
     queries: list[int]
+    outcomes: Outcomes
+    responder: IndexAnswers
+    """Answers calls from the index, and repeats its answers while their tables do not change."""
+    metastore: SettingsOnly = field(default_factory=SettingsOnly)
 
     def read(self, table: str) -> dict[tuple[str, ...], Partition] | str:
         """Return the partitions of a table, or the reason to forward."""
         found = self.access.arrive().read(DB.upper(), table, lambda view: content(view, table))
         return str(found.reason) if isinstance(found, Forward) else found[0]
 
-    def read_at(self, table: str) -> tuple[int, dict[tuple[str, ...], Partition]] | None:
-        """Return the event that a view reflects, and its partitions; None if the call must be forwarded."""
-        request = self.access.arrive(is_likely=len(self.queries) % 2 == 1)
-        found = request.read(DB, table, lambda view: (view.event_id, content(view, table)))
-        return None if isinstance(found, Forward) else found[0]
+    def answer_at(self, table: str) -> tuple[int, dict[tuple[str, ...], Partition]] | None:
+        """Return the event that an answer reflects, and its partitions; None if the call must be forwarded."""
+        asked = positional("get_partitions", DB, table, -1)
+        answer = self.responder.respond(asked, self.metastore)
+        if answer is None:
+            return None
+        _, _, event_id = self.outcomes.answered_calls[-1]
+        return event_id, {tuple(one.values): one for one in read_answer(answer)}
 
 
 def content(view: TableView, table: str) -> dict[tuple[str, ...], Partition]:
@@ -124,4 +134,15 @@ def opened_index(
             behind=waited_for.append,
             clock=time.clock,
         )
-        yield Opened(source, Indexed(source, store=store), access, time, differing, waited_for, made)
+        outcomes = Outcomes()
+        yield Opened(
+            source,
+            Indexed(source, store=store),
+            access,
+            time,
+            differing,
+            waited_for,
+            made,
+            outcomes,
+            IndexAnswers(access, outcomes),
+        )

@@ -129,6 +129,7 @@ def test_no_reader_misses_what_was_committed_before_its_call_although_the_follow
     assert history.overlapping() > CHANGES, "the writers have worked at the same time"
     endpoint = served.endpoint_when(lambda found: found["not_answered"])
     assert endpoint["answered"] > 20
+    assert endpoint["repeated"] > 0, "some answers were repeated"
     assert dict(endpoint["reasons"])["not-fresh"] > 0, "the follower has stood still"
     assert endpoint["differing"] == []
 

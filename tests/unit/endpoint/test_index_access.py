@@ -62,7 +62,7 @@ STEPS = ("nothing", "apply", "one event", "settle", "load", "read")
     follows=st.booleans(),
 )
 @settings(max_examples=50, deadline=None)
-def test_a_view_is_the_source_at_its_event_and_not_older_than_the_request_allows(
+def test_an_answer_repeated_or_not_is_the_source_at_its_event_and_not_older_than_the_request_allows(
     history: list[tuple[Change, str]], during: list[Change], exact: bool, follows: bool
 ) -> None:
     source, past = MemorySource(), {}
@@ -104,15 +104,58 @@ def _take(made: Opened, step: str, table: str) -> None:
 
 
 def check(made: Opened, past: dict[int, Held], *, exact: bool) -> None:
-    for table in NAMES:
+    for table in (*NAMES, *NAMES):  # the second time, most answers are repeated
         newest = len(made.source.events)
-        read = made.read_at(table)
-        if read is None:
+        answered = made.answer_at(table)
+        if answered is None:
             continue
-        event_id, found = read
+        event_id, found = answered
         assert not exact or event_id >= newest
         if event_id in past:
             assert found == past[event_id].get(f"{DB}.{table}", {})
+
+
+def test_an_answer_is_repeated_while_its_table_does_not_change_whatever_happens_to_others(
+    source: MemorySource, opened: Opened
+) -> None:
+    first = opened.answer_at("a")
+    source.create("b")
+    source.add("b", DAYS[0], "0")
+    opened.indexed.follow()
+    second = opened.answer_at("a")
+    assert first is not None
+    assert second is not None
+    assert second[1] == first[1]
+    assert second[0] > first[0], "its freshness is that of the later snapshot"
+    assert opened.outcomes.repeated == 1
+    source.alter_partition("a", (DAYS[0], "0"), {"numRows": "7"})
+    opened.indexed.follow()
+    third = opened.answer_at("a")
+    assert third is not None
+    assert third[1] != first[1]
+    assert opened.outcomes.repeated == 1
+
+
+def test_an_answer_is_not_repeated_where_it_would_not_be_given(source: MemorySource, opened: Opened) -> None:
+    def repeated() -> bool:
+        before = opened.outcomes.repeated
+        opened.answer_at("a")
+        return opened.outcomes.repeated > before
+
+    assert [repeated(), repeated()] == [False, True]
+    source.add("a", DAYS[5], "0")
+    assert not repeated(), "the index is behind"
+    opened.indexed.follow()
+    assert [repeated(), repeated()] == [False, True]
+    opened.indexed.projection.request_load(f"{DB}.a")
+    assert not repeated(), "the table waits for a load"
+    opened.indexed.follow()
+    assert [repeated(), repeated()] == [False, True], "another load may have found other partitions"
+    found = opened.access.arrive().read(DB, "a", lambda view: view.index.table(f"{DB}.a").number)
+    assert isinstance(found, tuple)
+    opened.differing.add(Difference(f"{DB}.a", found[0], "get_partitions", 6, 0))
+    assert not repeated(), "an answer differed from the metastore's"
+    assert [each.value for each in opened.outcomes.reasons] == ["not-fresh", "not-following", "differs"]
 
 
 def test_a_follower_that_is_behind_is_waited_for(source: MemorySource, opened: Opened) -> None:

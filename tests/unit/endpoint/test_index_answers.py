@@ -6,17 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from daemon.endpoint.answers.answer_cache import AnswerCache, TableContent
 from daemon.endpoint.answers.index_answers import IndexAnswers
 from daemon.endpoint.answers.partition_calls import CALLS
+from daemon.endpoint.answers.server_rules import ServerRules
 from daemon.endpoint.answers.table_access import Reason
+from daemon.endpoint.verification.differing_tables import DifferingTables
+from daemon.endpoint.verification.verifier import Outcome, Sample, Verifier
 from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog.index.payload_bytes import without_write_id
 from handlers.catalog.index.payloads import normalize
 from handlers.structs.objects import FieldSchema
+from state.partitions.filters.dialect import HIVE_4
 from tests.builders.catalog.indexed_source import Indexed
 from tests.builders.endpoint.memory_tables import MemoryTables
 from tests.builders.endpoint.partition_requests import positional, read_answer, request
-from tests.builders.endpoint.scripted_metastore import Outcomes, SettingsOnly
+from tests.builders.endpoint.scripted_metastore import AnswersAlways, Outcomes, SettingsOnly
 from tests.builders.partitions.hive_expressions import call, column, constant
 
 
@@ -54,11 +59,18 @@ class Endpoint:
         self.outcomes = Outcomes()
         self.metastore = metastore or SettingsOnly()
         self.expressions: dict[bytes, Expression] = {}
-        self.responder = IndexAnswers(self.tables, self.outcomes, self.expressions.get)
+        self.cache = AnswerCache()
+        self.responder = IndexAnswers(self.tables, self.outcomes, self.expressions.get, self.cache)
 
     def ask(self, message: Message) -> Any:
         """Return the answer; None for a call that is forwarded."""
         answer = self.responder.respond(message, self.metastore)
+        return None if answer is None else read_answer(answer)
+
+    def ask_again(self, message: Message) -> Any:
+        """Return the answer, made without those that are kept."""
+        responder = IndexAnswers(self.tables, Outcomes(), self.expressions.get)
+        answer = responder.respond(message, self.metastore)
         return None if answer is None else read_answer(answer)
 
     def partitions(self, names: list[str]) -> list[Any]:
@@ -101,6 +113,19 @@ def test_lists_of_partitions_equal_those_of_the_source(
 ) -> None:
     assert endpoint.ask(message) == endpoint.partitions(names)
     assert endpoint.outcomes.answered_calls == [(message.name, f"{DB}.t", len(endpoint.source.events))]
+    assert endpoint.ask(message) == endpoint.partitions(names)
+    assert endpoint.outcomes.repeated == 1
+
+
+@pytest.mark.parametrize("message", [message for message, _ in LISTS], ids=lambda one: one.name)
+def test_after_a_change_of_the_table_the_answer_is_made_again(endpoint: Endpoint, message: Message) -> None:
+    endpoint.ask(message)
+    endpoint.source.drop("t", *ROWS[0])
+    endpoint.source.drop("t", *ROWS[2])
+    endpoint.source.alter_partition("t", ROWS[3], {"numRows": "7"})
+    endpoint.indexed.follow()
+    assert endpoint.ask(message) == endpoint.ask_again(message)
+    assert endpoint.outcomes.repeated == 0
 
 
 @pytest.mark.parametrize(
@@ -365,3 +390,26 @@ def test_some_partitions_of_a_specification_are_forwarded_where_the_server_defin
     assert endpoint.ask(positional("get_partitions_ps", DB, "t", ["", "5"], 1)) is None
     assert len(endpoint.ask(positional("get_partitions_ps", DB, "t", ["", "5"], -1))) == 2
     assert endpoint.outcomes.reasons == [Reason.NOT_CERTAIN]
+
+
+def test_an_answer_that_was_kept_wrongly_is_found_by_verification(endpoint: Endpoint) -> None:
+    asked, wrong = positional("get_partition_names", DB, "t", -1), [*ALL, "dt=never/hr=1"]
+    kept = request("get_partition_names_ps_req", {2: DB, 3: "t", 4: ["", ""], 5: -1})
+    right = Endpoint().responder.respond(asked, endpoint.metastore)
+    other = Endpoint(*ROWS, ("never", "1")).responder.respond(asked, endpoint.metastore)
+    assert right is not None
+    assert other is not None
+    endpoint.ask(kept)
+    found = endpoint.tables.arrive().read(DB, "t", TableContent.of)
+    assert isinstance(found, tuple)
+    assert found[0] is not None
+    endpoint.cache.put(asked, ServerRules(HIVE_4, is_hive_4=True), found[0], other.body)
+    assert endpoint.ask(asked) == sorted(wrong)
+    metastore = AnswersAlways(right)
+    verifier = Verifier(
+        lambda: metastore,
+        lambda message, _: endpoint.responder.respond(message, endpoint.metastore),
+        DifferingTables(),
+        lambda _: None,
+    )
+    assert verifier.compare(Sample(asked, other, f"{DB}.t", 1, 1)) is Outcome.DIFFERENT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -224,3 +225,56 @@ def test_any_changes_leave_the_content_of_a_dictionary(
         index.check()
     found = index.partitions(index.prepare(TABLE, ""))
     assert {one.values: one.payload for one in found} == model
+
+
+VERSIONED = st.lists(
+    st.tuples(st.sampled_from(["add", "drop", "alter", "nothing"]), st.sampled_from(ROWS)), max_size=20
+)
+
+
+@given(calls=VERSIONED)
+@settings(max_examples=50, deadline=None)
+def test_rows_of_one_version_are_the_same_and_other_tables_keep_theirs(
+    calls: list[tuple[str, tuple[str, str]]],
+) -> None:
+    store = MemoryStore()
+    index = PartitionIndex(store)
+    changed(index, store, *(partial(_follow, table) for table in ("db.a", "db.b")))
+    other, seen = index.version("db.b"), dict[bytes, list[tuple[bytes, bytes]]]()
+    for number, (name, values) in enumerate(calls):
+        if name == "nothing":
+            changed(index, store)
+        else:
+            arguments = () if name == "drop" else (b"%d" % number,)
+            changed(index, store, lambda change: getattr(change, name)("db.a", values, *arguments))  # noqa: B023 - called at once
+        version = index.version("db.a")
+        assert version is not None
+        assert seen.setdefault(version, rows := list(store.scan(b"px/p/", b"px/p0"))) == rows
+    assert index.version("db.b") == other
+
+
+def _follow(table: str, change: IndexChange) -> None:
+    change.follow(table, COLUMNS)
+
+
+def test_tables_of_a_file_without_versions_get_them_by_migration() -> None:
+    store = MemoryStore()
+    index = PartitionIndex(store)
+    changed(index, store, partial(_follow, "db.a"))
+    with store.transaction() as txn:
+        txn.delete_range(records.VERSIONS, None)
+    assert index.version("db.a") is None
+    with store.transaction() as txn:
+        records.draw_versions(txn)
+    assert index.version("db.a") is not None
+    index.check()
+
+
+def test_a_version_is_not_given_again_to_rows_that_are_written_again() -> None:
+    versions = set()
+    for _ in range(3):
+        store = MemoryStore()
+        index = PartitionIndex(store)
+        changed(index, store, partial(_follow, "db.a"), lambda change: change.add("db.a", ROWS[0]))
+        versions.add(index.version("db.a"))
+    assert len(versions) == 3

@@ -50,6 +50,48 @@ def test_a_snapshot_shows_one_moment_whatever_is_committed_meanwhile(store: Sqli
         assert (before.get(b"a"), before.get(b"c")) == (b"1", None)
 
 
+STEPS = st.lists(st.tuples(KEYS, st.sampled_from(["put", "delete", "read", "read"])), max_size=40)
+
+
+@given(steps=STEPS)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_value_that_is_read_again_is_the_one_that_is_stored_now(
+    store: SqliteStore, steps: list[tuple[bytes, str]]
+) -> None:
+    for number, (key, step) in enumerate(steps):
+        if step == "read":
+            with store.snapshot() as snapshot:
+                assert snapshot.get(key) == snapshot.get(key) == store.get(key)
+            continue
+        with store.transaction() as txn:
+            if step == "put":
+                txn.put(key, b"%d" % number)
+            else:
+                txn.delete(key)
+
+
+def test_a_snapshot_reads_again_what_has_not_changed_without_asking_the_file(store: SqliteStore) -> None:
+    put(store, a=b"1", long=bytes(100_000))
+    statements: list[str] = []
+    for _ in range(2):
+        with store.snapshot() as snapshot:
+            snapshot._connection.handle.set_trace_callback(statements.append)  # type: ignore[attr-defined]  # noqa: SLF001
+            assert snapshot.get(b"a") == b"1"
+            assert snapshot.get(b"absent") is None
+            assert snapshot.get(b"long") == bytes(100_000)
+    read = [each for each in statements if each.startswith("SELECT")]
+    assert len(read) == 3 + 1, "the long value is read each time"
+
+
+def test_a_connection_in_use_is_not_used_again_after_the_pool_was_told_to_forget(store: SqliteStore) -> None:
+    pool = store._snapshots  # noqa: SLF001
+    assert pool is not None
+    with store.snapshot() as during:
+        pool.forget_idle()
+    with store.snapshot() as after:
+        assert after._connection is not during._connection  # type: ignore[attr-defined]  # noqa: SLF001
+
+
 @given(stored=st.sets(KEYS, max_size=30), asked=st.lists(KEYS, max_size=30))
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_many_keys_are_read_as_they_are_one_by_one(

@@ -24,6 +24,7 @@ A load that the metastore failed to serve is postponed, with its number of tries
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields, replace
+from functools import lru_cache
 from typing import Any, Final
 
 import orjson
@@ -157,6 +158,7 @@ def _require_parts(parts: dict[str, Any]) -> dict[str, Any]:
     return parts
 
 
+@lru_cache(maxsize=256)  # the endpoint reads the same states for every answer
 def parse_state(value: bytes) -> TableState:
     """Read the stored form; raise StateCorrupt where it is malformed."""
     try:

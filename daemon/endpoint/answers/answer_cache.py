@@ -1,0 +1,105 @@
+"""Whole answers kept in memory, for clients that repeat their calls.
+
+An answer is determined by the request, by the rules of the server, and by what the index holds of the table: the version of its rows,
+its number, and its record. All of these are read from the snapshot that the answer would be made from. So an answer is found here only if
+making it from this snapshot would give the same bytes, and whether the snapshot is fresh enough is decided as for any other answer.
+
+An answer whose table has changed is dropped when its call is repeated. Two halves bound the memory, as in ``joined_rows``.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+
+if TYPE_CHECKING:
+    from daemon.endpoint.answers.server_rules import ServerRules
+    from daemon.endpoint.answers.table_access import TableView
+    from daemon.endpoint.protocol.wire import Message
+    from handlers.catalog.index.table_records import TableRecord
+
+
+BYTES_MAX: Final = 32 * 1024 * 1024
+"""Memory of both halves; partitions that answers are joined from take as much again."""
+LONGEST_BYTES: Final = 4 * 1024 * 1024
+"""Longer answers are not kept, because they would displace all others."""
+_OVERHEAD_BYTES: Final = 500
+"""Memory of an entry beside its bytes."""
+
+Call = tuple[str, bytes, bool, bool]
+"""The name and the arguments of a call, and what determines the rules of its server."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableContent:
+    """What the index holds of a table, as far as answers depend on it."""
+
+    table: str
+    number: int
+    version: bytes
+    record: TableRecord
+
+    @staticmethod
+    def of(view: TableView) -> TableContent | None:
+        """Return the content that a view shows; None where its version is not known."""
+        version = view.index.version(view.name)
+        if version is None:
+            return None
+        return TableContent(view.name, view.index.table(view.name).number, version, view.record)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    content: TableContent
+    body: bytes
+    size: int
+
+
+class AnswerCache:
+    """The answers of one endpoint; for any thread."""
+
+    def __init__(self, bytes_max: int = BYTES_MAX) -> None:
+        self._half_bytes = bytes_max // 2
+        self._newer: dict[Call, _Entry] = {}
+        self._older: dict[Call, _Entry] = {}
+        self._newer_bytes = 0
+        self._older_bytes = 0
+        self._lock = threading.Lock()
+
+    @property
+    def size(self) -> int:
+        """The memory that is used."""
+        return self._newer_bytes + self._older_bytes
+
+    def get(self, request: Message, rules: ServerRules, content: TableContent) -> bytes | None:
+        """Return the body of the answer to a call, as it would be made from a table with this content; None where it is not kept."""
+        call = _identify(request, rules)
+        entry = self._newer.get(call)
+        if entry is None:
+            entry = self._older.get(call)
+            if entry is not None and entry.content == content:
+                self._keep(call, entry)
+        return None if entry is None or entry.content != content else entry.body
+
+    def put(self, request: Message, rules: ServerRules, content: TableContent, body: bytes) -> None:
+        """Keep the body of an answer that was made from a table with this content."""
+        size = len(body) + len(request.body) + _OVERHEAD_BYTES
+        if size <= min(LONGEST_BYTES, self._half_bytes):
+            self._keep(_identify(request, rules), _Entry(content, body, size))
+
+    def _keep(self, call: Call, entry: _Entry) -> None:
+        with self._lock:
+            before = self._newer.get(call)
+            self._newer[call] = entry
+            self._newer_bytes += entry.size - (0 if before is None else before.size)
+            moved = self._older.pop(call, None)
+            self._older_bytes -= 0 if moved is None else moved.size
+            if self._newer_bytes > self._half_bytes:
+                self._older, self._older_bytes = self._newer, self._newer_bytes
+                self._newer, self._newer_bytes = {}, 0
+
+
+def _identify(request: Message, rules: ServerRules) -> Call:
+    return request.name, request.body, rules.is_hive_4, rules.has_catalogs
