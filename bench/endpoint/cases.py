@@ -6,6 +6,7 @@ import statistics
 import threading
 import time
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from bench.endpoint.environment import DB, FRESHNESS, TABLE, environment, format_day
@@ -22,7 +23,7 @@ from daemon.endpoint.protocol.wire import text_value
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from bench.endpoint.environment import Ports
 
@@ -31,6 +32,17 @@ CLIENTS: Final = 8
 METASTORE: Final = "Hive 4.2"
 FIRST_NEW_DAY: Final = 5
 """The first day that no other case reads; the quick run has ten days."""
+DAYS: Final = 200
+"""Days that the large table certainly has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What is measured in turn with others: requests to one server. All answers have the length of the first one, or of that to ``like``."""
+
+    port: int
+    requests: Sequence[bytes]
+    like: bytes | None = None
 
 
 def cases(quick: bool) -> Iterator[Row]:
@@ -41,10 +53,12 @@ def cases(quick: bool) -> Iterator[Row]:
             if port is not None:
                 _warm(port)
         yield from latency_cases(ports, 10 if quick else 40)
-        yield from new_days_cases(ports, 5 if quick else 40)
+        yield from new_days_cases(ports, 5 if quick else 40, 10 if quick else DAYS)
         yield from freshness_cases(ports, 10 if quick else 40)
+        yield from relieved_cases(ports, 10 if quick else 40)
         yield from forwarded_cases(ports, 50 if quick else 500)
         yield from throughput_cases(ports, 3.0 if quick else 15.0)
+        yield from new_days_throughput(ports, 3.0 if quick else 15.0, 10 if quick else DAYS)
 
 
 def _compare(ports: Ports) -> None:
@@ -52,7 +66,7 @@ def _compare(ports: Ports) -> None:
     with WireClient(ports.metastore) as direct, WireClient(ports.endpoint) as through:
         for day in range(1, 5):
             made = (day_filter(day), hour_filter(day), day_count(day), day_names(day))
-            for request in (*made, names_by_expression(DB, TABLE)):
+            for request in (*made, expression_names(day)):
                 assert direct.call(request).to_bytes() == through.call(request).to_bytes(), request
 
 
@@ -92,6 +106,11 @@ def day_names(day: int) -> bytes:
     return encode_call("get_partition_names_ps", text_value(DB), text_value(TABLE), values, NO_LIMIT)
 
 
+def expression_names(day: int) -> bytes:
+    """Return a call for the names of the partitions of a day, as Hive's compiler sends it."""
+    return names_by_expression(DB, TABLE, format_day(day))
+
+
 def event_id_call() -> bytes:
     """Return the call that exact freshness requires."""
     return encode_call("get_current_notificationEventId")
@@ -102,7 +121,7 @@ def latency_cases(ports: Ports, repeats: int) -> Iterator[Row]:
     for case, request, times in (
         ("by_filter_20", hour_filter(2), 10),
         ("by_filter_480", day_filter(2), 10),
-        ("names_by_filter_480", names_by_expression(DB, TABLE), 50),
+        ("names_by_filter_480", expression_names(2), 50),
         ("count_by_filter_480", day_count(2), None),
         ("names_ps_480", day_names(2), None),
     ):
@@ -112,26 +131,50 @@ def latency_cases(ports: Ports, repeats: int) -> Iterator[Row]:
             yield row(f"{case}, Waggle Dance", waggle, "ms", rival=(METASTORE, direct))
 
 
-def new_days_cases(ports: Ports, repeats: int) -> Iterator[Row]:
-    """Measure answers whose partitions were not read before, so that the endpoint has them in no memory of its own."""
-    requests = [day_filter(FIRST_NEW_DAY + number) for number in range(repeats)]
-    direct, through = _alternate([ports.metastore, ports.endpoint], requests, like=day_filter(2))
-    yield row("by_filter_480, each day once", through, "ms", rival=(METASTORE, direct))
+def new_days_cases(ports: Ports, repeats: int, days: int) -> Iterator[Row]:
+    """Measure calls that the endpoint has in no memory: another filter, and other partitions, in each call."""
+    first = FIRST_NEW_DAY
+    for case, like, make in (
+        ("by_filter_480", day_filter(2), day_filter),
+        ("by_filter_20", hour_filter(2), hour_filter),
+        ("names_by_filter_480", expression_names(2), expression_names),
+    ):
+        requests = [make(first + number) for number in range(repeats)]
+        direct, through = _alternate(Side(port, requests, like) for port in (ports.metastore, ports.endpoint))
+        yield row(f"{case}, each day once", through, "ms", rival=(METASTORE, direct))
+        first += repeats if first + 2 * repeats <= days else 0  # the quick run has the same days for all
 
 
 def freshness_cases(ports: Ports, repeats: int) -> Iterator[Row]:
-    """Measure what exactness costs: the query for the newest event by itself, and the same answers under weaker freshness."""
-    (query,) = _alternate([ports.metastore], [event_id_call()] * repeats)
+    """Measure what exactness costs: the same answers under weaker freshness, and the query for the newest event by itself.
+
+    The query is measured between the other calls, as the endpoint makes it, and without them.
+    """
+    (query,) = _alternate([Side(ports.metastore, [event_id_call()] * repeats)])
     yield row("newest event, at the metastore", query, "ms")
-    for case, request in (
-        ("by_filter_20", hour_filter(2)),
-        ("by_filter_480", day_filter(2)),
-        ("names_by_filter_480", names_by_expression(DB, TABLE)),
-    ):
-        sides = [ports.metastore, ports.endpoint, ports.bounded, ports.eventual]
-        direct, *found = _alternate(sides, [request] * repeats)
+    queries = Side(ports.metastore, [event_id_call()] * repeats)
+    for case, request in _repeated():
+        servers = [ports.metastore, ports.endpoint, ports.bounded, ports.eventual]
+        sides = [Side(port, [request] * repeats) for port in servers]
+        direct, *found, query = _alternate([*sides, queries])
         for freshness, value in zip(FRESHNESS, found, strict=True):
             yield row(f"{case}, {freshness}", value, "ms", rival=(METASTORE, direct))
+        yield row(f"newest event, in turn with {case}", query, "ms")
+
+
+def relieved_cases(ports: Ports, repeats: int) -> Iterator[Row]:
+    """Measure exact answers while the metastore answers nothing but their queries for the newest event."""
+    for case, request in _repeated():
+        (value,) = _alternate([Side(ports.endpoint, [request] * repeats)])
+        yield row(f"{case}, relieved metastore", value, "ms")
+
+
+def _repeated() -> Sequence[tuple[str, bytes]]:
+    return (
+        ("by_filter_20", hour_filter(2)),
+        ("by_filter_480", day_filter(2)),
+        ("names_by_filter_480", expression_names(2)),
+    )
 
 
 def throughput_cases(ports: Ports, seconds: float) -> Iterator[Row]:
@@ -146,6 +189,14 @@ def throughput_cases(ports: Ports, seconds: float) -> Iterator[Row]:
         if ports.waggle_dance is not None:
             value = 1e3 / throughput(ports.waggle_dance, calls, seconds)
             yield row(f"{case}, Waggle Dance", value, "ms/call", rival=rival)
+
+
+def new_days_throughput(ports: Ports, seconds: float, days: int) -> Iterator[Row]:
+    """Measure eight clients whose days are more than the endpoint keeps in memory."""
+    requests = [day_filter(day) for day in range(days)]
+    rival = (METASTORE, 1e3 / throughput(ports.metastore, requests, seconds))
+    value = 1e3 / throughput(ports.endpoint, requests, seconds)
+    yield row("by_filter_480_8_clients, all days", value, "ms/call", rival=rival)
 
 
 def forwarded_cases(ports: Ports, repeats: int) -> Iterator[Row]:
@@ -163,24 +214,24 @@ def _times(ports: Ports, requests: Sequence[bytes]) -> tuple[float, float, float
     if ports.waggle_dance is not None:
         with WireClient(ports.waggle_dance) as client:
             sides += [ports.waggle_dance] if client.knows(requests[0]) else []
-    direct, through, *waggle = _alternate(sides, requests)
+    direct, through, *waggle = _alternate([Side(port, requests) for port in sides])
     return direct, through, waggle[0] if waggle else None
 
 
-def _alternate(sides: Sequence[int], requests: Sequence[bytes], like: bytes | None = None) -> list[float]:
-    """Return the median milliseconds at each port of requests, each sent to all ports in turn.
+def _alternate(sides: Iterable[Side]) -> list[float]:
+    """Return the median milliseconds of each side's requests, each sent in turn with those of the other sides.
 
-    All answers of one side have the length of its first one, or of its answer to ``like``, so that the first one is measured as well.
-    (Waggle Dance leaves out fields that Hive 2.3 does not know.)
+    (Waggle Dance leaves out fields that Hive 2.3 does not know, so lengths are compared within a side only.)
     """
     with ExitStack() as stack:
-        clients = [stack.enter_context(WireClient(port)) for port in sides]
-        sizes = [len(client.call(like or requests[0]).to_bytes()) for client in clients]
+        clients = [(stack.enter_context(WireClient(side.port)), side) for side in sides]
+        sizes = [len(client.call(side.like or side.requests[0]).to_bytes()) for client, side in clients]
         times: list[list[float]] = [[] for _ in clients]
-        for number, request in enumerate(requests):
+        for number in range(len(clients[0][1].requests)):
             for at in range(len(clients)):
                 each = (number + at) % len(clients)
-                times[each].append(clients[each].time_call(request, sizes[each]))
+                client, side = clients[each]
+                times[each].append(client.time_call(side.requests[number], sizes[each]))
     return [statistics.median(each) * 1e3 for each in times]
 
 
@@ -191,12 +242,12 @@ def throughput(port: int, requests: list[bytes], seconds: float) -> float:
 
     def run(number: int) -> None:
         with WireClient(port) as client:
-            sizes = [len(client.call(request).to_bytes()) for request in requests]
+            size = len(client.call(requests[0]).to_bytes())  # the same for all of them
             begin.wait()
             began_s, done = time.monotonic(), 0
             while time.monotonic() < began_s + seconds:
-                at = (number + done) % len(requests)
-                client.time_call(requests[at], sizes[at])
+                at = (number * len(requests) // CLIENTS + done) % len(requests)
+                client.time_call(requests[at], size)
                 done += 1
             rates[number] = done / (time.monotonic() - began_s)
 

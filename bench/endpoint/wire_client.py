@@ -47,6 +47,14 @@ DAY_EXPRESSION: Final = bytes.fromhex(
 """``ds = '2020-01-03'`` as the compiler of Hive 4.2 sends it."""
 
 
+DAY: Final = "2020-01-03"
+
+
+def _encode_day(day: str) -> bytes:
+    """Return a text as Kryo writes it: the last letter is marked."""
+    return day[:-1].encode() + bytes([ord(day[-1]) | 0x80])
+
+
 def encode_call(name: str, *arguments: Value) -> bytes:
     """Return a request whose arguments are numbered from 1."""
     return Header(name, TMessageType.CALL, 1).to_bytes() + write_struct(enumerate(arguments, 1))
@@ -57,9 +65,10 @@ def by_filter(db: str, table: str, text: str) -> bytes:
     return encode_call("get_partitions_by_filter", *map(text_value, (db, table, text)), NO_LIMIT)
 
 
-def names_by_expression(db: str, table: str) -> bytes:
-    """Return ``get_partition_names_req`` for ``DAY_EXPRESSION``."""
-    expression = Value(TType.STRING, struct.pack(">i", len(DAY_EXPRESSION)) + DAY_EXPRESSION)
+def names_by_expression(db: str, table: str, day: str = DAY) -> bytes:
+    """Return ``get_partition_names_req`` for ``DAY_EXPRESSION`` with another day."""
+    data = DAY_EXPRESSION.replace(_encode_day(DAY), _encode_day(day))
+    expression = Value(TType.STRING, struct.pack(">i", len(data)) + data)
     fields = [(1, text_value(db)), (2, text_value(table)), (3, expression), (5, NO_LIMIT)]
     return encode_call("get_partition_names_req", struct_value(fields))
 

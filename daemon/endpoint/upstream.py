@@ -13,12 +13,14 @@ import structlog
 
 from daemon.endpoint.protocol.peer import Disconnected, Peer
 from daemon.endpoint.protocol.streams import Incoming, Transport
-from daemon.endpoint.protocol.wire import read_message
+from daemon.endpoint.protocol.wire import is_struct, read_message
 from handlers.metastore.connection import system_tls
 from state.errors import AmbiguousCall, BadInput, ConfigError, MetastoreUnavailable
 
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from daemon.endpoint.protocol.wire import Message
     from daemon.endpoint.settings import EndpointSettings
     from handlers.metastore.connection import Address
@@ -53,10 +55,13 @@ class Upstream:
         self.send(request)
         return self.receive_answer(request)
 
-    def receive_answer(self, request: Message) -> Message:
-        """Return the complete answer to a request that was sent; raise AmbiguousCall, BadInput, LimitExceeded."""
+    def receive_answer(self, request: Message, is_body: Callable[[bytes], bool] = is_struct) -> Message:
+        """Return the complete answer to a request that was sent; raise AmbiguousCall, BadInput, LimitExceeded.
+
+        ``is_body`` decides whether what arrives first is complete, for answers of a known form.
+        """
         first = self._receive(request)
-        found = read_message(first) if self._transport is Transport.BUFFERED else None
+        found = read_message(first, is_body) if self._transport is Transport.BUFFERED else None
         if found is not None:
             return found
         pieces = chain([first], iter(lambda: self._receive(request), None))

@@ -15,7 +15,6 @@ from daemon.endpoint.answers.filter_certainty import WILDCARDS, TypedColumns, fi
 from daemon.endpoint.answers.table_access import NotAnswered, Reason
 from state.partitions.filters.dialect import HIVE_4
 from state.partitions.filters.hive_expressions import translate
-from state.partitions.filters.parser import parse_filter
 from state.partitions.index.metastore_calls import PartitionCalls
 from state.partitions.index.partition_index import NO_LIMIT
 
@@ -111,7 +110,7 @@ def find_by_filter(view: TableView, arguments: Arguments, rules: ServerRules) ->
     if _STRUCTS.search(text):
         raise NotAnswered(Reason.NOT_CERTAIN)  # Hive 4 reads lists of exactly two structs
     prepared = view.index.prepare(view.name, text, rules.dialect)
-    node = parse_filter(text, rules.dialect)
+    node = prepared.tree
     typed = TypedColumns.of(prepared.table, node)
     if find_doubt(node, prepared.table.key_schema, rules.dialect) or typed.has_invalid(view.index):
         raise NotAnswered(Reason.NOT_CERTAIN)

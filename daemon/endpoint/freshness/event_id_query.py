@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from thrift.Thrift import TMessageType, TType
 
 from daemon.endpoint.protocol.streams import Transport
-from daemon.endpoint.protocol.wire import STOP, Header, Message, Value, read_fields
+from daemon.endpoint.protocol.wire import STOP, Header, Message, Value, is_struct, read_fields
 from daemon.endpoint.upstream import Upstream
 from state.errors import AmbiguousCall, BadInput
 
@@ -87,7 +87,7 @@ class EventIdQuery:
     def _receive(self) -> int:
         with self._closed_on_failure():
             assert self._upstream is not None, "a query was sent"
-            return _read_event_id(self._upstream.receive_answer(_REQUEST))
+            return _read_event_id(self._upstream.receive_answer(_REQUEST, _is_body))
 
     @contextmanager
     def _closed_on_failure(self) -> Iterator[None]:
@@ -98,9 +98,17 @@ class EventIdQuery:
             raise
 
 
+def _is_body(data: bytes) -> bool:
+    return _is_usual(data) or is_struct(data)
+
+
+def _is_usual(body: bytes) -> bool:
+    return len(body) == 16 and body[:6] + body[14:] == _USUAL
+
+
 def _read_event_id(answer: Message) -> int:
     body = answer.body
-    if answer.header.kind == TMessageType.REPLY and len(body) == 16 and body[:6] + body[14:] == _USUAL:
+    if answer.header.kind == TMessageType.REPLY and _is_usual(body):
         return int.from_bytes(body[6:14], signed=True)
     result = read_fields(answer.body).get(0) if answer.header.kind == TMessageType.REPLY else None
     found = read_fields(result.data).get(1) if result is not None and result.kind == TType.STRUCT else None

@@ -94,6 +94,8 @@ class PreparedFilter:
     replan_above: int | None = None
     """Keys that show, if an answer reads more, that the table has outgrown the choice of the path; None where there was no choice."""
     cache_key: PlanKey | None = None
+    tree: Node | None = None
+    """The syntax tree of a filter that was given as text; None for all partitions, and for what was given otherwise."""
 
     @property
     def paths(self) -> tuple[AccessPath, ...]:
@@ -345,7 +347,7 @@ class PartitionIndex:
         schema = table.key_schema
         tree = parse_filter(text, dialect)
         condition = None if tree is None else bind(tree, schema.columns, dialect, schema.default_partition)
-        return self.plan(table, condition)
+        return replace(self.plan(table, condition), tree=tree)
 
     def plan(self, table: IndexedTable, condition: Condition | None) -> PreparedFilter:
         """Plan a condition (None: all partitions)."""
