@@ -67,14 +67,14 @@ class DiskJobs:
             f"spark_{shape}", statistics.median(whole), "s", rival=("DistCp", statistics.median(distcp))
         )
         yield row(
-            f"spark_{shape}_without_start",
+            f"spark_{shape}_after_start",
             statistics.median(copying),
             "s",
             rival=("plain parallel copy", statistics.median(plainly)),
         )
 
     def copy_by_spark(self) -> tuple[float, float]:
-        """Return the seconds of a job, and those since its executors were ready."""
+        """Return the seconds of a job, and those since its driver was ready; executors start Python after that."""
         ready: list[float] = []
 
         def look(status: JobStatus) -> None:
@@ -94,7 +94,7 @@ class DiskJobs:
         outcomes = jobs.run(copies, guard=lambda: None, stopping=threading.Event())
         ended = time.perf_counter()
         assert all(isinstance(each, Copied) and not each.skipped for each in outcomes)
-        # The first progress is that of the call, the second one that of the driver whose executors are ready.
+        # The first progress is that of the call, the second one that of the driver whose session has started.
         return ended - started, ended - ready[1]
 
     def copy_by_distcp(self) -> float:

@@ -41,7 +41,7 @@ class JobProgress:
         self.restarts = 0
 
     def start(self, now_s: float) -> None:
-        """Measure the rate from now on: the executors are ready."""
+        """Measure the rate from now on: the driver is ready."""
         self._ready_s = now_s
 
     def add(self, number: int, outcome: Outcome) -> None:
