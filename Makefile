@@ -76,6 +76,10 @@ s3: stack ## Test files, replicas and flat tables on an object store (MinIO, bui
 hdfs: stack ## Test copies, replication and flat tables on HDFS, and its failures (up to eleven JVMs, about 7 GB of memory)
 	$(PYTEST) tests/hdfs
 
+.PHONY: k8s
+k8s: stack ## Test executors of flat tables as pods on a Kubernetes API server (built once with Go; needs Java 17)
+	$(PYTEST) tests/kubernetes
+
 .PHONY: docker-test
 docker-test: stack ## Test the stack as containers (as root it starts a Docker engine if none is running)
 	$(BIN)/python -m dev.stack.docker_engine run $(PYTEST) -m docker
