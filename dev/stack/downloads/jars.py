@@ -1,7 +1,7 @@
 """Pinned jars: lock files, and downloads into a cache that all clones share.
 
 A lock (``locks/*.lock``) lists jars as ``group:artifact:version[:classifier] sha256``, one per line, sorted and without an address;
-``maven_repository`` finds the repository. A jar gets its final
+``maven_repository`` finds the repository. An artifact of another type is named as ``group:artifact:version@zip``. A jar gets its final
 name only by a rename after its checksum was verified, so everything in the cache is complete. An interrupted download resumes where it
 stopped. Several processes may fetch at once: the part file of each jar is locked.
 """
@@ -42,9 +42,10 @@ class Jar:
     @property
     def path(self) -> str:
         """The path below the root of a Maven repository and of the cache."""
-        group, artifact, version, *classifier = self.coordinates.split(":")
+        named, _, kind = self.coordinates.partition("@")
+        group, artifact, version, *classifier = named.split(":")
         name = "-".join([artifact, version, *classifier])
-        return f"{group.replace('.', '/')}/{artifact}/{version}/{name}.jar"
+        return f"{group.replace('.', '/')}/{artifact}/{version}/{name}.{kind or 'jar'}"
 
 
 Progress = Callable[[Jar, int], None]
@@ -77,7 +78,7 @@ def _parse_line(line: str, where: str) -> Jar:
     coordinates, _, digest = line.strip().partition(" ")
     parts = coordinates.split(":")
     if len(parts) not in {3, 4} or not all(parts) or "/" in coordinates or ".." in coordinates:
-        raise FetchFailed(f"{where}: '{coordinates}' is not group:artifact:version[:classifier]")
+        raise FetchFailed(f"{where}: '{coordinates}' is not group:artifact:version[:classifier][@type]")
     if len(digest) != 64 or set(digest) - set("0123456789abcdef"):
         raise FetchFailed(f"{where}: '{digest}' is not a sha256 in lower-case hex")
     return Jar(coordinates, digest)
@@ -121,7 +122,7 @@ def fetch(
 def _fetch_one(jar: Jar, repository: str, root: Path, progress: Progress) -> None:
     final = root / jar.path
     final.parent.mkdir(parents=True, exist_ok=True)
-    part = final.with_suffix(".part")
+    part = final.with_name(f"{final.name}.part")
     with part.open("ab+") as out:
         fcntl.flock(out, fcntl.LOCK_EX)
         if final.exists():

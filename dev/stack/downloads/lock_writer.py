@@ -20,7 +20,7 @@ from dev.stack.errors import Missing
 MAVEN = ["mvn", "--quiet", "--batch-mode", "--no-transfer-progress"]
 # A line of the listing has group, artifact, type, an optional classifier, version and scope, separated by colons.
 _LISTED = re.compile(
-    r"^\s+([\w.-]+):([\w.-]+):jar:(?:([\w.-]+):)?([\w.-]+):(?:compile|runtime)\b", re.MULTILINE
+    r"^\s+([\w.-]+):([\w.-]+):(jar|zip|tar\.gz):(?:([\w.-]+):)?([\w.-]+):(?:compile|runtime)\b", re.MULTILINE
 )
 
 
@@ -46,8 +46,13 @@ def _resolve(pom: Path, scratch: Path) -> list[Jar]:
         f"-DoutputDirectory={repository}",
     )
     plain = re.sub(r"\x1b\[[0-9;]*m", "", listing.read_text())
-    coordinates = [":".join(filter(None, (g, a, v, c))) for g, a, c, v in _LISTED.findall(plain)]
+    coordinates = [_write_coordinates(*found) for found in _LISTED.findall(plain)]
     return [Jar(each, _sha256(repository / Jar(each, "").path)) for each in coordinates]
+
+
+def _write_coordinates(group: str, artifact: str, kind: str, classifier: str, version: str) -> str:
+    named = ":".join(filter(None, (group, artifact, version, classifier)))
+    return named if kind == "jar" else f"{named}@{kind}"
 
 
 def _run_maven(pom: Path, goal: str, *options: str) -> None:

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 class Served:
     """A table of the source, and a daemon with an endpoint in front of it."""
 
-    def __init__(self, metastore: str, kafka: str, directory: Path) -> None:
+    def __init__(self, metastore: str, kafka: str, directory: Path, **serve: object) -> None:
+        """``serve``: further settings of the endpoint."""
         name = uuid.uuid4().hex[:12]
         self.db, self.directory, self.metastore = f"db_{name}", directory, metastore
         topic = f"topic-{name}"
@@ -43,7 +44,7 @@ class Served:
                 "sources": {"lake": {"metastore": [metastore], "topic": topic}},
                 "catalog": {"lake": {"lens": False, "partitions": {"tables": [f"{self.db}.*"]}}},
                 "kafka": kafka_settings(kafka, topic),
-                "serve": {"lake": {"listen": "127.0.0.1:0", "wait_ms": 300, "verify_ratio": 1}},
+                "serve": {"lake": {"listen": "127.0.0.1:0", "wait_ms": 300, "verify_ratio": 1, **serve}},
             },
         )
         base = f"file:{directory}/{self.db}"
@@ -140,9 +141,12 @@ class Served:
 
 
 @contextmanager
-def client_of(port: int) -> Iterator[HMSClient]:
+def client_of(port: int, timeout_s: float | None = None) -> Iterator[HMSClient]:
     """Open a client of Hive 2.3 with a connection of its own."""
-    transport = TBufferedTransport(TSocket("127.0.0.1", port))
+    connection = TSocket("127.0.0.1", port)
+    if timeout_s is not None:
+        connection.setTimeout(timeout_s * 1000)
+    transport = TBufferedTransport(connection)
     transport.open()
     with closing(transport):
         yield HMSClient(TBinaryProtocolAccelerated(transport))

@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 import handlers.metastore.objects.tables  # noqa: F401 - declares calls for the fake metastore
 from daemon.endpoint.metrics import EndpointMetrics
 from daemon.endpoint.protocol.streams import Transport
-from daemon.endpoint.protocol.wire import Header, read_fields
+from daemon.endpoint.protocol.wire import Header, read_fields, write_struct
 from daemon.endpoint.server import EndpointServer
 from daemon.endpoint.settings import EndpointSettings
 from dev.fixtures.hive_tables import a_table
@@ -24,6 +24,7 @@ from handlers.metastore.connection import Address
 from handlers.structs.exceptions import NoSuchObjectException
 from handlers.structs.table_requests import GetTableResult, GetTablesResult
 from state.errors import ConfigError
+from tests.builders.endpoint.partition_requests import texts
 from tests.builders.metastore.fake_metastore import UNKNOWN_METHOD, FakeMetastore, fails, refuses, returns
 from tests.builders.metastore.raw_metastore import (
     Last,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
 DEADLINE_S = 20.0
 IDLE = 300
+PARTITIONS = 100_000
 BOTH = pytest.mark.parametrize("transport", list(Transport))
 
 
@@ -379,6 +381,25 @@ def test_a_slow_reader_gets_a_large_answer_although_the_whole_takes_longer_than_
             received += len(client.receive(min(1_000_000, len(answer) - received)))
             pause.wait(0.1)  # two seconds in total
         assert received == len(answer)
+
+
+def test_a_listing_of_100_000_partitions_is_forwarded_while_other_clients_are_answered() -> None:
+    """What users of another proxy report as a hang (ExpediaGroup/waggle-dance #126)."""
+    partitions = texts(*(f"dt={number}".ljust(100, "x") for number in range(PARTITIONS)))
+    listing = reply("a", write_struct([(0, partitions)]))
+    with RawMetastore() as metastore, endpoint(metastore.port) as (_, connect):
+        metastore.will("a", listing, listing)
+        readers = [connect(), connect()]
+        for reader in readers:
+            reader.send(call("a"))
+        other = connect()
+        for reader in readers:
+            assert reader.receive(len(listing) // 2) == listing[: len(listing) // 2]
+            metastore.will("b", reply("b"))
+            other.send(call("b"))
+            assert other.receive(len(reply("b"))) == reply("b")
+        for reader in readers:
+            assert reader.receive(len(listing) - len(listing) // 2) == listing[len(listing) // 2 :]
 
 
 def test_a_client_that_does_not_read_is_disconnected_after_the_limit() -> None:

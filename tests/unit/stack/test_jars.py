@@ -70,6 +70,11 @@ def test_a_lock_line_names_a_jar_with_its_path_and_checksum() -> None:
     assert jar.path == "org/apache/hive/hive-exec/4.2.0/hive-exec-4.2.0-core.jar"
 
 
+def test_an_archive_is_named_with_its_type() -> None:
+    (archive,) = parse_lock(f"io.trino:trino-server-core:476@tar.gz {DIGEST}\n", "x")
+    assert archive.path == "io/trino/trino-server-core/476/trino-server-core-476.tar.gz"
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -102,7 +107,7 @@ def test_any_text_is_a_lock_or_a_typed_refusal(text: str) -> None:
     assert all(len(jar.sha256) == 64 and ".." not in jar.path for jar in parsed)
 
 
-@pytest.mark.parametrize("name", ["kafka", "hive", "compiler"])
+@pytest.mark.parametrize("name", ["kafka", "hive", "compiler", "spark-hudi"])
 def test_the_locks_are_sorted_complete_and_without_addresses(name: str) -> None:
     pinned = read_lock(name)
     assert pinned == tuple(sorted(pinned))
