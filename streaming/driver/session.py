@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from state.errors import ConfigError, TidelineError, Transient
+from streaming.split import plain_rows
 from streaming.split.splitter import REQUIRED_CONF
 
 
@@ -95,12 +96,14 @@ def start(settings: SparkSettings, *, name: str = "tideline", kafka: bool = Fals
         "spark.driver.extraJavaOptions": JAVA_OPTIONS,
         "spark.executor.extraJavaOptions": JAVA_OPTIONS,
         "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),
+        **plain_rows.CONF,
         **jars,
         **settings.conf,
         **{name: _make_absolute(settings.conf[name]) for name in FILE_LISTS if name in settings.conf},
         **_merge_jars(jars, settings.conf),
         **REQUIRED_CONF,
     }
+    conf["spark.jars"] = ",".join(filter(None, [conf.get("spark.jars"), str(plain_rows.JAR)]))
     with _working_directory():
         return _create_session(name, conf)
 

@@ -1,6 +1,7 @@
 """Splits raw JSON rows into typed columns inside the JVM.
 
-Every row is parsed once, each key as the type of its column. If the reader cannot do this (a value of another kind, a scalar where keys
+Every row is parsed once, each key as the type of its column: plain rows by a parser of their own (``streaming.split.plain_rows``), others by
+Spark's reader. If that cannot do it (a value of another kind, a scalar where keys
 lie deeper, not JSON at all), it leaves the row's text in an extra field. Only such *doubtful* rows are parsed again, as text, to find out
 what was lost. So the exact rule costs nothing on rows that conform. There is neither a cast nor an aggregate per column; counts and
 bounds come from the footers of the files (``streaming.batch.footers``).
@@ -20,6 +21,7 @@ from state.columns.slots import RESCUED, SlotState
 from state.columns.types import DOUBLE_EXACT_MAX, ColumnType
 from state.errors import ConfigError
 from streaming.split.parse_schema import Parse, field_path, plan_parses, quote
+from streaming.split.plain_rows import parse_plain_rows
 
 
 if TYPE_CHECKING:
@@ -69,10 +71,7 @@ def split(
     _check_session(frame)
     plan = _Plan(layout, texts or {}, quote(text), frozenset(numeric_strings))
     kept = [quote(name) for name in dict.fromkeys([text, *keep])]
-    read = [
-        functions.from_json(quote(text), parse.typed_schema(), _options(parse)).alias(_READ.format(n))
-        for n, parse in enumerate(plan.parses)
-    ]
+    read = [_parse(frame, quote(text), parse).alias(_READ.format(n)) for n, parse in enumerate(plan.parses)]
     malformed, well_formed = functions.expr(plan.malformed()), functions.expr(f"NOT ({plan.malformed()})")
     parsed = [
         functions.when(well_formed, functions.col(_READ.format(n))).alias(_PARSED.format(n))
@@ -115,6 +114,15 @@ def _check_session(frame: DataFrame) -> None:
                 value=found,
                 needed=value,
             )
+
+
+def _parse(frame: DataFrame, text: str, parse: Parse) -> Column:
+    """Return the STRUCT of a parse. Rows that are not plain are left to Spark's reader, which is evaluated only for them."""
+    from pyspark.sql import functions
+
+    read = functions.from_json(text, parse.typed_schema(), _options(parse))
+    plain = parse_plain_rows(frame.sparkSession, text, parse)
+    return read if plain is None else functions.coalesce(plain, read)
 
 
 def _options(parse: Parse) -> dict[str, str]:

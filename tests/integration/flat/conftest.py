@@ -12,6 +12,7 @@ import pytest
 from dev.stack.downloads.jars import locate_jars, read_lock
 from handlers.files.paths import Location, parse_location
 from handlers.metastore.client import Metastore
+from streaming.split import plain_rows
 from streaming.table.catalog import HiveCatalog
 from streaming.table.metastore_table import MetastoreTable
 from streaming.table.spark_catalog import SparkCatalog
@@ -57,7 +58,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A session with its own metastore in memory, and with the object store that ``TIDELINE_TEST_S3`` names."""
     store = TestStore.named()
     jars = [*locate_jars(read_lock("spark-kafka")), *(hadoop_jars() if store else ())]
-    conf = {"spark.jars": ",".join(map(str, jars)), **(store.spark if store else {})}
+    conf = {
+        "spark.jars": ",".join(map(str, [*jars, plain_rows.JAR])),
+        **plain_rows.CONF,
+        **(store.spark if store else {}),
+    }
     with spark_with_metastore(tmp_path_factory.mktemp("spark"), conf) as session:
         yield session
 

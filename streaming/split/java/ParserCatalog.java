@@ -1,0 +1,62 @@
+package tideline.split;
+
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
+import org.apache.spark.sql.connector.catalog.FunctionCatalog;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
+import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** A catalog of one function per schema. The functions exist on the driver only; executors receive them with the tasks. */
+public final class ParserCatalog implements FunctionCatalog {
+    private static final ConcurrentHashMap FUNCTIONS = new ConcurrentHashMap();
+    private String catalogName;
+
+    /** Creates the function for a schema in Spark's JSON form; doubt is the schema's field for the text of doubtful rows. */
+    public static void register(String name, String schema, String doubt) {
+        FUNCTIONS.put(name, new ParserFunction(name, (StructType) DataType.fromJson(schema), doubt));
+    }
+
+    public void initialize(String name, CaseInsensitiveStringMap options) {
+        catalogName = name;
+    }
+
+    public String name() {
+        return catalogName;
+    }
+
+    public Identifier[] listFunctions(String[] namespace) {
+        return new Identifier[0];
+    }
+
+    public UnboundFunction loadFunction(Identifier identifier) throws NoSuchFunctionException {
+        ParserFunction function = (ParserFunction) FUNCTIONS.get(identifier.name());
+        if (function == null) {
+            throw new NoSuchFunctionException(identifier);
+        }
+        return new Unbound(function);
+    }
+
+    private static final class Unbound implements UnboundFunction {
+        private final ParserFunction function;
+
+        Unbound(ParserFunction function) {
+            this.function = function;
+        }
+
+        public BoundFunction bind(StructType input) {
+            return function;
+        }
+
+        public String description() {
+            return function.name();
+        }
+
+        public String name() {
+            return function.name();
+        }
+    }
+}
