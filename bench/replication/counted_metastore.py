@@ -1,0 +1,39 @@
+"""A metastore client that counts its calls."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from handlers.metastore.client import Metastore
+
+
+if TYPE_CHECKING:
+    from handlers.metastore.calls import AnyCall
+
+
+R = TypeVar("R")
+
+
+class CountedMetastore(Metastore):
+    """A client that adds its calls, and those of its clones, to ``counts`` by name."""
+
+    counts: Counter[str]
+
+    @classmethod
+    def connect(cls, uri: str, counts: Counter[str]) -> CountedMetastore:
+        """Return a client."""
+        made = cls(uri)
+        made.counts = counts
+        return made
+
+    def clone(self) -> CountedMetastore:
+        """Return another client with the same counts."""
+        made = super().clone()
+        assert isinstance(made, CountedMetastore)
+        made.counts = self.counts
+        return made
+
+    def _invoke(self, call: AnyCall[R], *arguments: Any) -> R:
+        self.counts[call.name] += 1
+        return super()._invoke(call, *arguments)

@@ -1,0 +1,84 @@
+"""A policy on real metastores in this process: the projection that the daemon runs, without Kafka, with counted calls and its state in SQLite."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
+
+from bench.replication.counted_metastore import CountedMetastore
+from dev.fixtures.notifications import read_events
+from handlers.files.copies import Copier
+from handlers.files.paths import AllowedRoots
+from handlers.files.pool import CopyPool
+from handlers.files.schemes import open_file_systems
+from handlers.replication.context import Context, SilentObserver
+from handlers.replication.loading.bootstrap import begin_bootstrap
+from handlers.replication.policy import Policy
+from handlers.replication.projection import ReplicationProjection
+from state.store.sqlite import SqliteStore
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from dev.stack.endpoints import Endpoints
+    from handlers.events import Event
+
+
+BATCH_EVENTS: Final = 500
+"""The size of the batches that the consumer passes."""
+
+
+@dataclass
+class LocalPolicy:
+    """A policy that is open, and the calls that it has made to each side."""
+
+    source: CountedMetastore
+    target: CountedMetastore
+    projection: ReplicationProjection
+    target_db: str
+    read: int
+    """The last event that was read."""
+    source_calls: Counter[str] = field(default_factory=Counter)
+    target_calls: Counter[str] = field(default_factory=Counter)
+
+    def read_events(self) -> list[Event]:
+        """Return the events of the source's log that were not read yet, as the consumer delivers them."""
+        events = read_events(self.source, self.read)
+        self.read = max((event.event_id for event in events), default=self.read)
+        return events
+
+    def apply(self, events: Sequence[Event]) -> None:
+        """Apply the events in the consumer's batches."""
+        for at in range(0, len(events), BATCH_EVENTS):
+            self.projection.apply(events[at : at + BATCH_EVENTS])
+
+
+@contextmanager
+def open_policy(endpoints: Endpoints, db: str) -> Iterator[LocalPolicy]:
+    """Begin to replicate ``db``, which does not exist yet, from the source's newest event."""
+    on_source: Counter[str] = Counter()
+    on_target: Counter[str] = Counter()
+    source = CountedMetastore.connect(endpoints.source.metastore, on_source)
+    target = CountedMetastore.connect(endpoints.target.metastore, on_target)
+    policy = Policy(name=db, source_db=db, target_db=f"{db}_replica")
+    file_systems = open_file_systems()
+    roots = (endpoints.source.warehouse, endpoints.source.external, endpoints.source.cmroot)
+    allowed = AllowedRoots.of(Path(root).as_uri() for root in roots)
+    with TemporaryDirectory(prefix="tideline-bench-") as directory:
+        store = SqliteStore(Path(directory) / "state.db", schema_version=1)
+        copies = CopyPool(Copier(file_systems, allowed))
+        context = Context.between(
+            source, target, policy, copies=copies, files=file_systems, observer=SilentObserver()
+        )
+        begin_bootstrap(source=source, target=target, policy=policy, store=store)
+        projection = ReplicationProjection(source_name="bench", context=context, store=store)
+        read = projection.open().event_id
+        try:
+            yield LocalPolicy(source, target, projection, policy.target_db, read, on_source, on_target)
+        finally:
+            projection.close()
