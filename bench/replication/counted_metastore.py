@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from handlers.metastore.client import Metastore
 
 
 if TYPE_CHECKING:
+    from collections import Counter
+
     from handlers.metastore.calls import AnyCall
 
 

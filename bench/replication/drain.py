@@ -9,7 +9,7 @@ from __future__ import annotations
 import statistics
 import time
 from contextlib import closing
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from bench.events.environment import make_name, open_stack, say
 from bench.events.writer import TABLE, Writer
@@ -84,7 +84,7 @@ class BareLoop:
         self._metastore = WritingMetastore(uri)
         self._db = db
 
-    def __enter__(self) -> BareLoop:
+    def __enter__(self) -> Self:
         self._metastore.create_database(Database(name=self._db))
         self._metastore.create_table(a_table(self._db, TABLE, parameters=ACID))
         return self

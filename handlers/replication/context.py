@@ -14,6 +14,7 @@ from handlers.replication.loading.table_loads import TableLoads
 from handlers.replication.table_cache import TableCache
 from state.errors import Fenced
 from state.transactions.resumption import describe_stop
+from state.transactions.unproven_commits import UnprovenCommits
 from state.transactions.write_id_mapping import WriteIdMapping
 
 
@@ -125,6 +126,7 @@ class Context:
     external: ExternalTables = field(default_factory=ExternalTables)
     jobs: CopyJobs | None = None
     """Copies of many files outside of this process; None if ``copies`` makes all."""
+    unproven: UnprovenCommits = field(default_factory=UnprovenCommits)
 
     @staticmethod
     def between(
@@ -170,7 +172,7 @@ class Context:
             part.flush(txn)
 
     def _stored(self) -> Sequence[StoredState]:
-        return (self.write_ids, self.quarantine, self.loads, self.unreplicated, self.left)
+        return (self.write_ids, self.unproven, self.quarantine, self.loads, self.unreplicated, self.left)
 
     def in_scope(self, db: str | None, table: str | None) -> bool:
         """Whether the table is replicated, and is neither quarantined, nor waiting for its load, nor of a kind without replication."""

@@ -13,6 +13,7 @@ are recorded in the write-id mapping and not applied again.
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from handlers.events import DatabaseDropped, WriteIdsAllocated
@@ -52,8 +53,9 @@ from handlers.replication.renames import (
     needs_checkpoint,
 )
 from handlers.replication.target_faults import TargetFaults
+from handlers.replication.target_progress import TargetProgress
 from handlers.replication.transactions.reconciliation import Reconciliation
-from state.errors import ConfigError, ServerFault
+from state.errors import ConfigError, ServerFault, TidelineError
 from state.positions import POSITION_KEY, Position, Step
 from state.table_failure import TableFailure
 
@@ -73,15 +75,17 @@ RECORD_S: Final = 5.0
 """The position is recorded within a batch after so many events, or after the first event that ends so long after the last record. A
 restart repeats at most these."""
 
-TARGET_POSITION_S: Final = 60.0
-"""While no event concerns the policy, the target's ``repl.last.id`` is raised after so long. Without that, the one of a quiet
-database would become older than the source's log, and a replica without its state file could not continue from it."""
-
 APPLIED_TIME_KEY: Final = b"applied-time"
 """The time of the last applied event at the source, for the operator of a failover."""
 
 UNKNOWN_TXNS_KEY: Final = b"unknown-txns-up-to"
 """Highest source transaction that may be open on the target although the mapping does not know it (the state file was lost)."""
+
+UNCERTAIN_KEY: Final = b"uncertain-up-to"
+"""The source's newest event when the policy was opened with a lost or old state: events up to it may be applied on the target."""
+
+UNPROVEN_MAX: Final = 100
+"""So many commits wait for their proof within a batch."""
 
 
 class ReplicationProjection:
@@ -109,16 +113,18 @@ class ReplicationProjection:
         self._altered: set[Alteration] = set()
         """What was altered since the position was recorded."""
         self._recorded_s = clock()
-        self._raised_s = clock()
-        self._took_effect = True
-        """Whether an event may have taken effect since the target's position was raised."""
         self._source_name = source_name
         self._bootstraps_itself = bootstraps_itself
         self._bootstrap = bootstrap or BootstrapOptions()
         self._context = context
         self._store = store
         self._dispatcher = Dispatcher(context)
-        self._dispatcher.transactions.checkpoint = self._record
+        transactions = self._dispatcher.transactions
+        transactions.record_before = self._record_before_end
+        transactions.unproven_max = UNPROVEN_MAX
+        self._target_progress = TargetProgress(
+            context, prove=transactions.prove, record=self._record, clock=clock
+        )
         context.target_position.kept = lambda: format_entries(
             context.quarantine.entries(), context.loads.waiting(), context.left.entries()
         )
@@ -127,6 +133,8 @@ class ReplicationProjection:
         self._position = Position(0)
         self._applied_time_s: int | None = None
         self._target_event_id = -1
+        self._is_sound = False
+        """Whether the last call to apply events or to settle succeeded."""
         self._faults = TargetFaults()
         self._clock = clock
         self.loads = LoadFollower(
@@ -177,11 +185,32 @@ class ReplicationProjection:
             run_bootstrap(context, self._store, self._bootstrap, self._beat)
             self._target_event_id = self._position.event_id
         self._survey_source()
-        unknown = self._store.get(UNKNOWN_TXNS_KEY)
-        self._dispatcher.transactions.files.repeated_event_id = self._target_event_id + 1
-        self._dispatcher.transactions.unknown_up_to = int(unknown) if unknown is not None else -1
+        if target.outdated or stored is None or self._target_event_id > self._position.event_id:
+            self._distrust_state()
+        self._load_marks()
         follow_scope(context, self._store, self.loads)
         return self._position
+
+    def _distrust_state(self) -> None:
+        """Note up to which event an earlier process may have replayed more than the state and the target's position say.
+
+        The target's position is never ahead of a state that is not older than it.
+        """
+        newest = self._context.source.current_event_id()
+        with self._store.transaction() as txn:
+            txn.put(UNCERTAIN_KEY, str(newest).encode())
+
+    def _load_marks(self) -> None:
+        """Tell the replay of transactions what the state does not know."""
+        transactions = self._dispatcher.transactions
+        transactions.unknown_up_to = self._load_number(UNKNOWN_TXNS_KEY)
+        transactions.uncertain_up_to = self._load_number(UNCERTAIN_KEY)
+        reached = max(self._position.event_id, self._target_event_id)
+        transactions.files.repeated_up_to = max(transactions.uncertain_up_to, reached + 1)
+
+    def _load_number(self, key: bytes) -> int:
+        stored = self._store.get(key)
+        return -1 if stored is None else int(stored)
 
     def _survey_source(self) -> None:
         """Create the functions of before the first event, and list the tables without replication, once.
@@ -229,7 +258,7 @@ class ReplicationProjection:
         new = [event for event in events if event.event_id > applied and may_concern(event, policy)]
         merged, ahead = find_superseded_alters(new), select_lookahead_events(new)
         files = self._dispatcher.transactions.files
-        self._recorded_s = self._clock()
+        self._recorded_s, self._is_sound = self._clock(), False
         try:
             files.start_early_copies(ahead)
             for event in events:
@@ -238,11 +267,13 @@ class ReplicationProjection:
                     self._beat()
                     if isinstance(event, WriteIdsAllocated) and policy.covers(event.db, event.table):
                         files.start_early_copies(later for later in ahead if later.event_id > event.event_id)
+            self._dispatcher.transactions.prove()
         finally:
             self._record()
-        if self._clock() - self._raised_s >= TARGET_POSITION_S:
-            self._raise_target_position()
+        if self._target_progress.is_due():
+            self._target_progress.raise_to(self._position.applied_event_id)
         self._reconcile()
+        self._is_sound = True
         return self._position
 
     def _reconcile(self) -> None:
@@ -261,7 +292,9 @@ class ReplicationProjection:
         concerns = event.event_id > self._target_event_id and may_concern(event, self._context.policy)
         checkpoint = concerns and needs_checkpoint(event)
         altered = find_alterations(event) if concerns else frozenset()
-        if checkpoint or (not merged and are_undone(altered, self._altered)):
+        if checkpoint and self._target_progress.must_precede(event):
+            self._target_progress.raise_to(self._position.applied_event_id)
+        elif checkpoint or (not merged and are_undone(altered, self._altered)):
             self._record()
         self._altered |= altered
         self._apply_one(event, merged=merged)
@@ -305,8 +338,8 @@ class ReplicationProjection:
         observer = self._context.observer
         if self._context.policy.covers_db(event.db) and not is_foreign(event):
             self._context.external.note(event)
+        self._target_progress.note(event, took_effect=reason is None)
         if reason is None:
-            self._took_effect = True
             observer.event_applied(event.kind, time.perf_counter() - started)
         else:
             observer.event_skipped(event.kind, reason)
@@ -338,23 +371,20 @@ class ReplicationProjection:
         self._altered.clear()
         failpoint("replay.after-position")
 
+    def _record_before_end(self, event_id: int) -> None:
+        """Record that all events before the given one are applied, on the target too if that is due."""
+        if self._target_progress.is_due():
+            self._target_progress.raise_to(event_id - 1)
+        else:
+            self._record()
+
     def settle(self) -> None:
-        """Raise the target's ``repl.last.id`` to the position; called when there is nothing to apply.
-
-        During a stream of commits it is one event behind. At rest it shows users of the target how far the replica is. If no
-        event concerned the policy, it is raised every ``TARGET_POSITION_S`` only.
-        """
-        due = self._clock() - self._raised_s >= TARGET_POSITION_S
-        if due or self._took_effect or not self._context.target_position.has_kept():
-            self._raise_target_position()
+        """Raise the target's ``repl.last.id`` to the position; called when there is nothing to apply (``target_progress``)."""
+        self._is_sound = False
+        if self._target_progress.is_due_at_rest():
+            self._target_progress.raise_to(self._position.applied_event_id)
         self._reconcile()
-
-    def _raise_target_position(self) -> None:
-        position = self._context.target_position
-        applied = self._position.applied_event_id
-        if position.written is None or position.written < applied or not position.has_kept():
-            position.advance(applied)
-        self._raised_s, self._took_effect = self._clock(), False
+        self._is_sound = True
 
     def cross_gap(self) -> CrossedGap:
         """Skip the events of a gap, and make all tables wait for a load instead (``loading.gap``); must not be called while following.
@@ -400,6 +430,8 @@ class ReplicationProjection:
         """
         self._load_unless_claimed()
         if find_promotion(self._store) is None:
+            if not forced:
+                self._dispatcher.transactions.prove()
             self._dispatcher.transactions.files.discard_all()
         return promote(self._context, self._store, self._find_point(), forced=forced)
 
@@ -448,7 +480,10 @@ class ReplicationProjection:
         )
 
     def close(self) -> None:
-        """Release connections, copies and the store."""
+        """Raise the target's position if the policy did not fail or hand the database over, then release connections, copies and the store."""
+        if self._is_sound and find_promotion(self._store) is None:
+            with suppress(TidelineError):
+                self.settle()
         self._dispatcher.transactions.files.cancel_all()
         self._context.source.close()
         self._context.target_position.close()

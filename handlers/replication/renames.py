@@ -117,6 +117,23 @@ def needs_checkpoint(event: Event) -> bool:
     return find_rename(event) is not None
 
 
+def find_names(event: Event) -> frozenset[str]:
+    """Return the names of the tables that the event concerns, before and after it; empty if it has no table."""
+    move = find_rename(event)
+    names = {event.table} if move is None else {move.before[1], move.after[1]}
+    return frozenset(name for name in names if name)
+
+
+def depends_on(event: Event, touched: AbstractSet[str]) -> bool:
+    """Whether an event that needs a checkpoint must not be repeated together with earlier ones, which concern the tables ``touched``.
+
+    Repeated from the first of them, they would concern the table that has the name after this event.
+    """
+    if isinstance(event, DatabaseCreated | DatabaseDropped):
+        return bool(touched)
+    return not touched.isdisjoint(find_names(event))
+
+
 _ADDED, _DROPPED = "partitions added", "partitions dropped"
 _OVERWRITTEN, _INSERTED = "rows overwritten", "rows inserted"
 _UNDOES = {_ADDED: _DROPPED, _DROPPED: _ADDED, _INSERTED: _OVERWRITTEN}

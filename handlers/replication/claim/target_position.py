@@ -1,9 +1,8 @@
 """``repl.last.id``: the position that the target database itself carries, and the proof that this instance may raise it.
 
-It shows users and Hive's own tools how far the replica is, and it guards the transaction map. On a real Hive 4, opening a
-source transaction again after its commit opens a *new* target transaction, and allocating its write id again moves the table's
-counter back and forgets other write ids (reference: stack/hive4, samples/_semantics.txt). Therefore the id of the previous
-event is written here before every commit and abort. After a restart, events up to this id are recorded but not applied.
+It shows users and Hive's own tools how far the replica is, and a policy that lost its state file continues from it. It follows the
+position of the state within a second (``target_progress``) and is never ahead of it. After a restart, events up to this id are
+recorded but not applied.
 
 All parameters of the database come with one read, so every read checks all of them: Hive's mark of incompatibility, the epoch
 (``fencing``), the source's identity, and that ``repl.last.id`` is what was written here last. The metastore has no
@@ -106,7 +105,9 @@ class TargetPosition:
             if self._fetch() is None:
                 self.stamp, self._kept = dict(stamp), self.kept()
                 return
-            self.update(lambda database: self._put(database, stamp))
+            kept = self.kept()
+            self.update(lambda database: _put(database, stamp, kept))
+            self._kept = kept
             self.stamp = dict(stamp)
             self.written = _last_id(self._fetch() or {})
 
@@ -118,16 +119,17 @@ class TargetPosition:
         target, so a chained replication does not see it (§0b).
         """
         with self._lock:
-            parameters = self._fetch()
-            if parameters is None:
+            database = self._read()
+            if database is None:
                 return
+            parameters = database.parameters or {}
             self._examine(parameters)
-            raised = max(event_id, -1 if self.written is None else self.written)
-            if self.written == raised and select_kept(parameters) == self.kept():
-                return
-            self._attempted = raised
-            self.update(lambda database: self._put(database, {LAST_ID: str(raised)}))
-            self.written, self._attempted = raised, None
+            raised, kept = max(event_id, -1 if self.written is None else self.written), self.kept()
+            if self.written != raised or select_kept(parameters) != kept:
+                self._attempted = raised
+                changed = _put(database, {LAST_ID: str(raised)}, kept)
+                self._target.alter_database(self._policy.target_db, changed)
+            self.written, self._attempted, self._kept = raised, None, kept
 
     def has_kept(self) -> bool:
         """Whether the target has the current entries of ``kept``, as far as this process knows."""
@@ -177,23 +179,21 @@ class TargetPosition:
         with self._lock:
             self._target.close()
 
-    def _put(self, database: Database, parameters: Mapping[str, str]) -> Database:
-        """Put ``parameters`` and the kept entries into ``database``, in place of earlier ones."""
-        present, self._kept = database.parameters or {}, self.kept()
-        others = {key: value for key, value in present.items() if key not in select_kept(present)}
-        database.parameters = {**others, **parameters, **self._kept}
-        return database
-
     def _fetch(self) -> dict[str, str] | None:
         """Return the database's parameters; None if it does not exist. Raises Fenced if another instance holds it."""
+        database = self._read()
+        return None if database is None else database.parameters or {}
+
+    def _read(self) -> Database | None:
+        """Return the database; None if it does not exist. Raises Fenced if another instance holds it."""
         started_s = self._clock()
         try:
-            parameters = self._target.get_database(self._policy.target_db).parameters or {}
+            database = self._target.get_database(self._policy.target_db)
         except NotFound:
             self._checked_s = started_s
             return None
-        self._require_held(parameters, started_s)
-        return parameters
+        self._require_held(database.parameters or {}, started_s)
+        return database
 
     def _require_held(self, parameters: Mapping[str, str], started_s: float) -> None:
         if self.stamp:
@@ -237,6 +237,14 @@ class TargetPosition:
             expected=self.written,
             hint="Stop the other client, set the parameter to the expected value, and run 'tideline verify'.",
         )
+
+
+def _put(database: Database, parameters: Mapping[str, str], kept: Mapping[str, str]) -> Database:
+    """Put ``parameters`` and the ``kept`` entries into ``database``, in place of earlier ones."""
+    present = database.parameters or {}
+    others = {key: value for key, value in present.items() if key not in select_kept(present)}
+    database.parameters = {**others, **parameters, **kept}
+    return database
 
 
 def _last_id(parameters: Mapping[str, str]) -> int | None:

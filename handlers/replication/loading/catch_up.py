@@ -13,7 +13,7 @@ A table that resumes after a quarantine (``resume``) begins with the open write 
 still has them, and no transaction of theirs has ended since. If such a table fails again, or was renamed by the event that failed,
 it stops before anything incomplete is committed, and is loaded.
 
-Repeating an allocation after its commit would damage the table (``target_position``). Here as well, progress is therefore
+Repeating an allocation after its commit would damage the table. Here as well, progress is therefore
 recorded before every end of a transaction, in the entry of the load, and after each piece. After a crash, events up to it are only
 remembered. What was allocated later is known again once the first ``PIECE_EVENTS`` events after it are applied: replay waits for that
 (``is_restored``), because it could not know which transactions hold write ids of this table.
@@ -35,11 +35,11 @@ from handlers.events import (
     TxnCommitted,
 )
 from handlers.failpoints import failpoint
-from handlers.replication.claim.target_position import TargetPosition
 from handlers.replication.dispatch import Dispatcher
 from handlers.replication.entries.quarantine import Quarantine
 from handlers.replication.loading.table_loads import TableLoads
 from handlers.replication.renames import find_rename, may_concern
+from state.transactions.unproven_commits import UnprovenCommits
 from state.transactions.write_id_mapping import WriteIdMapping
 
 
@@ -88,7 +88,7 @@ class CatchUp:
             policy=policy,
             write_ids=WriteIdMapping(),
             loads=loads,
-            target_position=_RecordedProgress(context.target_position, self._record_progress),
+            unproven=UnprovenCommits(),
         )
         if load.resumes:
             if policy.on_failure != "skip":
@@ -96,7 +96,7 @@ class CatchUp:
             self._own = replace(self._own, policy=policy, quarantine=_NoQuarantine())
             self._own.write_ids.adopt(self._name, context.write_ids)
         self._dispatcher = Dispatcher(self._own)
-        self._dispatcher.transactions.checkpoint = record
+        self._dispatcher.transactions.record_before = self._record_before
         self.reached = load.snapshot_event_id
         """Events up to this one are applied or remembered."""
         self._recorded = load.caught_up_id
@@ -196,6 +196,13 @@ class CatchUp:
             move.after,
         }
 
+    def _record_before(self, event_id: int) -> None:
+        """Record that all events before this one are applied, before the end of a transaction is sent."""
+        self._main.target_position.require_held()
+        self._record_progress(event_id - 1)
+        if self._own.quarantine.unsaved:
+            self._record()
+
     def _record_progress(self, event_id: int) -> None:
         if event_id <= self._recorded:
             return
@@ -204,20 +211,3 @@ class CatchUp:
         self._main.loads.catch_up_to(self._load.table, event_id)
         self._record()
         failpoint("catch-up.after-progress")
-
-
-class _RecordedProgress(TargetPosition):
-    """Takes the place of the target's position, which is already beyond the events that are applied here."""
-
-    def __init__(self, held: TargetPosition, record: Callable[[int], None]) -> None:
-        self._held = held
-        self._record = record
-
-    def advance(self, event_id: int) -> None:
-        """Record that the events up to this one are applied."""
-        self._held.require_held()
-        self._record(event_id)
-
-    def require_held(self) -> None:
-        """Check the claim of the target, as before every other write."""
-        self._held.require_held()

@@ -6,8 +6,9 @@ already copied are discarded. The transaction is then committed, because other t
 
 Files under a committed write id are never removed or replaced. A run that was killed between a commit and its record repeats the
 commit, and by then the source may have compacted the files away or replaced them. Therefore the target is asked before the files
-of the first event after ``repl.last.id`` are copied, because only that event can be a commit which the target already has, and
-before files are removed. The same applies to write ids that the mapping does not know. A committed write id needs no copies.
+of the first event after the recorded position are copied, because only that event can be a commit which the target already has, and
+before files are removed. If the state was lost or is old, the target is asked for all events up to the source's newest one of then.
+The same applies to write ids that the mapping does not know. A committed write id needs no copies.
 """
 
 from __future__ import annotations
@@ -75,8 +76,9 @@ class TransactionFiles:
         self._unknown: dict[int, set[str]] = {}
         self._committed: set[int] = set()
         """Transactions that are replayed although the target has committed them."""
-        self.repeated_event_id = -1
-        """The event that a killed run may have applied: the first one after the target's own position at the start."""
+        self.repeated_up_to = -1
+        """Events up to this one may be commits that a killed run has sent: the first one after the position at the start, or more if
+        the state was lost."""
 
     def __contains__(self, txn_id: int) -> bool:
         """Whether write events of the transaction have been replayed."""
@@ -94,7 +96,7 @@ class TransactionFiles:
         """Start copies for write events among ``coming``, the rest of a batch's look-ahead events."""
         for event in find_early_copies(coming, self._context.write_ids.holds):
             key = (event.event_id, event.part)
-            repeated = event.event_id == self.repeated_event_id
+            repeated = event.event_id <= self.repeated_up_to
             if key in self._early or repeated or not self._context.in_scope(event.db, event.table):
                 continue
             if self._context.copies.pending()[0] + len(event.files) > EARLY_FILES_MAX:
@@ -129,7 +131,7 @@ class TransactionFiles:
         Files under an id that the target has not allocated would become visible with a later transaction.
         """
         table = event.table or ""
-        if event.event_id != self.repeated_event_id and self._holds(event):
+        if event.event_id > self.repeated_up_to and self._holds(event):
             return False
         state = self._find_state(event.txn_id, table, event.write_id)
         if state not in {WriteIdState.OPEN, WriteIdState.VISIBLE}:
@@ -207,7 +209,7 @@ class TransactionFiles:
     def _is_repeated(self, event: TxnCommitted, table: str, write_id: int) -> bool:
         """Whether a killed run has committed this write id already, so that its files are on the target."""
         return (
-            event.event_id == self.repeated_event_id
+            event.event_id <= self.repeated_up_to
             and self._find_state(event.txn_id, table, write_id) is WriteIdState.VISIBLE
         )
 

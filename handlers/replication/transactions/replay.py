@@ -8,10 +8,11 @@ stack/hive4):
 2. Allocate write ids one per call, and compare each answer with the source's write id.
 3. Copy the files, only for transactions that the source has committed. They go below directories of a write id that is not
    yet visible on the target. A Hive 4 target forgets aborted transactions and would then show their files.
-4. Raise ``repl.last.id`` to the previous event, because opening the transaction again after its commit would damage the table.
+4. Record that everything before this event is applied, because opening the transaction again after its commit would damage the
+   table.
 5. Wait for the copies, then send one ``commit_txn`` with the write events.
 6. Read the write-id lists to prove the commit: the write ids are visible. A commit under a wrong policy text is answered with
-   success as well.
+   success as well. One read proves all commits since the last one (``state.transactions.unproven_commits``).
 
 An abort consists of steps 4 and 5, with ``abort_txn`` and without files.
 """
@@ -25,8 +26,10 @@ from handlers.failpoints import failpoint
 from handlers.replication.effects.statistics import mark_inaccurate
 from handlers.replication.transactions.files import TransactionFiles
 from handlers.replication.transactions.source_writes import fail_tables, fetch_writes
-from handlers.replication.transactions.target_write_ids import require_committed
+from handlers.replication.transactions.target_write_ids import find_state, require_committed
 from state.errors import BadInput, Refused, ServerFault, TargetDiverged
+from state.transactions.unproven_commits import UnprovenCommit
+from state.transactions.valid_write_ids import WriteIdState
 
 
 if TYPE_CHECKING:
@@ -49,8 +52,12 @@ class TransactionReplay:
         self.unverified: set[str] = set()
         """Tables that must be loaded after this event: their committed rows may be incomplete, because the state file was lost while a
         transaction wrote into them, or an event that may be theirs cannot be read."""
-        self.checkpoint: Callable[[], None] = lambda: None
-        """Records the policy's state, with the position before the current event."""
+        self.uncertain_up_to = -1
+        """Events up to this one may be applied on the target although the state does not say so, because it was lost or is old."""
+        self.unproven_max = 0
+        """So many commits may wait for their proof; more are proven at once."""
+        self.record_before: Callable[[int], None] = lambda _: None
+        """Records that all events before the given one are applied, and what is known of single tables."""
         self._ahead: dict[tuple[int, str], int] = {}
         """Write ids that the target answered although the source has only allocated lower ones yet, by transaction and table."""
 
@@ -67,11 +74,18 @@ class TransactionReplay:
             known = write_ids.allocate(txn_id, f"{event.db}.{table}", write_id, event.event_id) is None
             if known and txn_id not in write_ids:
                 continue  # the event is repeated, and the transaction has ended since
+            if event.event_id <= self.uncertain_up_to and self._has_ended(table, txn_id, write_id):
+                continue
             failpoint("replay.before-open")
             write_ids.link_target_txn(txn_id, self._open(txn_id))  # step 1
             failpoint("replay.after-open")
             self._allocate_one(table, txn_id, write_id)  # step 2
             failpoint("replay.after-allocate")
+
+    def _has_ended(self, table: str, txn_id: int, write_id: int) -> bool:
+        """Whether an earlier process has replayed the transaction to its end, so that opening it would open another one."""
+        state = find_state(self._context, table, write_id, txn_id)
+        return state not in {WriteIdState.OPEN, WriteIdState.UNALLOCATED}
 
     def _open(self, txn_id: int) -> int:
         """Return the target's transaction for a source transaction, opened at its first write id in scope (step 1)."""
@@ -126,7 +140,7 @@ class TransactionReplay:
             self._fetch_files(event, known)  # step 3
         for write in [] if known is None else self.files.find_unlogged_writes(known, event):
             self.start_copies(write)  # step 3
-        self._raise_target_position(event)  # step 4, while files are being copied
+        self._record_before(event)  # step 4, while files are being copied
         writes = self.files.wait_for_copies(event)  # step 5
         repeated = self.files.is_committed(event.txn_id)
         if known is not None and known.allocations and not writes and not repeated:
@@ -170,7 +184,7 @@ class TransactionReplay:
             fail_tables(event, self._context.write_ids.get(event.txn_id), fault, self._context)
         for table in self.files.discard_transaction(event.txn_id):
             self._context.handle_failure(table, event.event_id, fault)
-        self._raise_target_position(event)  # step 4
+        self._record_before(event)  # step 4
         self._commit(event, self._context.write_ids.get(event.txn_id), [])
 
     def abort(self, event: TxnAborted) -> bool:
@@ -179,7 +193,7 @@ class TransactionReplay:
         if not self._concerns_policy(event.txn_id, known):
             return False
         self._mark_inaccurate(event, known, only_quarantined=False)
-        self._raise_target_position(event)  # step 4
+        self._record_before(event)  # step 4
         failpoint("replay.before-abort")
         self._context.target.abort_replayed(self._context.policy.txn_map_key, event.txn_id)  # step 5
         failpoint("replay.after-abort")
@@ -191,30 +205,39 @@ class TransactionReplay:
         """Whether the end of this transaction must be replayed."""
         return known is not None or txn_id in self.files or txn_id <= self.unknown_up_to
 
-    def _raise_target_position(self, event: TxnCommitted | TxnAborted) -> None:
-        """Raise ``repl.last.id`` to the previous event, so that no earlier event is repeated after the transaction's end."""
-        failpoint("replay.before-last-id")
-        self._context.target_position.advance(event.event_id - 1)
-        failpoint("replay.after-last-id")
+    def _record_before(self, event: TxnCommitted | TxnAborted) -> None:
+        """Record the previous event, so that no earlier event is repeated after the transaction's end."""
+        failpoint("replay.before-end-record")
+        self.record_before(event.event_id)
+        failpoint("replay.after-end-record")
 
     def _commit(self, event: TxnCommitted, known: SourceTxn | None, writes: list[WriteEventInfo]) -> None:
-        """Send the commit (step 5), prove it (step 6), and forget the transaction.
+        """Send the commit (step 5), let it be proven (step 6), and forget the transaction.
 
         A quarantine is recorded first, if this event caused one, in the state and on the target. Otherwise a run that is killed after the commit would leave
         visible write ids without their files, and the next run would take them for complete.
         """
         self._mark_inaccurate(event, known, only_quarantined=True)
         if self._context.quarantine.unsaved:
-            self.checkpoint()
-            self._context.target_position.advance(event.event_id - 1)
+            self.record_before(event.event_id)
         failpoint("replay.before-commit")
         self._context.target.commit_replayed(self._context.policy.txn_map_key, event.txn_id, writes)  # step 5
         failpoint("replay.after-commit")
-        if known is not None:
-            require_committed(self._context, known)  # step 6
-        failpoint("replay.after-proof")
         self._context.write_ids.commit(event.txn_id)
         self.files.forget_transaction(event.txn_id)
+        if known is not None:
+            self._context.unproven.add(UnprovenCommit.of(known))
+        if len(self._context.unproven) > self.unproven_max:
+            self.prove()
+
+    def prove(self) -> None:
+        """Prove the commits that were sent since the last proof (step 6); raise TargetDiverged if one has no effect."""
+        unproven = self._context.unproven
+        if unproven:
+            failpoint("replay.before-proof")
+            require_committed(self._context, unproven.commits())
+            unproven.clear()
+            failpoint("replay.after-proof")
 
     def _mark_inaccurate(
         self, event: TxnCommitted | TxnAborted, known: SourceTxn | None, *, only_quarantined: bool

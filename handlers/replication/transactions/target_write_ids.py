@@ -1,9 +1,10 @@
 """What the target knows about a write id: whether it is open, committed or not allocated there.
 
-Replay asks in three situations. After a commit, it proves that the write ids are visible. Before files are removed from the
+Replay asks in four situations. After commits, it proves that the write ids are visible. Before files are removed from the
 target, it makes sure that no reader counts them: a killed run may have committed the transaction, and only the record of it is
 missing. Before files are copied for a write id that the write-id mapping does not know (the state file was lost), it makes sure
-that the target has allocated it.
+that the target has allocated it. After a loss of the state file, it finds out whether an event that allocates write ids was
+already applied, and whether its transaction has ended since.
 
 Readers use the table's list of valid write ids, so the list decides. Where it does not say, because it is cut or the metastore
 has forgotten the id, the state of the transaction decides.
@@ -19,11 +20,15 @@ from state.transactions.valid_write_ids import WriteIdState
 
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from handlers.replication.context import Context
-    from state.transactions.open_transactions import SourceTxn
+    from state.transactions.unproven_commits import UnprovenCommit
+    from state.transactions.valid_write_ids import ValidWriteIds
 
 
 _UNDECIDED = (WriteIdState.HIDDEN, WriteIdState.UNALLOCATED)
+_TABLES_AT_ONCE = 500
 
 
 def find_state(context: Context, table: str, write_id: int, txn_id: int) -> WriteIdState:
@@ -38,48 +43,65 @@ def is_committed(context: Context, table: str, write_id: int, txn_id: int) -> bo
     return find_state(context, table, write_id, txn_id) is WriteIdState.VISIBLE
 
 
-def require_committed(context: Context, known: SourceTxn) -> None:
-    """Prove the commit of a transaction: every write id that it holds is visible. Raises TargetDiverged if one is not.
+def require_committed(context: Context, commits: Iterable[UnprovenCommit]) -> None:
+    """Prove commits with one read: every write id that they hold is visible. Raises TargetDiverged if one is not.
 
     The target may not have allocated the write ids of a table that is not followed, so these must only not be open or aborted.
     """
-    held = {allocation.table.partition(".")[2]: allocation.write_id for allocation in known.allocations}
-    if not held:
-        return
-    db = context.policy.target_db
-    lists = context.target.valid_write_ids([f"{db}.{table}" for table in sorted(held)])
-    for table, valid in zip(sorted(held), lists, strict=True):
-        write_id = held[table]
-        state = valid.state_of(write_id)
+    held = [(*each, commit) for commit in commits for each in commit.write_ids.items()]
+    lists = _read_lists(context, {name.partition(".")[2] for name, _, _ in held})
+    for name, write_id, commit in held:
+        table = name.partition(".")[2]
+        state = lists[table].state_of(write_id)
         if context.in_scope(context.policy.source_db, table):
-            state = _decide(context, table, write_id, known.txn_id, state)
+            state = _decide(context, table, write_id, commit.txn_id, state, commit.target_txn)
         elif state in _UNDECIDED:
             continue
         if state is not WriteIdState.VISIBLE:
             raise TargetDiverged(
                 "the target reported success but did not commit",
-                table=f"{db}.{table}",
+                table=f"{context.policy.target_db}.{table}",
                 write_id=write_id,
                 state=state.value,
                 policy=context.policy.txn_map_key,
             )
 
 
-def _decide(context: Context, table: str, write_id: int, txn_id: int, state: WriteIdState) -> WriteIdState:
+def _read_lists(context: Context, tables: set[str]) -> dict[str, ValidWriteIds]:
+    """Return the write-id list of each table."""
+    return dict(_read_pages(context, sorted(tables)))
+
+
+def _read_pages(context: Context, tables: list[str]) -> Iterator[tuple[str, ValidWriteIds]]:
+    for start in range(0, len(tables), _TABLES_AT_ONCE):
+        page = tables[start : start + _TABLES_AT_ONCE]
+        names = [f"{context.policy.target_db}.{table}" for table in page]
+        yield from zip(page, context.target.valid_write_ids(names), strict=True)
+
+
+def _decide(  # noqa: PLR0913 - one write id, and what is known of it
+    context: Context,
+    table: str,
+    write_id: int,
+    txn_id: int,
+    state: WriteIdState,
+    target_txn: int | None = None,
+) -> WriteIdState:
     """Decide about an id above the list's mark: the mark is not always the last id that was allocated (``may_be_cut``)."""
     if state not in _UNDECIDED:
         return state
     if context.target.highest_write_id(context.policy.target_db, table) < write_id:
         return WriteIdState.UNALLOCATED
-    return WriteIdState.OPEN if _is_open(context, txn_id) else WriteIdState.VISIBLE
+    return WriteIdState.OPEN if _is_open(context, txn_id, target_txn) else WriteIdState.VISIBLE
 
 
-def _is_open(context: Context, txn_id: int) -> bool:
+def _is_open(context: Context, txn_id: int, target_txn: int | None) -> bool:
     """Whether the transaction is not committed on the target; True if nobody knows."""
-    known = context.write_ids.get(txn_id)
-    if known is not None and known.target_txn is not None:
+    known = context.write_ids.get(txn_id) if target_txn is None else None
+    target_txn = known.target_txn if known is not None else target_txn
+    if target_txn is not None:
         listed = context.target.open_txns_info().open_txns
-        return any(txn.id == known.target_txn and txn.state != TxnState.COMMITTED for txn in listed)
+        return any(txn.id == target_txn and txn.state != TxnState.COMMITTED for txn in listed)
     if context.target.supports("get_replayed_txns_for_policy"):
         return txn_id in context.target.replayed_txns(context.policy.txn_map_key)
     return True

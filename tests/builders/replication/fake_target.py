@@ -73,11 +73,16 @@ class FakeTarget:
         """Further write ids that the target reports as open, by table."""
         self.logged: dict[int, tuple[str | None, str | None]] = {}
         """The source's log: database and table of each event."""
+        self.newest_event_id = 0
+        """The source's newest event."""
         self.aborted: set[int] = set()
         """Source transactions that were aborted."""
         self.dies_at: tuple[int, bool] | None = None
         self.dead = False
         self._steps = 0
+        self.reopened: list[int] = []
+        """Source transactions that were opened again after their end, which damages a real target."""
+        self._ended: set[int] = set()
         self._txns: dict[int, int] = {}
         self._write_ids: dict[tuple[str, int], int] = {}
 
@@ -207,9 +212,12 @@ class FakeTarget:
         self._called("drop_table", drop)
 
     def open_replayed(self, _policy: str, source_txn: int) -> int:
-        return int(
-            self._called("open_replayed", lambda: self._txns.setdefault(source_txn, 1000 + source_txn))
-        )
+        def open_one() -> int:
+            if source_txn in self._ended:
+                self.reopened.append(source_txn)
+            return self._txns.setdefault(source_txn, 1000 + source_txn)
+
+        return int(self._called("open_replayed", open_one))
 
     def allocate_replayed(
         self, _policy: str, _db: str, table: str, source_txn: int, write_id: int, *, reallocate: bool = False
@@ -231,7 +239,8 @@ class FakeTarget:
     def commit_replayed(self, _policy: str, source_txn: int, writes: list[WriteEventInfo]) -> None:
         def commit() -> None:
             self.commits.append((source_txn, list(writes)))
-            self._txns.pop(source_txn, None)
+            if self._txns.pop(source_txn, None) is not None:
+                self._ended.add(source_txn)
 
         self._called("commit_replayed", commit)
 
@@ -239,6 +248,7 @@ class FakeTarget:
         def abort() -> None:
             if self._txns.pop(source_txn, None) is not None:
                 self.aborted.add(source_txn)
+                self._ended.add(source_txn)
 
         self._called("abort_replayed", abort)
 
@@ -262,7 +272,7 @@ class FakeTarget:
 
     def current_event_id(self) -> int:
         """Of the source, which the fake also plays."""
-        return 0
+        return self.newest_event_id
 
     def next_events(self, after: int, _limit: int) -> list[Any]:
         """Return the oldest event of the source's log after ``after``."""

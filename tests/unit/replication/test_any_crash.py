@@ -186,8 +186,53 @@ def equals(target: FakeTarget, source: Source) -> None:
         root = target.warehouse / name
         assert {str(p.relative_to(root)) for p in root.rglob("bucket_*")} == files, name
     assert target.open_txns == []
+    assert target.reopened == []
     drawn = {name: write_id for name, write_id in source.write_ids.items() if write_id}
     assert target.write_ids == drawn
+
+
+@dataclass
+class Deaths:
+    """Runs the history of a source once for each step at which a process can be killed."""
+
+    faked: FakedReplica
+    base: Path
+    source: Source
+
+    def try_all(self, *, lose_state: bool) -> None:
+        for death in ((step, after) for step in count(1) for after in (False, True)):
+            shutil.rmtree(self.base / "target", ignore_errors=True)
+            target = FakeTarget(self.base / "target")
+            target.warehouse.mkdir()
+            database = self.faked.target.databases["shop_r"].copy()
+            database.parameters = {"repl.last.id": "0"}
+            target.databases["shop_r"] = database
+            target.newest_event_id = self.source.events[-1].event_id
+            store = new_store(target)
+            target.killed_at(death)
+            lived = run(self.faked, target, store, self.source.events)
+            target.killed_at(None)
+            after = MortalStore(target) if lose_state else store
+            assert run(self.faked, target, after, self.source.events)
+            equals(target, self.source)
+            if lived:
+                break
+
+
+def new_store(target: FakeTarget) -> MortalStore:
+    """Return the state of a policy that was bootstrapped before the first event."""
+    store = MortalStore(target)
+    with store.transaction() as txn:
+        txn.put(POSITION_KEY, Position(0).to_bytes())
+    return store
+
+
+def write_history(base: Path, choices: list[int]) -> Source:
+    shutil.rmtree(base / "source", ignore_errors=True)
+    source = Source(base)
+    for choice in choices:
+        source.do(choice)
+    return source
 
 
 @pytest.mark.parametrize("record_events", [1, RECORD_EVENTS], ids=["every event", "every batch"])
@@ -198,23 +243,16 @@ def test_a_replica_killed_anywhere_ends_equal_to_its_source(
     faked: FakedReplica, base: Path, monkeypatch: pytest.MonkeyPatch, record_events: int, choices: list[int]
 ) -> None:
     monkeypatch.setattr(projection, "RECORD_EVENTS", record_events)
-    shutil.rmtree(base / "source", ignore_errors=True)
-    source = Source(base)
-    for choice in choices:
-        source.do(choice)
-    deaths = ((step, after) for step in count(1) for after in (False, True))
-    for death in deaths:
-        shutil.rmtree(base / "target", ignore_errors=True)
-        target = FakeTarget(base / "target")
-        target.warehouse.mkdir()
-        target.databases.update(faked.target.databases)
-        store = MortalStore(target)
-        with store.transaction() as txn:
-            txn.put(POSITION_KEY, Position(0).to_bytes())
-        target.killed_at(death)
-        lived = run(faked, target, store, source.events)
-        target.killed_at(None)
-        assert run(faked, target, store, source.events)
-        equals(target, source)
-        if lived:
-            break
+    Deaths(faked, base, write_history(base, choices)).try_all(lose_state=False)
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.integers(0, 1000), min_size=3, max_size=6))
+@example([0, 1, 4, 0, 0, 4])
+@example([0, 1, 1, 4, 1])  # two commits that the target's position does not include, and an abort
+@example([0, 1, 2, 0, 1])  # the name of a dropped table is given to another
+def test_a_replica_killed_anywhere_ends_equal_to_its_source_although_its_state_is_lost(
+    faked: FakedReplica, base: Path, choices: list[int]
+) -> None:
+    """It continues from the target's own position, which is behind."""
+    Deaths(faked, base, write_history(base, choices)).try_all(lose_state=True)

@@ -12,12 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handlers.events import DatabaseAltered, DatabaseCreated, DatabaseDropped
-from handlers.replication import dispatch
+from handlers.replication import dispatch, target_progress
 from handlers.replication.claim.fencing import EPOCH, INSTANCE, SOURCE, Claim, epoch_number, next_epoch
 from handlers.replication.claim.target_claim import CLAIM_KEY
 from handlers.replication.claim.target_position import FRESH_S, LAST_ID, TargetPosition
 from handlers.replication.policy import Policy
 from handlers.replication.projection import ReplicationProjection
+from handlers.replication.target_progress import TARGET_LAG_S
 from handlers.replication.transactions import files as transaction_files
 from handlers.replication.transactions import replay as transactions
 from handlers.structs.objects import Database
@@ -69,8 +70,10 @@ STOPPED_AT = {
     "replay.after-open": transactions,
     "replay.before-copies": transaction_files,
     "replay.after-copies": transaction_files,
-    "replay.before-last-id": transactions,
-    "replay.after-last-id": transactions,
+    "replay.before-end-record": transactions,
+    "replay.after-end-record": transactions,
+    "replay.before-last-id": target_progress,
+    "replay.after-last-id": target_progress,
     "replay.before-commit": transactions,
     "replay.before-abort": transactions,
 }
@@ -90,6 +93,7 @@ def test_an_instance_that_is_replaced_while_it_is_stopped_within_a_batch_writes_
             seen.update(parameters=dict(replica.parameters), files=replica.files_on_target())
 
     monkeypatch.setattr(STOPPED_AT[stopped_at], "failpoint", stop)
+    replica.clock.now_s += TARGET_LAG_S
     events = [
         created(1),
         allocated(2, 1, 1),
@@ -254,7 +258,7 @@ def test_a_position_whose_write_was_not_answered_is_not_foreign(replica: FakedRe
 
     replica.target.alter_database = alter_database  # type: ignore[method-assign]
     with pytest.raises(AmbiguousCall):
-        replica.projection.apply([committed(3)])
+        replica.projection.settle()
     replica.projection.open()
     replica.projection.apply([committed(3)])
     assert [txn for txn, _ in replica.target.commits] == [1]

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import pytest
 
 from handlers.replication.projection import (
     RECORD_EVENTS,
     RECORD_S,
-    TARGET_POSITION_S,
     ReplicationProjection,
 )
-from tests.builders.replication.replay_events import allocated, committed, created, written
+from handlers.replication.target_progress import TARGET_LAG_S, TARGET_POSITION_S
+from state.errors import AmbiguousCall
+from tests.builders.replication.replay_events import allocated, committed, created, dropped, written
 
 
 if TYPE_CHECKING:
+    from handlers.events import Event
+    from state.transactions.valid_write_ids import ValidWriteIds
     from tests.builders.replication.fake_target import FakedReplica
 
 
@@ -66,7 +72,8 @@ def test_a_position_recorded_within_a_batch_is_never_inside_an_event(replica: Fa
     watched.projection.apply(
         [created(1), allocated(2, 1, 1), written(3, file, part=0, parts=2), committed(3, part=1, parts=2)]
     )
-    assert watched.recorded == [1, 2, 2, 3]
+    assert watched.recorded == [1, 2, 2, 2]
+    assert replica.stored_position() == 3
 
 
 def on_target(replica: FakedReplica) -> str | None:
@@ -97,3 +104,80 @@ def test_at_rest_the_position_on_the_target_is_raised_at_once_only_after_an_effe
     replica.clock.now_s += TARGET_POSITION_S
     replica.projection.settle()
     assert on_target(replica) == "49"
+
+
+def inserts(first: int, txn_id: int) -> list[Event]:
+    """Return the events of one small transaction."""
+    return [allocated(first, txn_id, txn_id), committed(first + 1, txn_id=txn_id)]
+
+
+def test_within_a_stream_of_commits_the_targets_position_follows_within_a_second(
+    replica: FakedReplica,
+) -> None:
+    watched = Watched(replica)
+    lags: list[int] = []
+
+    def beat() -> None:
+        lags.append(watched.projection._position.event_id - int(on_target(replica) or 0))
+        replica.clock.now_s += TARGET_LAG_S / 10
+
+    watched.projection._beat = beat
+    watched.projection.apply(
+        [created(1), *(event for txn in range(1, 51) for event in inserts(2 * txn, txn))]
+    )
+    assert max(lags) <= 12
+    assert replica.target.calls.count("alter_database") <= 12
+
+
+def test_many_commits_cost_three_calls_each_and_one_proof(
+    replica: FakedReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proofs: list[int] = []
+    answer = replica.target.valid_write_ids
+
+    def prove(tables: list[str]) -> list[ValidWriteIds]:
+        proofs.append(len(tables))
+        return answer(tables)
+
+    monkeypatch.setattr(replica.target, "valid_write_ids", prove)
+    replica.projection.apply([created(1)])
+    replica.projection.settle()
+    replica.target.calls.clear()
+    replica.projection.apply([event for txn in range(1, 51) for event in inserts(2 * txn, txn)])
+    assert Counter(replica.target.calls) == {
+        "open_replayed": 50,
+        "allocate_replayed": 50,
+        "commit_replayed": 50,
+    }
+    assert proofs == [1]
+
+
+def test_the_targets_position_is_raised_before_a_name_is_used_again(replica: FakedReplica) -> None:
+    """A policy that lost its state repeats the events since. It must not rename the new table instead of the old one."""
+    replica.projection.apply([created(1), created(2, "other"), created(3, "third")])
+    assert on_target(replica) is None, "every table has its own name"
+    replica.projection.apply([dropped(4), created(5)])
+    assert on_target(replica) == "4"
+
+
+def test_a_commit_is_proven_before_its_table_is_renamed_or_dropped(replica: FakedReplica) -> None:
+    replica.projection.apply([created(1)])
+    replica.projection.settle()
+    replica.projection.apply([*inserts(2, 1), dropped(4), created(5), *inserts(6, 2)])
+    assert len(replica.context.unproven) == 0
+
+
+def test_a_policy_that_is_closed_leaves_its_position_on_the_target(replica: FakedReplica) -> None:
+    replica.projection.apply([created(1), *inserts(2, 1)])
+    replica.projection.close()
+    assert on_target(replica) == "3"
+
+
+def test_a_policy_that_has_failed_is_closed_without_a_further_write(replica: FakedReplica) -> None:
+    replica.projection.apply([created(1)])
+    replica.target.fails("commit_replayed", AmbiguousCall("sent, but no answer came"))
+    with pytest.raises(AmbiguousCall):
+        replica.projection.apply(inserts(2, 1))
+    replica.target.calls.clear()
+    replica.projection.close()
+    assert replica.target.calls == []

@@ -74,7 +74,9 @@ def test_a_transaction_that_ended_before_the_targets_position_is_forgotten(repli
 
 def without_state(replica: FakedReplica, store: MemoryStore, **options: Any) -> ReplicationProjection:
     """Return a projection on the same target whose state file is ``store``."""
-    source: Any = RecordingMetastore({"newest_txn_id": 7, "function_names": [], "table_names": []})
+    source: Any = RecordingMetastore(
+        {"newest_txn_id": 7, "current_event_id": 5, "function_names": [], "table_names": []}
+    )
     context = replace(replica.context, source=source, write_ids=WriteIdMapping())
     return ReplicationProjection(source_name="lake", context=context, store=store, **options)
 

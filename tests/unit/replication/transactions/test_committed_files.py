@@ -15,7 +15,7 @@ from handlers.replication.transactions.target_write_ids import find_state, requi
 from handlers.structs.notifications import WriteEventInfo
 from state.errors import MalformedEvent, ServerFault, TargetDiverged
 from state.store.memory import MemoryStore
-from state.transactions.open_transactions import Allocation, SourceTxn
+from state.transactions.unproven_commits import UnprovenCommit
 from state.transactions.valid_write_ids import ValidWriteIds, WriteIdState
 from tests.builders.replication.fake_target import FakedReplica, Killed
 from tests.builders.replication.replay_events import allocated, committed, created, written
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 FILE = "orders/delta_0000001_0000001_0000/bucket_00000_0"
 AFTER_COMMIT = {
     "replay.after-commit": transactions,
+    "replay.before-proof": transactions,
     "replay.after-proof": transactions,
     "replay.before-position": projection,
 }
@@ -43,10 +44,10 @@ def insert(file: SourceFile) -> list[Event]:
 
 
 def kill_at(monkeypatch: pytest.MonkeyPatch, name: str, replica: FakedReplica) -> None:
-    """Kill the process at the first pass through a failpoint, and let nothing run after it."""
+    """Kill the process at the first pass through a failpoint after a commit, and let nothing run after it."""
 
     def die(reached: str) -> None:
-        if replica.target.dead or reached == name:
+        if replica.target.dead or (reached == name and replica.target.commits):
             replica.target.dead = True
             raise Killed
 
@@ -192,6 +193,7 @@ def test_without_state_a_commit_that_the_target_has_is_complete(
 ) -> None:
     file = unverifiable(replica.file())
     replica.projection.apply([created(1), allocated(2, 1, 1)])
+    replica.projection.settle()
     with monkeypatch.context() as patched:
         kill_at(patched, "replay.after-commit", replica)
         with pytest.raises(Killed):
@@ -204,8 +206,8 @@ def test_without_state_a_commit_that_the_target_has_is_complete(
     assert replica.stored_quarantine() == {}
 
 
-def known(write_id: int) -> SourceTxn:
-    return SourceTxn(1, 2, (Allocation("shop.orders", write_id, 2),), target_txn=1001)
+def sent(write_id: int) -> UnprovenCommit:
+    return UnprovenCommit(1, 1001, {"shop.orders": write_id})
 
 
 LISTS = [
@@ -223,10 +225,10 @@ def test_a_commit_is_proven_only_by_a_visible_write_id(
 ) -> None:
     monkeypatch.setattr(replica.target, "valid_write_ids", lambda _tables: [valid])
     if proven:
-        require_committed(replica.context, known(5))
+        require_committed(replica.context, [sent(5)])
         return
     with pytest.raises(TargetDiverged, match="did not commit"):
-        require_committed(replica.context, known(5))
+        require_committed(replica.context, [sent(5)])
 
 
 @pytest.mark.parametrize("is_open", [False, True])

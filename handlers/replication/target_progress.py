@@ -1,0 +1,93 @@
+"""When ``repl.last.id`` of the target database follows the position of the state.
+
+The state is recorded before every end of a transaction. The target's own position need not be written each time: a run that has its
+state does not need it. It is written
+
+* ``TARGET_LAG_S`` after it was written last, at the next end of a transaction or end of a batch;
+* before the end of a transaction, if entries of tables (the quarantine, waiting loads) are not on the target yet;
+* before an event that creates, drops or renames a table, if an event since the last write concerns a table of that name. A run that
+  lost its state repeats the events since, and would take one table for the other;
+* at once when there is nothing to apply, and every ``TARGET_POSITION_S`` if no event concerns the policy.
+
+Before each write, the state is recorded, so that the target is never ahead of it, and all commits are proven. What a run without its
+state repeats has therefore either been proven, or is examined again (``TransactionReplay.uncertain_up_to``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from handlers.failpoints import failpoint
+from handlers.replication.renames import depends_on, find_names
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from handlers.events import Event
+    from handlers.replication.context import Context
+
+
+TARGET_LAG_S: Final = 1.0
+"""How long the target's position may stay behind while events are replayed."""
+
+TARGET_POSITION_S: Final = 60.0
+"""While no event concerns the policy, the target's ``repl.last.id`` is raised after so long. Without that, the one of a quiet
+database would become older than the source's log, and a replica without its state file could not continue from it."""
+
+
+class TargetProgress:
+    """Raises the target's position for one policy. Used by the projection's thread."""
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        prove: Callable[[], None],
+        record: Callable[[], None],
+        clock: Callable[[], float],
+    ) -> None:
+        """``prove`` proves the commits that were sent; ``record`` makes the state durable."""
+        self._context = context
+        self._prove = prove
+        self._record = record
+        self._clock = clock
+        self._raised_s = clock()
+        self._took_effect = True
+        """Whether an event may have taken effect since the target's position was raised."""
+        self._touched: set[str] = set()
+        """The tables that these events concern."""
+
+    def note(self, event: Event, *, took_effect: bool) -> None:
+        """Note an event that was applied."""
+        if took_effect:
+            self._took_effect = True
+            self._touched |= find_names(event)
+
+    def must_precede(self, event: Event) -> bool:
+        """Whether the position must be raised before ``event``, which creates, drops or renames something."""
+        return depends_on(event, self._touched | self._context.unproven.tables())
+
+    def is_due(self) -> bool:
+        """Whether the position is to be raised before the end of a transaction or at the end of a batch."""
+        lags = self._took_effect and self._clock() - self._raised_s >= TARGET_LAG_S
+        return lags or not self._context.target_position.has_kept() or self._is_old()
+
+    def is_due_at_rest(self) -> bool:
+        """Whether the position is to be raised when there is nothing to apply."""
+        return self._took_effect or not self._context.target_position.has_kept() or self._is_old()
+
+    def _is_old(self) -> bool:
+        return self._clock() - self._raised_s >= TARGET_POSITION_S
+
+    def raise_to(self, event_id: int) -> None:
+        """Record the state, then raise the target's position to ``event_id``, up to which events are applied."""
+        self._prove()
+        self._record()
+        position = self._context.target_position
+        if position.written is None or position.written < event_id or not position.has_kept():
+            failpoint("replay.before-last-id")
+            position.advance(event_id)
+            failpoint("replay.after-last-id")
+        self._raised_s, self._took_effect = self._clock(), False
+        self._touched.clear()
