@@ -28,8 +28,11 @@ POLL_S: Final = 0.02
 
 
 @contextmanager
-def open_stack() -> Iterator[Endpoints]:
-    """Provide Kafka and two metastores: those that ``TIDELINE_STACK`` names, or a stack for the duration of the block."""
+def open_stack(*, engines: bool = False) -> Iterator[Endpoints]:
+    """Provide Kafka and two metastores: those that ``TIDELINE_STACK`` names, or a stack for the duration of the block.
+
+    With ``engines``, a stack that is started has SQL engines too.
+    """
     where = os.environ.get("TIDELINE_STACK", "")
     if where:
         path = Path(where)
@@ -39,8 +42,12 @@ def open_stack() -> Iterator[Endpoints]:
         say("starting Kafka and two Hive 4 metastores")
         preflight.check_all(Path(directory))
         cli.fetch_all()
-        with Stack(Path(directory)) as stack:
+        stack = Stack(Path(directory))
+        try:
+            stack.start(engines=engines)
             yield stack.endpoints()
+        finally:
+            stack.stop()
 
 
 @contextmanager

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from bench.replication import drain
+from bench.replication import bootstrap, drain, incremental
 from bench.report import main
 
 
-PARTS = {"drain": drain.cases}
+PARTS = {
+    "drain": drain.cases,
+    "incremental": incremental.cases,
+    "lag": incremental.lag_cases,
+    "bootstrap_tables": bootstrap.table_cases,
+    "bootstrap_partitions": bootstrap.partition_cases,
+}
 
 if __name__ == "__main__":
     main("replication", PARTS)

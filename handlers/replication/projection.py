@@ -253,12 +253,13 @@ class ReplicationProjection:
         tables may have been renamed since.
         """
         policy = self._context.policy
+        self._is_sound = False
         self._context.target_position.check(may_be_missing=self._drops_database(events))
         applied = max(self._target_event_id, self._position.applied_event_id)
         new = [event for event in events if event.event_id > applied and may_concern(event, policy)]
         merged, ahead = find_superseded_alters(new), select_lookahead_events(new)
         files = self._dispatcher.transactions.files
-        self._recorded_s, self._is_sound = self._clock(), False
+        self._recorded_s = self._clock()
         try:
             files.start_early_copies(ahead)
             for event in events:
@@ -373,8 +374,10 @@ class ReplicationProjection:
 
     def _record_before_end(self, event_id: int) -> None:
         """Record that all events before the given one are applied, on the target too if that is due."""
+        applied = self._position.applied_event_id
+        assert applied < event_id, (applied, event_id)
         if self._target_progress.is_due():
-            self._target_progress.raise_to(event_id - 1)
+            self._target_progress.raise_to(applied)
         else:
             self._record()
 
@@ -462,6 +465,7 @@ class ReplicationProjection:
         Otherwise a process that another one fenced never writes again. No load may run.
         """
         self._dispatcher.transactions.files.cancel_all()
+        self._is_sound = False
         self._context.target_position.stamp = {}
 
     def quarantined(self) -> Sequence[str]:
