@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.replication import bootstrap, drain, incremental
+from bench.replication import bootstrap, drain, incremental, memory
 from bench.report import main
 
 
@@ -12,6 +12,8 @@ PARTS = {
     "lag": incremental.lag_cases,
     "bootstrap_tables": bootstrap.table_cases,
     "bootstrap_partitions": bootstrap.partition_cases,
+    "memory_transaction": memory.transaction_cases,
+    "memory_policy": memory.policy_cases,
 }
 
 if __name__ == "__main__":

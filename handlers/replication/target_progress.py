@@ -3,7 +3,7 @@
 The state is recorded before every end of a transaction. The target's own position need not be written each time: a run that has its
 state does not need it. It is written
 
-* ``TARGET_LAG_S`` after it was written last, at the next end of a transaction or end of a batch;
+* ``TARGET_LAG_S`` after it was written last, at the next end of a transaction or end of a batch, and at the first of them;
 * before the end of a transaction, if entries of tables (the quarantine, waiting loads) are not on the target yet;
 * before an event that creates, drops or renames a table, if an event since the last write concerns a table of that name. A run that
   lost its state repeats the events since, and would take one table for the other;
@@ -70,7 +70,8 @@ class TargetProgress:
 
     def is_due(self) -> bool:
         """Whether the position is to be raised before the end of a transaction or at the end of a batch."""
-        lags = self._took_effect and self._clock() - self._raised_s >= TARGET_LAG_S
+        is_new = self._context.target_position.written is None
+        lags = self._took_effect and (is_new or self._clock() - self._raised_s >= TARGET_LAG_S)
         return lags or not self._context.target_position.has_kept() or self._is_old()
 
     def is_due_at_rest(self) -> bool:

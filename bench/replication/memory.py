@@ -1,0 +1,192 @@
+"""Cases of memory: the peak of a process that loads a table of a million partitions, and of one that replays a transaction of 100,000 partitions.
+
+Each runs in a process of its own, with synthetic metastores: real ones would take an hour to get such a table. Files are not copied, but every copy
+passes through the pool. The state is in SQLite, as in the daemon. ``python -m bench.replication.memory CASE COUNT`` prints the peak in MB (10^6 bytes).
+"""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
+
+from bench.events.environment import say
+from bench.replication.synthetic_metastore import DB, TABLE, SyntheticMetastore, build_source, name_partition
+from bench.report import Row, row
+from dev.fixtures.memory_source import embedded
+from handlers.events import FilesWritten, PartitionsAdded, SourceFile, TxnCommitted, WriteIdsAllocated
+from handlers.files.copies import Copied, Copier
+from handlers.files.paths import AllowedRoots
+from handlers.files.pool import CopyPool
+from handlers.files.schemes import open_file_systems
+from handlers.replication.context import Context, SilentObserver
+from handlers.replication.loading.bootstrap import begin_bootstrap
+from handlers.replication.policy import Policy
+from handlers.replication.projection import ReplicationProjection
+from handlers.structs import tjson
+from handlers.structs.objects import Partition, Table
+from state.store.sqlite import SqliteStore
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from handlers.events import Event
+
+
+LIMIT_MB: Final = 400
+BATCH_EVENTS: Final = 500
+ADDED_AT_ONCE: Final = 100
+ROOT: Path = Path(__file__).parents[2]
+
+
+def transaction_cases(quick: bool) -> Iterator[Row]:
+    yield measure("memory_transaction", 5_000 if quick else 100_000)
+
+
+def policy_cases(quick: bool) -> Iterator[Row]:
+    yield measure("memory_policy", 5_000 if quick else 1_000_000)
+
+
+def measure(case: str, count: int) -> Row:
+    """Run a case in a process of its own."""
+    say(f"{case}: {count} partitions")
+    command = [sys.executable, "-m", "bench.replication.memory", case, str(count)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT)
+    return row(case, float(done.stdout), "MB", at_most=LIMIT_MB)
+
+
+class NoCopier(Copier):
+    """Copies nothing."""
+
+    def copy(self, *_: Any, **__: Any) -> Copied:
+        """Report a copy."""
+        return Copied(size_bytes=1, from_change_manager=False, skipped=False, seconds=0.0)
+
+
+def load_policy(directory: Path, count: int) -> None:
+    """Bootstrap a policy whose only table has ``count`` partitions, of which only the metadata is replicated."""
+    source = build_source(f"{directory}/source", count)
+    target = SyntheticMetastore(f"{directory}/target")
+    projection = open_projection(directory, source, target, metadata_only=("*",))
+    assert (projection.quarantined(), target.added) == ((), count)
+    projection.close()
+
+
+def replay_transaction(directory: Path, count: int) -> None:
+    """Replay the events of one transaction that adds ``count`` partitions with a file each."""
+    source = build_source(f"{directory}/source")
+    target = SyntheticMetastore(f"{directory}/target")
+    projection = open_projection(directory, source, target)
+    batch: list[Event] = []
+    for event in make_events(source, count):
+        batch.append(event)
+        if len(batch) == BATCH_EVENTS:
+            projection.apply(batch)
+            batch = []
+    projection.apply(batch)
+    assert (projection.quarantined(), target.added) == ((), count)
+    projection.close()
+
+
+def open_projection(
+    directory: Path, source: SyntheticMetastore, target: SyntheticMetastore, **options: Any
+) -> ReplicationProjection:
+    """Bootstrap the policy and open it."""
+    any_source: Any = source
+    any_target: Any = target
+    policy = Policy(name=DB, source_db=DB, target_db=f"{DB}_replica", **options)
+    files = open_file_systems()
+    context = Context.between(
+        any_source,
+        any_target,
+        policy,
+        copies=CopyPool(NoCopier(files, AllowedRoots.of([f"file:{directory}/source"]))),
+        files=files,
+        observer=SilentObserver(),
+    )
+    store = SqliteStore(directory / "state.db", schema_version=1)
+    begin_bootstrap(source=any_source, target=any_target, policy=policy, store=store)
+    projection = ReplicationProjection(source_name="bench", context=context, store=store)
+    projection.open()
+    return projection
+
+
+def make_events(source: SyntheticMetastore, count: int) -> Iterator[Event]:
+    """Yield the events of one transaction: its write id, ADD_PARTITIONs, a write event for each partition, and the commit."""
+    table = source.get_table(DB, TABLE)
+    yield WriteIdsAllocated(
+        event_id=1, time_s=0, kind="ALLOC_WRITE_ID_EVENT", db=DB, table=TABLE, pairs=((1, 1),)
+    )
+    event_id = 1
+    for start in range(0, count, ADDED_AT_ONCE):
+        event_id += 1
+        partitions = [make_partition(source, n) for n in range(start, min(count, start + ADDED_AT_ONCE))]
+        yield PartitionsAdded(
+            event_id=event_id,
+            time_s=0,
+            kind="ADD_PARTITION",
+            db=DB,
+            table=TABLE,
+            owner=embedded(Table, table),
+            partitions=tuple(embedded(Partition, each) for each in partitions),
+        )
+    yield from make_writes(source, event_id + 1, count)
+    yield TxnCommitted(
+        event_id=event_id + 1,
+        part=count,
+        parts=count + 1,
+        time_s=0,
+        kind="COMMIT_TXN",
+        txn_id=1,
+        enriched=True,
+    )
+
+
+def make_writes(source: SyntheticMetastore, event_id: int, count: int) -> Iterator[Event]:
+    owner_text = tjson.encode(source.get_table(DB, TABLE))
+    for number in range(count):
+        partition = make_partition(source, number)
+        subdir = "delta_0000001_0000001_0000"
+        uri = f"{partition.sd.location}/{subdir}/bucket_00000_0"
+        yield FilesWritten(
+            event_id=event_id,
+            part=number,
+            parts=count + 1,
+            time_s=0,
+            kind="WRITE",
+            db=DB,
+            table=TABLE,
+            txn_id=1,
+            write_id=1,
+            partition_name=name_partition(number),
+            files=(SourceFile(uri, "0" * 32, None, subdir),),
+            raw_files=(f"{uri}#{'0' * 32}##{subdir}",),
+            owner_text=owner_text,
+            partition_text=tjson.encode(partition),
+        )
+
+
+def make_partition(source: SyntheticMetastore, number: int) -> Partition:
+    partition = source.get_partition_by_name(DB, TABLE, name_partition(number))
+    partition.writeId = 1
+    return partition
+
+
+CASES: Final[dict[str, Callable[[Path, int], None]]] = {
+    "memory_policy": load_policy,
+    "memory_transaction": replay_transaction,
+}
+
+
+def main(case: str, count: int) -> None:
+    with TemporaryDirectory(prefix="tideline-bench-") as directory:
+        CASES[case](Path(directory), count)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))
