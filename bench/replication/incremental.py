@@ -10,6 +10,7 @@ import statistics
 import threading
 import time
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from bench.events.environment import make_name, open_stack, run_daemon, say
@@ -63,7 +64,7 @@ def compare_with_hive(endpoints: Endpoints, *, events: int) -> Iterator[Row]:
                 ("incremental_metadata", writer.write_metadata, METADATA_TIMES),
             )
             for case, write, times in kinds:
-                yield measure_rounds(case, policy, hive, lambda write=write: write(events), times)
+                yield measure_rounds(case, policy, hive, partial(write, events), times)
 
 
 def measure_rounds(
