@@ -248,7 +248,6 @@ def test_a_source_without_an_identity_is_known_by_its_configured_name(replica: F
 
 
 def test_a_position_whose_write_was_not_answered_is_not_foreign(replica: FakedReplica) -> None:
-    replica.projection.apply([created(1), allocated(2, 1, 1)])
     unanswered = replica.target.alter_database
 
     def alter_database(name: str, database: Database) -> None:
@@ -258,7 +257,7 @@ def test_a_position_whose_write_was_not_answered_is_not_foreign(replica: FakedRe
 
     replica.target.alter_database = alter_database  # type: ignore[method-assign]
     with pytest.raises(AmbiguousCall):
-        replica.projection.settle()
+        replica.projection.apply([created(1), allocated(2, 1, 1)])
     replica.projection.open()
     replica.projection.apply([committed(3)])
     assert [txn for txn, _ in replica.target.commits] == [1]
