@@ -62,9 +62,12 @@ def measure(case: str, count: int) -> Row:
 class NoCopier(Copier):
     """Copies nothing."""
 
-    def copy(self, *_: Any, **__: Any) -> Copied:
+    def publish(self, *_: Any, **__: Any) -> Copied:
         """Report a copy."""
         return Copied(size_bytes=1, from_change_manager=False, skipped=False, seconds=0.0)
+
+    def settle(self, *_: Any) -> None:
+        """Do nothing, because nothing was written."""
 
 
 def load_policy(directory: Path, count: int) -> None:
