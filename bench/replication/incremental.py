@@ -81,7 +81,8 @@ def measure_rounds(
         except SqlFailed as problem:
             report(problem)
     rival = (RIVAL, statistics.median(theirs)) if theirs else None
-    return row(case, statistics.median(own), "ms/event", times=times, rival=rival)
+    limit = times if rival is not None else None
+    return row(case, statistics.median(own), "ms/event", times=limit, rival=rival)
 
 
 def replicate(policy: LocalPolicy) -> float:
