@@ -19,6 +19,7 @@ from dev.stack.errors import Missing
 
 
 OLDEST = 21
+SYSTEM_JAVAS = Path("/usr/lib/jvm")
 # Hive and DataNucleus use reflection on the JDK. The list is that of Hive's own scripts.
 _OPENED = [
     "java.lang",
@@ -75,6 +76,15 @@ def find_java_with(module: str, newest: int) -> Path:
             if f"{module}@" in listed.stdout:
                 return candidate
     raise Missing(f"no Java up to {newest} with the module {module}: set JAVA_HOME to a complete JDK")
+
+
+def find_newer_java(oldest: int) -> Path:
+    """Return a Java of at least version ``oldest``, also one that is installed beside the system's own; raise Missing without one."""
+    beside = sorted(SYSTEM_JAVAS.glob("*/bin/java"))
+    for candidate in (_from_wheel(), _from_home(), _from_path(), *beside):
+        if candidate is not None and _major_version(candidate) >= oldest:
+            return candidate
+    raise Missing(f"no Java {oldest} or newer: set JAVA_HOME to one, or install one below {SYSTEM_JAVAS}")
 
 
 def wheel_exists() -> bool:

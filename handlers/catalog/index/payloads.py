@@ -10,8 +10,9 @@ A dictionary is identified by the hash of its content, which every payload conta
 dictionary exists, whatever happened to the table since. Dictionaries are never removed: one or two kilobytes for each set of columns
 that a table ever had.
 
-``normalize`` returns the form in which a partition is stored. It differs from the partition of an event in one field (Hive 4.2, found
-by comparing events with answers): ``writeId`` is -1 unless an alter has set it, whatever ADD_PARTITION contains.
+``normalize`` returns the form in which a partition is stored. It differs from the partition of an event (found by comparing events with
+answers): ``writeId`` is -1 unless an alter has set it, whatever ADD_PARTITION contains (Hive 4.2). And an event contains a storage descriptor
+as the client sent it. Trino leaves out what is empty; a metastore of any version sends it from its database.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from handlers.structs import binary
-from handlers.structs.objects import Partition, StorageDescriptor
+from handlers.structs.objects import Partition, SerDeInfo, SkewedInfo, StorageDescriptor
 from state.errors import MalformedEvent, StateCorrupt
 from state.partitions.index.records import DICTIONARIES
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from handlers.structs.objects import FieldSchema, Table
     from state.store import Reader, Transaction
@@ -49,15 +50,39 @@ _TYPICAL: Final = {
     "transient_lastDdlTime": "17",
 }
 """Parameters that Hive adds to a partition."""
+_LEFT_OUT: Final[Mapping[str, Callable[[], object]]] = {
+    "compressed": bool,
+    "numBuckets": int,
+    "bucketCols": list,
+    "sortCols": list,
+    "parameters": dict,
+    "skewedInfo": lambda: SkewedInfo(skewedColNames=[], skewedColValues=[], skewedColValueLocationMaps={}),
+    "storedAsSubDirectories": bool,
+}
+"""What a metastore sends of a storage descriptor that was stored without these fields."""
 
 
 def normalize(partition: Partition, *, is_new: bool = False) -> Partition:
     """Return a partition as the metastore would send it: with a write id, and without fields sent only on request."""
     kept = Partition(**partition.set_fields())
     kept.colStats = kept.privileges = None
+    descriptor: StorageDescriptor | None = kept.sd
+    if descriptor is not None:
+        kept.sd = _complete(descriptor)
     if is_new or kept.writeId is None:
         kept.writeId = NO_WRITE_ID
     return kept
+
+
+def _complete(descriptor: StorageDescriptor) -> StorageDescriptor:
+    """Return a storage descriptor with the fields that its client has left out."""
+    left_out: dict[str, Any] = {
+        name: make() for name, make in _LEFT_OUT.items() if getattr(descriptor, name) is None
+    }
+    serde = descriptor.serdeInfo
+    if serde is not None and serde.parameters is None:
+        left_out["serdeInfo"] = SerDeInfo(**{**serde.set_fields(), "parameters": {}})
+    return StorageDescriptor(**{**descriptor.set_fields(), **left_out}) if left_out else descriptor
 
 
 def make_dictionary(table: Table) -> bytes:
@@ -68,7 +93,7 @@ def make_dictionary(table: Table) -> bytes:
         tableName="",
         createTime=0,
         lastAccessTime=0,
-        sd=_descriptor(table),
+        sd=_complete(_descriptor(table)),
         parameters=_TYPICAL,
         writeId=NO_WRITE_ID,
     )

@@ -76,7 +76,7 @@ def test_partitions_below_the_table_are_one_group_with_its_descriptor() -> None:
     partitions = [partition("2020-01-01", "5"), partition("2020-01-02", "6")]
     partitions[1].createTime = 7
     found = joined(*partitions)
-    shared = partitions[0].sd.copy()
+    shared = normalize(partitions[0]).sd.copy()
     shared.location = PLACE
     assert (found.dbName, found.tableName, found.rootPath, found.catName) == ("db", "t", PLACE, "hive")
     assert found.sharedSDPartitionSpec.sd == shared

@@ -9,7 +9,14 @@ from dev.fixtures.hive_tables import a_partition, a_table
 from handlers.catalog.index.payloads import Packer, make_dictionary, normalize, store_dictionary
 from handlers.catalog.index.table_records import TableRecord, TableRecords, read_counts
 from handlers.structs import binary
-from handlers.structs.objects import FieldSchema, Partition, Table
+from handlers.structs.objects import (
+    FieldSchema,
+    Partition,
+    SerDeInfo,
+    SkewedInfo,
+    StorageDescriptor,
+    Table,
+)
 from state.errors import MalformedEvent, StateCorrupt
 from state.store.memory import MemoryStore
 from tests.builders.metastore.any_structs import any_struct
@@ -29,6 +36,25 @@ def test_any_partition_is_unpacked_as_it_was_packed(partition: Partition) -> Non
     kept = normalize(partition)
     kept.dbName, kept.tableName = "db", "t"
     assert packer.unpack(packer.pack(kept, number), "db", "t") == kept
+
+
+def test_a_descriptor_without_what_is_empty_is_kept_as_the_metastore_sends_it() -> None:
+    """Trino sends partitions like this, and events contain them as they were sent."""
+    partition = a_partition(a_table("db", "t", partition_keys=("dt",), location="/w/t"), "1")
+    serde = SerDeInfo(name="t", serializationLib="x.Serde")
+    partition.sd = StorageDescriptor(location="/w/t/dt=1", numBuckets=4, serdeInfo=serde)
+    assert normalize(partition).sd == StorageDescriptor(
+        location="/w/t/dt=1",
+        compressed=False,
+        numBuckets=4,
+        serdeInfo=SerDeInfo(name="t", serializationLib="x.Serde", parameters={}),
+        bucketCols=[],
+        sortCols=[],
+        parameters={},
+        skewedInfo=SkewedInfo(skewedColNames=[], skewedColValues=[], skewedColValueLocationMaps={}),
+        storedAsSubDirectories=False,
+    )
+    assert partition.sd.parameters is None, "the event is not changed"
 
 
 @pytest.mark.parametrize("columns", [1, 40, 5_000])

@@ -107,7 +107,7 @@ def test_any_text_is_a_lock_or_a_typed_refusal(text: str) -> None:
     assert all(len(jar.sha256) == 64 and ".." not in jar.path for jar in parsed)
 
 
-@pytest.mark.parametrize("name", ["kafka", "hive", "compiler", "spark-hudi"])
+@pytest.mark.parametrize("name", ["kafka", "hive", "compiler", "spark-hudi", "trino"])
 def test_the_locks_are_sorted_complete_and_without_addresses(name: str) -> None:
     pinned = read_lock(name)
     assert pinned == tuple(sorted(pinned))
