@@ -77,8 +77,8 @@ class PodRunner:
     def _step(self) -> None:
         found = {pod["metadata"]["name"]: pod for pod in self.api.items("Pod", EXECUTORS)}
         for name, pod in found.items():
-            if name not in self.pods:
-                self._start(name, pod)
+            if name not in self.pods and (configuration := self._read_configuration(pod)) is not None:
+                self._start(name, pod, configuration)
         for name in list(self._running):
             if name not in found:
                 process = self._running.pop(name)
@@ -88,7 +88,7 @@ class PodRunner:
                 del self._running[name]
                 self._report(name, "Succeeded" if code == 0 else "Failed", exit_code=code)
 
-    def _start(self, name: str, pod: Mapping[str, Any]) -> None:
+    def _start(self, name: str, pod: Mapping[str, Any], configuration: Mapping[str, str]) -> None:
         address = f"127.0.1.{len(self.pods) + 1}"
         (container,) = pod["spec"]["containers"]
         environment = {
@@ -96,8 +96,12 @@ class PodRunner:
             for entry in container["env"]
             if "value" in entry or "valueFrom" in entry
         }
+        mounted = self.directory / name / "conf"
+        mounted.mkdir(parents=True)
+        for file, text in configuration.items():
+            (mounted / file).write_text(text)
         own = {
-            "SPARK_CONF_DIR": str(self._mount_configuration(name, pod)),
+            "SPARK_CONF_DIR": str(mounted),
             "SPARK_LOCAL_DIRS": str(self.directory / name / "scratch"),
         }
         self.pods[name] = pod
@@ -117,15 +121,18 @@ class PodRunner:
         named = entry["valueFrom"]["fieldRef"]["fieldPath"]
         return address if named == "status.podIP" else str(pod["metadata"]["name"])
 
-    def _mount_configuration(self, name: str, pod: Mapping[str, Any]) -> Path:
-        target = self.directory / name / "conf"
-        target.mkdir(parents=True)
-        for volume in pod["spec"]["volumes"]:
-            if "configMap" in volume:
-                content = self.api.read("ConfigMap", volume["configMap"]["name"]).get("data", {})
-                for file, text in content.items():
-                    (target / file).write_text(text)
-        return target
+    def _read_configuration(self, pod: Mapping[str, Any]) -> dict[str, str] | None:
+        """Return the files of the pod's configuration maps; None if one does not exist yet, because Spark creates them after the pods."""
+        names = [each["configMap"]["name"] for each in pod["spec"]["volumes"] if "configMap" in each]
+        found: dict[str, str] = {}
+        for name in names:
+            try:
+                found |= self.api.read("ConfigMap", name).get("data", {})
+            except Refused as refused:
+                if refused.status != GONE:
+                    raise
+                return None
+        return found
 
     def _report(
         self, name: str, phase: str, address: str | None = None, exit_code: int | None = None
