@@ -28,10 +28,18 @@ def test_a_replica_killed_once_at_each_failpoint_equals_its_source(
     target_sql: Session,
     tmp_path: Path,
 ) -> None:
-    replay = KilledReplay.of(written, source, target, tmp_path)
-    assert [step for step in STEPS if not replay.run(f"{step}:1")] == []
-    assert not replay.run()
-    assert replay.differences() == []
-    for table, query in QUERIES.items():
-        ours, theirs = query.format(db=written.db), query.format(db=replay.target_db)
-        assert source_sql.rows(ours) == target_sql.rows(theirs), table
+    left = list(STEPS)
+    for number in range(2):
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        replay = KilledReplay.of(written, source, target, directory)
+        # Commits are proved in batches, so a step may be passed while another one is waited for. A second replica is killed there.
+        left = [step for step in left if not replay.run(f"{step}:1")]
+        assert not replay.run()
+        assert replay.differences() == []
+        for table, query in QUERIES.items():
+            ours, theirs = query.format(db=written.db), query.format(db=replay.target_db)
+            assert source_sql.rows(ours) == target_sql.rows(theirs), table
+        if not left:
+            break
+    assert left == []

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -77,7 +79,9 @@ def test_opening_waits_for_another_process_that_prepares_the_file(
         if len(waits) == 2:
             other.execute("ROLLBACK")
 
-    monkeypatch.setattr("streaming.keylog.database.time.sleep", other_continues)
+    # Only this module's clock: threads of other tests sleep too.
+    clock = SimpleNamespace(sleep=other_continues, monotonic=time.monotonic)
+    monkeypatch.setattr("streaming.keylog.database.time", clock)
     with open_key_log(f"sqlite:///{tmp_path}/keylog.db") as log:
         assert log.position("s") is None
     assert len(waits) == 2
