@@ -67,7 +67,8 @@ def test_files_and_queries_become_a_table_that_other_engines_read_and_a_page(
     table = pyarrow.dataset.dataset(made / "table", format="orc", partitioning="hive").to_table()
     assert sorted(set(table.column_names) - {"yyyy_mm_dd", "hh"}) == ["_rescued", "sent", "user/id"]
     numbers = [n for n in range(200) if n != 150]
-    assert table["user/id"].drop_null().to_pylist() == numbers, "one text does not make the column STRING"
+    found = sorted(table["user/id"].drop_null().to_pylist())
+    assert found == numbers, "one text does not make the column STRING; directories have any order"
     page = (made / "page.html").read_text()
     assert "user/id" in page
     assert "$.misspelled" in page
