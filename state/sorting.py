@@ -7,6 +7,7 @@ milliseconds. Listings usually arrive in order, which one pass finds out.
 from __future__ import annotations
 
 import operator
+from array import array
 from heapq import merge
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -22,14 +23,27 @@ STEP: Final = 20_000
 
 
 def sort_in_steps(items: Sequence[T], pause: Callable[[], None] = lambda: None) -> Sequence[T]:
-    """Return the items in order, repeated ones included; the same sequence where it is in order. ``pause`` is called between steps."""
+    """Return the items in order, repeated ones included; the same sequence where it is in order. ``pause`` is called between steps.
+
+    Numbers in an array are kept in arrays: a million objects would be freed in one call at the end.
+    """
     if _is_sorted(items, pause):
         return items
     parts = []
     for start in range(0, len(items), STEP):
-        parts.append(sorted(items[start : start + STEP]))
+        part = sorted(items[start : start + STEP])
+        parts.append(array(items.typecode, part) if isinstance(items, array) else part)
         pause()
-    return _collect(merge(*parts), pause)
+    found: Sequence[T] = array(items.typecode) if isinstance(items, array) else []
+    _collect(merge(*parts), found, pause)
+    return found
+
+
+def release_in_steps(items: list[Any], pause: Callable[[], None] = lambda: None) -> None:
+    """Remove all items of a list that is not needed any more, with ``pause`` between steps: what only it refers to is freed."""
+    while items:
+        del items[-STEP:]
+        pause()
 
 
 def _is_sorted(items: Sequence[Any], pause: Callable[[], None]) -> bool:
@@ -41,9 +55,7 @@ def _is_sorted(items: Sequence[Any], pause: Callable[[], None]) -> bool:
     return True
 
 
-def _collect(merged: Any, pause: Callable[[], None]) -> list[Any]:
-    found: list[Any] = []
+def _collect(merged: Any, found: Any, pause: Callable[[], None]) -> None:
     while part := list(islice(merged, STEP)):
-        found += part
+        found.extend(part)
         pause()
-    return found

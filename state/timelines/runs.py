@@ -25,9 +25,11 @@ from itertools import chain, pairwise, starmap
 from typing import TYPE_CHECKING, Final
 from weakref import ref
 
+from state.sorting import STEP
+
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 
 FULL: Final = "\N{FULL BLOCK}"
@@ -63,6 +65,22 @@ class Runs:
             return Runs()
         breaks = [edge for left, right in pairwise(members) if right - left > 1 for edge in (left + 1, right)]
         return Runs([members[0], *breaks, members[-1] + 1])
+
+    @staticmethod
+    def of_sorted(ordinals: Sequence[int], pause: Callable[[], None] = lambda: None) -> Runs:
+        """Build from members in order, with or without repetition, in steps of some milliseconds with ``pause`` between them."""
+        edges = array("q", ordinals[:1])
+        last = edges[0] if edges else 0
+        for start in range(0, len(ordinals), STEP):
+            part = ordinals[start : start + STEP]
+            for left, right in pairwise(chain((last,), part)):
+                if right - left > 1:
+                    edges.extend((left + 1, right))
+            last = part[-1]
+            pause()
+        if edges:
+            edges.append(last + 1)
+        return Runs(edges)
 
     @staticmethod
     def of_pairs(pairs: Iterable[tuple[int, int]]) -> Runs:

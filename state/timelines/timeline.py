@@ -128,7 +128,10 @@ class Timeline:
         If values are further apart than ``jump_max``, only the largest group stays (the later one of two equal groups). A
         listing does not show which values came first, and so which ones are strays.
         """
-        loaded = Runs.of(ordinals)
+        return self.load_runs(Runs.of(ordinals))
+
+    def load_runs(self, loaded: Runs) -> int:
+        """Replace the content as ``load`` does, by runs that were made from all values."""
         self.runs = _select_largest_group(loaded, self.jump_max)
         strays = loaded.count() - self.runs.count()
         self.refused += strays

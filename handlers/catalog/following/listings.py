@@ -22,7 +22,8 @@ from handlers.catalog.following.table_info import (
 )
 from handlers.failpoints import failpoint
 from state.errors import AmbiguousCall, MetastoreUnavailable, NotFound, ServerFault
-from state.sorting import sort_in_steps
+from state.sorting import release_in_steps, sort_in_steps
+from state.text_list import TextList
 
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class Listing:
     def partitions(self) -> Iterator[PartitionInfo]:
         """Yield all partitions; raise MalformedEvent for a name that does not fit the table's columns."""
         columns = self.table.columns
-        for number, one in enumerate(self.whole or ()):
+        for number, (one, _) in enumerate(groupby(self.whole or ())):
             if not number % PARSED_BETWEEN_PAUSES:
                 self.pause()
             if isinstance(self.whole, Mapping):
@@ -150,7 +151,7 @@ def _read_piece(source: Metastore, table: TableInfo, request: ListingRequest, as
     """Read the next piece of a table; the names are listed once."""
     names = request.names
     if names is None:
-        names = sort_in_steps(source.partition_names(table.db, table.table), request.pause)
+        names = _read_names(source, table, request.pause)
     before = request.progress or LoadProgress(as_of, table.columns)
     start = bisect_right(names, before.last) if before.last else 0
     chosen = names[start : start + request.size]
@@ -166,6 +167,16 @@ def _read_piece(source: Metastore, table: TableInfo, request: ListingRequest, as
     return Piece(partitions, after, names, is_first=request.progress is None, is_last=is_last)
 
 
+def _read_names(source: Metastore, table: TableInfo, pause: Pause) -> TextList:
+    """Return the names of all partitions in order, with what the answer takes freed in steps."""
+    listed = list(source.partition_names(table.db, table.table))
+    ordered = sort_in_steps(listed, pause)
+    names = ordered if isinstance(ordered, list) else list(ordered)
+    if names is not listed:
+        release_in_steps(listed, pause)
+    return TextList.take(names, pause)
+
+
 def _read_whole(
     source: Metastore, table: TableInfo, followers: Sequence[Follower], piece: Piece | None, pause: Pause
 ) -> Sequence[str] | Mapping[str, Mapping[str, str]]:
@@ -176,8 +187,7 @@ def _read_whole(
     """
     read = piece if piece is not None and piece.is_whole else None
     if all(one.names_suffice(table) for one in followers):
-        names = read.names if read else sort_in_steps(source.partition_names(table.db, table.table), pause)
-        return [name for name, _ in groupby(names)]
+        return read.names if read else _read_names(source, table, pause)
     found = read.partitions if read else list_partitions(source, table, by_name=False)
     keys = sorted({key for one in followers for key in one.partition_parameters})
     shared: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}

@@ -73,7 +73,9 @@ class TimelineLoad(TableLoad):
         if settings is None:
             settings = self._rules.detect(table, [partition.spec for partition in sample], self._known)
         if settings is not None:
-            self.content = ListingLoad(settings, lambda: map(_Periods(settings).read, partitions()))
+            self.content = ListingLoad(
+                settings, lambda: map(_Periods(settings).read, partitions()), self.listing.pause
+            )
             self.content.compute()
 
     def write(self, store: Store) -> bool:

@@ -14,6 +14,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from state.sorting import sort_in_steps
+from state.timelines.runs import Runs
 from state.timelines.tables import records
 from state.timelines.tables.records import Entry
 from state.timelines.timeline import Timeline
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from state.timelines.periods import UpdatePeriod
-    from state.timelines.runs import Runs
     from state.timelines.tables.settings import TableSettings
     from state.timelines.tables.table_timelines import TimelineKey
 
@@ -38,8 +38,13 @@ class ListingLoad:
         self,
         settings: TableSettings,
         partitions: Callable[[], Iterable[tuple[Mapping[str, str], UpdatePeriod | None]]],
+        pause: Callable[[], None] = lambda: None,
     ) -> None:
-        """``partitions`` begins a pass over all partitions, each of them once: the values, and the period in its parameter."""
+        """``partitions`` begins a pass over all partitions, each of them once: the values, and the period in its parameter.
+
+        ``pause`` is called between parts of long computations.
+        """
+        self._pause = pause
         self.settings = settings
         self._partitions = partitions
         self.runs: dict[TimelineKey, Runs] = {}
@@ -79,9 +84,9 @@ class ListingLoad:
                 yield records.encode_count(number, Entry(*key, ordinal), count)
 
     def _compute_timeline(self, key: TimelineKey, listed: array[int]) -> None:
-        ordered = sort_in_steps(listed)
+        ordered = sort_in_steps(listed, self._pause)
         timeline = Timeline(key[0], "", jump_max=self.settings.jump_max)
-        self.skipped["stray"] += timeline.load(ordered)
+        self.skipped["stray"] += timeline.load_runs(Runs.of_sorted(ordered, self._pause))
         self.runs[key] = timeline.runs
         if not self.settings.is_sole:
             self._shared[key] = _count_repeated(ordered, timeline.runs)

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog.following.listings import Listing, ListingRequest, read_listing
-from handlers.catalog.timelines.rules import Rules
+from handlers.catalog.timelines.rules import Rule, Rules
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
+from state.text_list import TextList
 from state.timelines.table_properties import PARTITION_PERIOD, TIME_COLUMNS
 
 
@@ -23,6 +24,13 @@ def read(source: MemorySource) -> Listing:
     metastore: Any = source
     request = ListingRequest(f"{DB}.t", trusted=False, progress=None, names=None, size=10)
     return read_listing(metastore, [TimelineFollower(Rules((), lens=True))], request)
+
+
+def read_names(source: MemorySource) -> Listing:
+    metastore: Any = source
+    request = ListingRequest(f"{DB}.t", trusted=False, progress=None, names=None, size=10)
+    rules = Rules((Rule((f"{DB}.*",), columns=("dt",)),), lens=False)
+    return read_listing(metastore, [TimelineFollower(rules)], request)
 
 
 def lens_table(partitions: Mapping[tuple[str, str], Mapping[str, str]]) -> MemorySource:
@@ -62,3 +70,23 @@ def test_a_listing_of_whole_partitions_keeps_no_object_for_each_that_a_garbage_c
     gc.collect()
     assert len(gc.get_objects()) - before < 100
     assert len(list(listing.partitions())) == 500
+
+
+def test_the_names_of_a_listing_are_kept_in_few_strings() -> None:
+    source = MemorySource()
+    source.create("t")
+    for number in range(3_000):
+        source.add("t", f"{number}", "de")
+    listing = read_names(source)
+    assert isinstance(listing.whole, TextList)
+    assert len(list(listing.partitions())) == 3_000
+
+
+def test_a_name_that_the_metastore_repeats_is_one_partition() -> None:
+    source = MemorySource()
+    source.create("t")
+    source.add("t", "2015-01-01", "de")
+    once = source.partition_names(DB, "t")
+    source.partition_names = lambda *_: once * 3  # type: ignore[method-assign]
+    listing = read_names(source)
+    assert [one.spec for one in listing.partitions()] == [{"dt": "2015-01-01", "x": "de"}]

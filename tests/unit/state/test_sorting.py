@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state import sorting
-from state.sorting import sort_in_steps
+from state.sorting import release_in_steps, sort_in_steps
 
 
 @pytest.fixture(autouse=True)
@@ -26,6 +26,16 @@ def test_texts_are_in_the_order_of_sorted(texts: list[str]) -> None:
 @given(st.lists(st.integers(-9, 9)))
 def test_numbers_of_an_array_are_in_the_order_of_sorted(numbers: list[int]) -> None:
     assert list(sort_in_steps(array("q", numbers))) == sorted(numbers)
+
+
+def test_numbers_of_an_array_stay_in_one() -> None:
+    assert sort_in_steps(array("q", [3, 1, 2, 0])) == array("q", range(4))
+
+
+def test_a_list_is_released_in_steps() -> None:
+    items, left = list(range(8)), list[int]()
+    release_in_steps(items, lambda: left.append(len(items)))
+    assert left == [5, 2, 0]
 
 
 def test_what_is_in_order_is_not_copied() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from array import array
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from state.timelines import runs as runs_module
 from state.timelines.runs import Runs
 
 
@@ -111,6 +114,17 @@ def test_repeated_members_in_any_order_give_the_same_set(xs: list[int]) -> None:
     assert [x for gap in runs.gaps() for x in (gap[0], gap[1] - 1)] == [
         x for gap in runs.gaps() for x in (gap[0], gap[1] - 1) if x not in runs
     ]
+
+
+@given(xs=st.lists(st.integers(-9, 9)).map(sorted))
+def test_ordered_members_give_the_same_set_in_steps(xs: list[int]) -> None:
+    pauses: list[None] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs_module, "STEP", 3)
+        made = Runs.of_sorted(array("q", xs), lambda: pauses.append(None))
+    made.check()
+    assert made == Runs.of(xs)
+    assert len(pauses) == -(-len(xs) // 3)
 
 
 def test_a_range_joins_adjacent_runs() -> None:
