@@ -25,6 +25,8 @@ HOUSEKEEPING = ",".join(
     f"{_SERVICES}.{task}"
     for task in ("AcidHouseKeeperService", "AcidTxnCleanerService", "CompactionHouseKeeperService")
 )
+# Two MapReduce jobs in one process disturb each other: see the class.
+ONE_JOB_AT_A_TIME = "tideline.stack.OneJobAtATime"
 _MESSAGES = "org.apache.hadoop.hive.metastore.messaging.json"
 ENCODERS = {"gzip": f"{_MESSAGES}.gzip.GzipJSONMessageEncoder", "json": f"{_MESSAGES}.JSONMessageEncoder"}
 
@@ -179,6 +181,9 @@ def _local_execution(layout: Layout) -> Properties:
     return {
         "hive.execution.engine": "mr",
         "mapreduce.framework.name": "local",
+        "hive.exec.pre.hooks": ONE_JOB_AT_A_TIME,
+        "hive.exec.post.hooks": ONE_JOB_AT_A_TIME,
+        "hive.exec.failure.hooks": ONE_JOB_AT_A_TIME,
         "mapreduce.local.map.tasks.maximum": "1",
         "mapreduce.task.io.sort.mb": "16",
         "hadoop.tmp.dir": f"{layout.tmp}/hadoop",

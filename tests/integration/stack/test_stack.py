@@ -50,6 +50,22 @@ def test_sessions_run_side_by_side_and_keep_their_own_settings(
     assert (here, there) == ([(database,)], [("default",)])
 
 
+def test_jobs_side_by_side_read_all_their_rows(source: ClusterEndpoints, database: str) -> None:
+    count = f"select count(*) from {database}.t where n >= 0"
+    limit = f"select n from {database}.t limit 1"
+    with Session.connect(source.sql) as first, Session.connect(source.sql) as second:
+        first.run(f"create database {database}")
+        numbers = "select n from (select split(space(499999), ' ') a) x lateral view posexplode(a) y as n, v"
+        first.run(f"create table {database}.t stored as orc as {numbers}")
+        first.run("set hive.vectorized.execution.enabled=false")  # reads longer
+        second.run("set hive.fetch.task.conversion=none")
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            counted = pool.submit(lambda: [first.rows(count) for _ in range(4)])
+            limited = pool.submit(lambda: [second.rows(limit) for _ in range(4)])
+    assert counted.result() == [[("500000",)]] * 4
+    assert all(len(rows) == 1 for rows in limited.result())
+
+
 def test_source_and_target_are_two_clusters(source_sql: Session, target_sql: Session, database: str) -> None:
     source_sql.run(f"create database {database}")
     assert (database,) in source_sql.rows("show databases")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -134,7 +135,8 @@ class Published:
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """A table that was changed within the second is not waited for."""
-    monkeypatch.setattr("handlers.catalog.timelines.property_writer.time.sleep", lambda _: None)
+    unhurried = SimpleNamespace(time=time.time, sleep=lambda _: None)
+    monkeypatch.setattr("handlers.catalog.timelines.property_writer.time", unhurried)
 
 
 @pytest.fixture

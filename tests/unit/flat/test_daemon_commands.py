@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -302,7 +303,8 @@ def test_a_view_is_named_after_its_table_where_nothing_else_is_said() -> None:
 
 def test_the_time_left_is_estimated_from_the_hours_of_this_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     moments = iter([0.0, 100.0, 110.0, 130.0, 500.0])
-    monkeypatch.setattr("streaming.driver.progress.time.monotonic", lambda: next(moments))
+    clock = SimpleNamespace(monotonic=lambda: next(moments))
+    monkeypatch.setattr("streaming.driver.progress.time", clock)
     told: list[Mapping[str, Any]] = []
     report = report_rewrites(told.append)
     for done in (1, 2, 3, 1):

@@ -79,6 +79,8 @@ final class SqlSession implements AutoCloseable {
       if (driver.getSchema() != null && driver.getSchema().getFieldSchemas() != null)
         for (FieldSchema field : driver.getSchema().getFieldSchemas()) answer.columns.add(field.getName());
       answer.ok = true;
+    } finally {
+      OneJobAtATime.release();
     }
   }
 
