@@ -62,6 +62,10 @@ class Embedded(Generic[T]):
         """Return a new object that the caller may change."""
         return self._decode(self._text)
 
+    def forget_value(self) -> None:
+        """Forget the decoded object, which takes several times the memory of the text; the next ``value`` decodes again."""
+        self._value = None
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Embedded):
             return NotImplemented
@@ -101,6 +105,9 @@ class Event:
     catalog: str | None = None
     db: str | None = None
     table: str | None = None
+
+    def forget_values(self) -> None:
+        """Forget the decoded objects of an event that may contain many. A batch of events stays in memory until it is applied."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +163,11 @@ class PartitionsAdded(Event):
     partitions: tuple[Embedded[Partition], ...]
     files: Mapping[str, tuple[SourceFile, ...]] = field(default_factory=dict)
 
+    def forget_values(self) -> None:
+        """Forget the decoded partitions."""
+        for item in self.partitions:
+            item.forget_value()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionsAltered(Event):
@@ -169,6 +181,11 @@ class PartitionsAltered(Event):
     before: Embedded[Partition] | None = None
     truncate: bool | None = None
     write_id: int | None = None
+
+    def forget_values(self) -> None:
+        """Forget the decoded partitions."""
+        for item in self.after:
+            item.forget_value()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

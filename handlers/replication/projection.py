@@ -300,6 +300,7 @@ class ReplicationProjection:
         self._altered |= altered
         self._apply_one(event, merged=merged)
         self._load_unverified()
+        event.forget_values()
         self._position = Position(event.event_id, event.part, event.parts)
         self._applied_time_s = event.time_s
         self._unrecorded_events += 1

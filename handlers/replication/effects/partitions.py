@@ -7,9 +7,11 @@ hive-replication.md §0c.2). When the transaction commits, their files are found
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from handlers.events import Embedded, PartitionsAdded, PartitionsAltered, PartitionsDropped
+from handlers.metastore.objects.partitions import BATCH
 from handlers.replication.effects import moves
 from handlers.replication.effects.plain_files import (
     add_sub_directories,
@@ -39,7 +41,17 @@ if TYPE_CHECKING:
 
 
 def add(event: PartitionsAdded, context: Context) -> None:
-    """Add the partitions, keeping existing ones unchanged, and copy the files of plain ones."""
+    """Add the partitions, keeping existing ones unchanged, and copy the files of plain ones.
+
+    They are decoded and sent ``BATCH`` at a time, because an event may contain tens of thousands.
+    """
+    for start in range(0, len(event.partitions), BATCH):
+        some = replace(event, partitions=event.partitions[start : start + BATCH])
+        _add_some(some, context)
+        some.forget_values()
+
+
+def _add_some(event: PartitionsAdded, context: Context) -> None:
     assert event.table is not None
     owner = context.table_cache.table(event.table)
     names = [name_partition(item.value, owner) for item in event.partitions]

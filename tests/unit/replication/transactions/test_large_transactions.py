@@ -5,17 +5,28 @@ from __future__ import annotations
 import gc
 import tracemalloc
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from handlers.events import Embedded, PartitionsAltered
 from handlers.metastore.objects import partitions
 from handlers.metastore.objects.partitions import PartitionCalls
 from handlers.replication import table_cache
+from handlers.replication.effects import partitions as effects
 from handlers.replication.table_cache import TableCache
 from handlers.replication.transactions.replay import TransactionReplay
+from handlers.structs import tjson
 from handlers.structs.objects import Partition, StorageDescriptor
 from state.transactions.open_transactions import OpenTxn
 from tests.builders.replication.recording_metastore import RecordingMetastore
-from tests.builders.replication.replay_events import a_table, allocated, committed, created, written
+from tests.builders.replication.replay_events import (
+    a_table,
+    allocated,
+    committed,
+    created,
+    partitions_added,
+    written,
+)
 
 
 if TYPE_CHECKING:
@@ -56,6 +67,61 @@ def test_a_waiting_write_event_keeps_no_objects_of_its_table(replica: FakedRepli
     tracemalloc.stop()
     replay.files.cancel_all()
     assert kept_bytes < 100 * 30_000, "each event has 100,000 bytes of objects"
+
+
+def test_added_partitions_are_decoded_and_sent_some_at_a_time_and_then_forgotten(
+    replica: FakedReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(effects, "BATCH", 10)
+    sent: list[int] = []
+    alive: list[int] = []
+
+    def add(_db: str, _table: str, some: list[Partition], **_: object) -> None:
+        sent.append(len(some))
+        target.calls.clear()
+        alive.append(count_decoded())
+
+    owner = a_table(partition_columns=("dt",), location="file:/target/orders")
+    target: Any = RecordingMetastore({"get_table": owner, "add_partitions": add, "get_partitions": []})
+    cache = TableCache(target, replica.context.policy)
+    context = replace(replica.context, target=target, table_cache=cache)
+    event = replace(partitions_added(1), partitions=tuple(map(a_partition, range(25))))
+    effects.add(event, context)
+    assert sent == [10, 10, 5]
+    assert max(alive) <= 2 * 10, "those that are sent, and the event's own"
+    assert count_decoded() == 0
+
+
+def test_a_batch_of_events_keeps_no_decoded_partitions_of_those_that_are_applied(
+    replica: FakedReplica,
+) -> None:
+    replica.projection.apply([created(1)])
+    added = replace(
+        partitions_added(2, "elsewhere"), db="other", partitions=tuple(map(a_partition, range(25)))
+    )
+    altered = PartitionsAltered(
+        event_id=3,
+        time_s=0,
+        kind="ALTER_PARTITIONS",
+        db="other",
+        table="elsewhere",
+        owner=None,
+        after=added.partitions,
+    )
+    assert [item.value.values for item in added.partitions] == [[str(number)] for number in range(25)]
+    replica.projection.apply([added, altered])
+    assert count_decoded() == 0
+
+
+def a_partition(number: int) -> Embedded[Partition]:
+    storage = StorageDescriptor(location=f"file:/source/{number}")
+    partition = Partition(values=[str(number)], dbName="shop", tableName="orders", sd=storage)
+    return Embedded(tjson.encode(partition), partial(tjson.decode, Partition))
+
+
+def count_decoded() -> int:
+    """Return how many partitions are in memory."""
+    return sum(isinstance(each, Partition) for each in gc.get_objects())
 
 
 def test_the_cached_locations_of_all_tables_together_are_bounded(
