@@ -15,9 +15,12 @@ from daemon.process.lock import state_lock
 from daemon.process.state_file import open_state, state_path
 from daemon.replica.loop import STATE_KIND, projection_name
 from daemon.replica.sections.loads import LOADS
+from daemon.replica.sections.unreplicated import UNREPLICATED
 from daemon.status.client import fetch_status, running_daemon
 from handlers.replication.claim.target_position import LAST_ID
+from handlers.replication.effects.functions import CODE as FUNCTION
 from handlers.replication.entries.quarantine import Quarantine
+from handlers.replication.entries.unreplicated_tables import UnreplicatedTables
 from handlers.replication.loading.table_loads import TableLoads
 from state.errors import BadInput, ConfigError, NotFound, StateLocked, Transient
 from state.positions import POSITION_KEY, Position
@@ -84,7 +87,7 @@ class ReplicaFollowing:
         return True
 
     def not_followed(self) -> Mapping[str, str]:
-        """Return why tables are not followed, by name."""
+        """Return why tables are not followed, by name; functions that are left out as ``NAME()``."""
         return self.state().not_followed
 
     def loading(self) -> frozenset[str]:
@@ -149,6 +152,13 @@ def known_state(status: DaemonStatus, policy: str) -> KnownState:
         _table_of(each.table): f"quarantined at event {each.event_id}: {each.reason}"
         for each in view.failures
     }
+    reasons |= {
+        _table_of(each.name): each.reason
+        for status_of in UNREPLICATED.of(status)
+        if status_of.policy == policy
+        for each in status_of.listed
+        if each.code == FUNCTION
+    }
     return KnownState(-1 if view.event_id is None else view.event_id, reasons, frozenset(loads))
 
 
@@ -161,11 +171,12 @@ def read_state(config: Config, policy: str) -> KnownState:
     """Return what the state file of a policy says; nothing is known if there is none."""
     if not state_path(config.state.dir, STATE_KIND, policy).exists():
         return KnownState()
-    quarantine, loads = Quarantine(), TableLoads()
+    quarantine, loads, unreplicated = Quarantine(), TableLoads(), UnreplicatedTables()
     store = open_state(config.state.dir, STATE_KIND, policy)
     try:
         quarantine.load(store)
         loads.load(store)
+        unreplicated.load(store)
         stored = store.get(POSITION_KEY)
     finally:
         store.close()
@@ -174,4 +185,5 @@ def read_state(config: Config, policy: str) -> KnownState:
     reasons |= {
         each.table: f"quarantined at event {each.event_id}: {each.reason}" for each in quarantine.entries()
     }
+    reasons |= {each.table: each.reason for each in unreplicated.entries() if each.code == FUNCTION}
     return KnownState(-1 if stored is None else Position.from_bytes(stored).event_id, reasons, loading)

@@ -17,6 +17,8 @@ from handlers.events import (
     DatabaseCreated,
     DatabaseDropped,
     Event,
+    FunctionCreated,
+    FunctionDropped,
     TxnAborted,
     TxnCommitted,
     Undecodable,
@@ -38,7 +40,14 @@ if TYPE_CHECKING:
 
 PAGE: Final = 1_000
 _LIMITS: Final = Limits()
-_OF_DATABASES: Final = (DatabaseCreated, DatabaseAltered, DatabaseDropped, Undecodable)
+_OF_DATABASES: Final = (
+    DatabaseCreated,
+    DatabaseAltered,
+    DatabaseDropped,
+    FunctionCreated,
+    FunctionDropped,
+    Undecodable,
+)
 
 
 @dataclass(slots=True)
@@ -54,7 +63,7 @@ class RecentChanges:
     _tables: dict[str, list[int]] = field(default_factory=dict)
     """Ids of the events that name a table."""
     _database: list[int] = field(default_factory=list)
-    """Ids of the events about the database itself."""
+    """Ids of the events about the database itself or its functions."""
     _ends: list[tuple[int, frozenset[int] | None]] = field(default_factory=list)
     """Ends of transactions with the write ids in the database that they committed; None if the event does not say."""
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 Kind = Literal[
     "database",
+    "function",
     "table",
     "type",
     "owner",
@@ -59,7 +60,7 @@ class Difference:
 class NotCompared:
     """Something whose two sides cannot be compared, because each side may change it on its own."""
 
-    what: Literal["files", "write-ids", "statistics", "locations", "constraints", "rows"]
+    what: Literal["files", "write-ids", "statistics", "locations", "constraints", "functions", "rows"]
     count: int = 1
 
 

@@ -34,6 +34,7 @@ from handlers.replication.verification.findings import (
     Outcome,
     TableResult,
 )
+from handlers.replication.verification.functions import compare_functions
 from handlers.replication.verification.reading import PAGE
 from handlers.replication.verification.write_id_rules import compare_lists
 from state.errors import BadInput, Inconsistent, NotFound, Refused
@@ -61,7 +62,7 @@ class Following(Protocol):
         """Wait until the replica has applied ``event_id``; return False if it makes no progress."""
 
     def not_followed(self) -> Mapping[str, str]:
-        """Return why tables are not followed, by name: quarantined or being loaded."""
+        """Return why tables are not followed, by name: quarantined or being loaded; functions that are left out as ``NAME()``."""
 
 
 class CompareRows(Protocol):
@@ -124,7 +125,7 @@ class Verifier:
             yield self.verify_table(name)
 
     def verify_database(self) -> TableResult:
-        """Compare the databases themselves."""
+        """Compare the databases themselves, and their functions."""
         return self._repeat("", self._compare_databases)
 
     def verify_table(self, name: str) -> TableResult:
@@ -173,6 +174,8 @@ class Verifier:
         ours, theirs = (_find_database(side) for side in (self._source, self._target))
         if ours is not None and theirs is not None:
             found.findings.add(compare_facts(ours, theirs))
+            left_out = self._following.not_followed()
+            found.findings.add(compare_functions(self._source, self._target, left_out))
         elif ours is not theirs:
             found.findings.add(
                 [_only_on_one_side("database", self._policy.source_db, at_source=ours is not None)]

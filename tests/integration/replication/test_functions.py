@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daemon.replica.sections.unreplicated import list_unreplicated
+from handlers.replication.verification.findings import Outcome
 from tests.builders.replication.replica import build_replica
 from tests.builders.replication.small_workload import create_source
+from tests.builders.replication.verification import FollowedReplica, verifier_of, verify
 
 
 if TYPE_CHECKING:
@@ -60,9 +62,15 @@ def test_functions_are_replicated_with_their_jars_or_refused_with_the_reason(
     (status,) = list_unreplicated("p", replica.context)
     assert [(each.name, each.code) for each in status.listed] == [(f"{database}.refused()", "function")]
     assert "unsafe-path" in status.listed[0].reason
+    reasons = {"refused()": status.listed[0].reason}
+    with verifier_of(replica, FollowedReplica(replica, reasons=reasons)) as verifier:
+        result = verifier.verify_database()
+    assert (result.outcome, result.not_compared) == (Outcome.EQUAL, (("functions", 1),)), result.differences
     target_sql.run("reload functions")
     assert target_sql.rows(f"select {db}.earlier('a'), {db}.with_jar('b')") == [("A", "B")]
     source_sql.run(f"drop function {database}.refused")
     replica.follow()
     assert list_unreplicated("p", replica.context) == ()
+    replica.target.drop_function(db, "earlier")
+    assert [each.key for each in verify(replica)[""].differences] == ["earlier"]
     replica.projection.close()

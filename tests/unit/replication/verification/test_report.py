@@ -9,6 +9,7 @@ import pytest
 from daemon.process.state_file import open_state
 from daemon.replica.loop import STATE_KIND
 from daemon.replica.sections.loads import LoadStatus
+from daemon.replica.sections.unreplicated import UnreplicatedObject, UnreplicatedStatus
 from daemon.replica.verification.following import (
     KnownState,
     ReplicaFollowing,
@@ -18,6 +19,7 @@ from daemon.replica.verification.following import (
 from daemon.replica.verification.text import is_equal, report, report_text
 from daemon.status.model import ProjectionView
 from handlers.replication.entries.quarantine import Quarantine
+from handlers.replication.entries.unreplicated_tables import UnreplicatedTable, UnreplicatedTables
 from handlers.replication.loading.table_loads import TableLoad, TableLoads
 from handlers.replication.verification.findings import Difference, Outcome, TableResult
 from handlers.structs.objects import Database
@@ -120,11 +122,18 @@ def test_quarantined_and_loading_tables_come_from_the_daemons_status() -> None:
         quarantined=("shop.a",),
         failures=(failure,),
     )
-    status = daemon_status(projections=(view,), sections={"loads": (load,)})
+    function = UnreplicatedObject("shop.f()", "function", "no directory", 2, on_target=False)
+    table = UnreplicatedObject("shop.t", "iceberg", "rows elsewhere", 2, on_target=False)
+    left_out = UnreplicatedStatus("p", {"function": 1, "iceberg": 1}, (function, table))
+    status = daemon_status(projections=(view,), sections={"loads": (load,), "unreplicated": (left_out,)})
     known = known_state(status, "p")
     assert known_state(status, "other") == KnownState()
     assert known.position == 9
-    assert known.not_followed == {"a": "quarantined at event 3: no rows", "b": "waiting (repair)"}
+    assert known.not_followed == {
+        "a": "quarantined at event 3: no rows",
+        "b": "waiting (repair)",
+        "f()": "no directory",
+    }
     assert known.loading == {"b"}
 
 
@@ -132,17 +141,20 @@ def test_without_a_daemon_they_come_from_the_state_that_it_left(tmp_path: Path) 
     config: Any = type("Config", (), {"state": type("State", (), {"dir": tmp_path})})
     assert read_state(config, "p") == KnownState()
     assert list(tmp_path.iterdir()) == [], "nothing is created"
-    quarantine, loads = Quarantine(), TableLoads()
+    quarantine, loads, unreplicated = Quarantine(), TableLoads(), UnreplicatedTables()
+    unreplicated.put(UnreplicatedTable("f()", 2, "function", "no directory"))
     quarantine.add("a", 3, MalformedEvent("broken"))
     loads.put(TableLoad("b", "l1", "repair", 1))
     store = open_state(tmp_path, STATE_KIND, "p")
     with store.transaction() as txn:
         quarantine.flush(txn)
         loads.flush(txn)
+        unreplicated.flush(txn)
         txn.put(POSITION_KEY, Position(42).to_bytes())
     store.close()
     known = read_state(config, "p")
     assert known.position == 42
+    assert known.not_followed["f()"] == "no directory"
     assert known.not_followed["b"] == "waits for its load (repair)"
     assert known.not_followed["a"].startswith("quarantined at event 3")
 

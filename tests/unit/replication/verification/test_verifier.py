@@ -17,6 +17,7 @@ from handlers.replication.verification.changes import RecentChanges
 from handlers.replication.verification.findings import Outcome
 from handlers.replication.verification.reading import Side
 from handlers.replication.verification.verifier import Verifier
+from handlers.structs.functions import Function, ResourceType, ResourceUri
 from handlers.structs.notifications import NotificationEvent
 from handlers.structs.objects import Database, FieldSchema, StorageDescriptor, Table
 from state.errors import GapDetected, NotFound, Refused
@@ -37,6 +38,8 @@ class FakeMetastore:
     db: str
     tables: dict[str, dict[str, str]] = field(default_factory=dict)
     """Parameters by table."""
+    functions: dict[str, str] = field(default_factory=dict)
+    """Classes by function."""
     log: list[NotificationEvent] = field(default_factory=list)
     on_read: Callable[[], None] = lambda: None
     reads: int = 0
@@ -60,6 +63,17 @@ class FakeMetastore:
             tableType="VIRTUAL_VIEW",
             sd=storage,
             parameters=dict(self.tables[name]),
+        )
+
+    def function_names(self, _db: str) -> list[str]:
+        return list(self.functions)
+
+    def get_function(self, _db: str, name: str) -> Function:
+        if self.functions[name] == "dropped":
+            raise NotFound("no such function")
+        jar = ResourceUri(resourceType=ResourceType.JAR, uri=f"file:/{self.db}/{name}.jar")
+        return Function(
+            functionName=name, ownerName="ann", className=self.functions[name], resourceUris=[jar]
         )
 
     def current_event_id(self) -> int:
@@ -198,6 +212,38 @@ def test_a_table_that_only_one_side_has_is_a_difference(rig: Rig) -> None:
     assert rig.verifier.table_names() == ["old", "t"]
     (found,) = rig.verifier.verify_table("old").differences
     assert (found.kind, found.source, found.target) == ("table", None, "present")
+
+
+def test_functions_are_compared_with_the_database_by_class_and_names_of_files(rig: Rig) -> None:
+    rig.source.functions = {"same": "a.A", "other": "a.B", "gone": "a.C", "short": "dropped"}
+    rig.target.functions = {"same": "a.A", "other": "b.B", "extra": "a.D"}
+    result = rig.verifier.verify_database()
+    assert result.outcome is Outcome.DIFFERS
+    assert [(each.key, each.source, each.target) for each in result.differences] == [
+        ("extra", None, "class a.D of owner ann (None) with JAR extra.jar"),
+        ("gone", "class a.C of owner ann (None) with JAR gone.jar", None),
+        (
+            "other",
+            "class a.B of owner ann (None) with JAR other.jar",
+            "class b.B of owner ann (None) with JAR other.jar",
+        ),
+    ]
+
+
+def test_a_function_that_is_left_out_is_counted_and_no_difference(rig: Rig) -> None:
+    rig.source.functions = {"refused": "a.A", "refused_later": "a.B"}
+    rig.target.functions = {"refused_later": "a.earlier"}
+    rig.following.reasons = {"refused()": "no directory", "refused_later()": "unsafe path"}
+    result = rig.verifier.verify_database()
+    assert (result.outcome, result.not_compared) == (Outcome.EQUAL, (("functions", 2),))
+
+
+def test_a_function_of_an_event_that_is_not_applied_yet_is_waited_for(rig: Rig) -> None:
+    rig.source.functions = {"new": "a.A"}
+    rig.source.add_event("CREATE_FUNCTION")
+    rig.following.on_wait = lambda: rig.target.functions.update(rig.source.functions)
+    assert rig.verifier.verify_database().outcome is Outcome.EQUAL
+    assert rig.following.waited == [1]
 
 
 def test_a_table_that_cannot_be_read_fails_alone(rig: Rig) -> None:
