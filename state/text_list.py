@@ -22,7 +22,7 @@ BLOCK: Final = 1_000
 
 
 class TextList(Sequence[str]):
-    """An immutable sequence of texts; a text is created anew whenever it is read."""
+    """An immutable sequence of texts; each read creates a new text."""
 
     def __init__(self) -> None:
         """An empty list; ``take`` makes others."""
