@@ -16,12 +16,13 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from os import PathLike, fspath
+from typing import Any
 
 from state.errors import FilesUnavailable, StateCorrupt, TidelineError
-from state.store import Pause, Reader, Transaction, refuse_oversize
+from state.store import Pause, Reader, Transaction
 from state.store.pages import PausingReader, scan_key_pages, scan_pages
 from state.store.sqlite_checkpoints import PAGE_BYTES, Checkpoints
 from state.store.sqlite_file import (
@@ -35,6 +36,7 @@ from state.store.sqlite_file import (
     translate_errors,
 )
 from state.store.sqlite_snapshots import SnapshotPool, bound, select
+from state.store.sqlite_transaction import SqliteTransaction
 
 
 Migration = Callable[[Transaction], None]
@@ -119,6 +121,7 @@ class SqliteStore:
             transaction = self._open = SqliteTransaction(self)
             try:
                 yield transaction
+                transaction.write()
                 self.execute("COMMIT")
             finally:
                 transaction.end()
@@ -189,10 +192,19 @@ class SqliteStore:
 
     def execute(self, statement: str, *values: bytes | int) -> sqlite3.Cursor:
         """Run one statement, or raise the earlier failure of the store again; used by the transaction."""
+        return self._run(self._connection.execute, statement, values)
+
+    def execute_each(self, statement: str, rows: Sequence[tuple[bytes, ...]]) -> None:
+        """Run one statement for each of ``rows``, as ``execute`` does; used by the transaction."""
+        self._run(self._connection.executemany, statement, rows)
+
+    def _run(
+        self, run: Callable[[str, Sequence[Any]], sqlite3.Cursor], statement: str, values: Sequence[Any]
+    ) -> sqlite3.Cursor:
         if self._failure is not None:
             raise self._failure
         try:
-            return self._connection.execute(statement, values)
+            return run(statement, values)
         except sqlite3.Error as error:
             # SQLite may have ended the transaction already: the next statement would commit on its own.
             self._failure = translate_error(error, self.path, was_open=True)
@@ -254,60 +266,3 @@ class SqliteStore:
         if self._connection.in_transaction:
             with translate_errors(self.path):
                 self._connection.execute("ROLLBACK")
-
-
-class SqliteTransaction:
-    """The open transaction of a ``SqliteStore``; made by ``SqliteStore.transaction`` only."""
-
-    def __init__(self, store: SqliteStore) -> None:
-        self._store = store
-        self._ended = False
-        self.value_bytes = 0
-        """Length of all values that were written."""
-
-    def get(self, key: bytes) -> bytes | None:
-        """Return the value of ``key`` as this transaction sees it, or None."""
-        assert not self._ended, "the transaction is over"
-        return self._store.read(key)
-
-    def scan(
-        self, start: bytes, end: bytes | None, *, reverse: bool = False, limit: int | None = None
-    ) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (key, value) with ``start <= key < end``, including own writes."""
-        return scan_pages(self._own_page, start, end, reverse=reverse, limit=limit)
-
-    def scan_keys(self, start: bytes, end: bytes | None) -> Iterator[bytes]:
-        """Yield the keys with ``start <= key < end``, including own writes."""
-        return scan_key_pages(self._own_keys, start, end)
-
-    def put(self, key: bytes, value: bytes) -> None:
-        """Set ``key``; raise LimitExceeded if key or value is too long."""
-        assert not self._ended, "the transaction is over"
-        refuse_oversize(key, value)
-        self.value_bytes += len(value)
-        self._store.execute("INSERT OR REPLACE INTO entries VALUES (?, ?)", key, value)
-
-    def delete(self, key: bytes) -> None:
-        """Delete ``key``; an absent key is ignored."""
-        assert not self._ended, "the transaction is over"
-        self._store.execute("DELETE FROM entries WHERE key = ?", key)
-
-    def delete_range(self, start: bytes, end: bytes | None) -> None:
-        """Delete every key with ``start <= key < end``."""
-        assert not self._ended, "the transaction is over"
-        bounds, values = bound(start, end)
-        self._store.execute(f"DELETE FROM entries WHERE {bounds}", *values)  # noqa: S608 - fixed words
-
-    def end(self) -> None:
-        """End this transaction: every later use fails an assertion."""
-        self._ended = True
-
-    def _own_page(
-        self, start: bytes, end: bytes | None, reverse: bool, most: int
-    ) -> list[tuple[bytes, bytes]]:
-        assert not self._ended, "the transaction is over"
-        return self._store.read_page(start, end, reverse, most)
-
-    def _own_keys(self, start: bytes, end: bytes | None, most: int) -> list[bytes]:
-        assert not self._ended, "the transaction is over"
-        return self._store.read_keys(start, end, most)

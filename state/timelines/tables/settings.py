@@ -19,6 +19,19 @@ if TYPE_CHECKING:
 SENTINELS: Final = ("9999-12-31", "9999-12", "9999", "1970-01-01")
 """Values that writers commonly use for "no date"."""
 _DAY_LENGTH: Final = 10
+_WITH_WEEKS: Final = (
+    UpdatePeriod.YEARLY,
+    UpdatePeriod.MONTHLY,
+    UpdatePeriod.WEEKLY,
+    UpdatePeriod.DAILY,
+    UpdatePeriod.HOURLY,
+    UpdatePeriod.MINUTELY,
+    UpdatePeriod.SECONDLY,
+)
+"""Made once: naming the members of an enum for each value takes longer than reading the value."""
+_WITH_ISO_WEEKS: Final = tuple(
+    UpdatePeriod.WEEKLY_ISO if period is UpdatePeriod.WEEKLY else period for period in _WITH_WEEKS
+)
 ODD_SHARE_MAX: Final = 0.01
 """The share of values that need not be times in a column that is detected as one."""
 
@@ -57,16 +70,7 @@ class TableSettings:
 
     def candidate_periods(self) -> tuple[UpdatePeriod, ...]:
         """Return the periods that are tried, in order, for a value without a parameter."""
-        weeks = UpdatePeriod.WEEKLY_ISO if self.iso_weeks else UpdatePeriod.WEEKLY
-        return self.periods or (
-            UpdatePeriod.YEARLY,
-            UpdatePeriod.MONTHLY,
-            weeks,
-            UpdatePeriod.DAILY,
-            UpdatePeriod.HOURLY,
-            UpdatePeriod.MINUTELY,
-            UpdatePeriod.SECONDLY,
-        )
+        return self.periods or (_WITH_ISO_WEEKS if self.iso_weeks else _WITH_WEEKS)
 
     def read(self, text: str, period: UpdatePeriod | None) -> tuple[UpdatePeriod, int] | None:
         """Return (period, ordinal) of a value, or None if it is not a time, is a sentinel, or its period is not followed."""
@@ -76,7 +80,7 @@ class TableSettings:
             period = UpdatePeriod.WEEKLY_ISO
         if period is not None and self.periods and period not in self.periods:
             return None
-        for candidate in (period,) if period else self.candidate_periods():
+        for candidate in (period,) if period is not None else self.candidate_periods():
             ordinal = candidate.parse_or_none(text)
             if ordinal is not None:
                 return candidate, ordinal
