@@ -11,7 +11,7 @@ read, because most events of a busy source concern tables that are not replicate
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 
 if TYPE_CHECKING:
@@ -39,11 +39,15 @@ class Embedded(Generic[T]):
     Two are equal if their texts are equal and both decode to the same struct.
     """
 
-    __slots__ = ("_decode", "_text", "_value")
+    __slots__ = ("_decode", "_decode_outline", "_text", "_value")
 
-    def __init__(self, text: str, decode: Callable[[str], T]) -> None:
+    def __init__(
+        self, text: str, decode: Callable[[str], T], decode_outline: Callable[[str], Any] | None = None
+    ) -> None:
+        """``decode_outline`` decodes only some fields, where that costs much less (``outline``)."""
         self._text = text
         self._decode = decode
+        self._decode_outline = decode_outline
         self._value: T | None = None
 
     @property
@@ -52,6 +56,16 @@ class Embedded(Generic[T]):
         if self._value is None:
             self._value = self._decode(self._text)
         return self._value
+
+    @property
+    def outline(self) -> Any:
+        """The fields that tell which object it is, or the object if it is decoded already. Raises MalformedEvent as ``value`` does.
+
+        Of a partition: ``PartitionOutline``. Of other objects: all fields.
+        """
+        if self._value is not None or self._decode_outline is None:
+            return self.value
+        return self._decode_outline(self._text)
 
     @property
     def text(self) -> str:

@@ -33,7 +33,7 @@ from handlers.events import (
     TableDropped,
 )
 from handlers.structs import tjson
-from handlers.structs.objects import Partition, Table
+from handlers.structs.objects import Partition, PartitionOutline, Table
 from handlers.structs.struct import Struct
 from state.errors import BadInput, MalformedEvent
 
@@ -52,7 +52,7 @@ def _from_names(cls: type[S], text: str) -> S:
 
 
 _TABLE: Final = partial(_from_names, Table)
-_PARTITION: Final = partial(_from_names, Partition)
+_PARTITION: Final = (partial(_from_names, Partition), partial(_from_names, PartitionOutline))
 
 
 def read_table(record: Fields, name: str) -> Embedded[Table]:
@@ -62,7 +62,7 @@ def read_table(record: Fields, name: str) -> Embedded[Table]:
 
 def read_partition(value: object) -> Embedded[Partition]:
     """Return ``value`` as a partition; raise MalformedEvent if it is not an object."""
-    return Embedded(_write_text(value, "partition"), _PARTITION)
+    return Embedded(_write_text(value, "partition"), *_PARTITION)
 
 
 def read_spec(record: Fields, value: object) -> dict[str, str]:
@@ -107,7 +107,7 @@ def build_sns_partition(
         "tableName": common["table"],
         "sd": {"location": record.text(location)},
     }
-    return Embedded(write(fields).decode(), _PARTITION)
+    return Embedded(write(fields).decode(), *_PARTITION)
 
 
 def _write_text(value: object, name: str) -> str:

@@ -35,7 +35,7 @@ from handlers.events import (
 from handlers.structs import tjson
 from handlers.structs.constraints import SQLForeignKey
 from handlers.structs.functions import Function
-from handlers.structs.objects import Database, Partition, Table
+from handlers.structs.objects import Database, Partition, PartitionOutline, Table
 from handlers.structs.statistics import ColumnStatistics
 from state.errors import LimitExceeded, MalformedEvent
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 _DATABASE: Final = partial(tjson.decode, Database)
 _TABLE: Final = partial(tjson.decode, Table)
-_PARTITION: Final = partial(tjson.decode, Partition)
+_PARTITION: Final = (partial(tjson.decode, Partition), partial(tjson.decode, PartitionOutline))
 _STATISTICS: Final = partial(tjson.decode, ColumnStatistics)
 _FUNCTION: Final = partial(tjson.decode, Function)
 
@@ -75,18 +75,18 @@ def read_optional_table(message: Fields, name: str) -> Embedded[Table] | None:
 
 def read_partition(message: Fields, name: str) -> Embedded[Partition]:
     """Return the partition in field ``name``; raise MalformedEvent if it is missing."""
-    return Embedded(message.required_text(name), _PARTITION)
+    return Embedded(message.required_text(name), *_PARTITION)
 
 
 def read_optional_partition(message: Fields, name: str) -> Embedded[Partition] | None:
     """Return the partition in field ``name``, or None if it is missing."""
     text = message.text(name)
-    return Embedded(text, _PARTITION) if text else None
+    return Embedded(text, *_PARTITION) if text else None
 
 
 def read_partitions(message: Fields, name: str) -> tuple[Embedded[Partition], ...]:
     """Return the list of partitions in field ``name``."""
-    return tuple(Embedded(text, _PARTITION) for text in message.texts(name, "partitions"))
+    return tuple(Embedded(text, *_PARTITION) for text in message.texts(name, "partitions"))
 
 
 def read_statistics(message: Fields, name: str) -> Embedded[ColumnStatistics]:

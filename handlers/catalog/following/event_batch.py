@@ -173,7 +173,7 @@ class EventBatch:
     def _hand_partitions(
         self, event: Event, name: str, columns: Sequence[str], followers: Sequence[FollowerChange]
     ) -> None:
-        for change in read_partition_changes(event, name, columns):
+        for change in read_partition_changes(event, name, columns, whole=bool(self._staging)):
             for follower in followers:
                 self._hand(follower, name, change)
 

@@ -9,6 +9,7 @@ from handlers.catalog.following.table_info import (
     DroppedPartition,
     PutPartition,
     describe_partition,
+    outline_partition,
     parse_partition_name,
 )
 from handlers.events import PartitionsAdded, PartitionsAltered, PartitionsDropped, StatisticsUpdated
@@ -17,18 +18,24 @@ from handlers.events import PartitionsAdded, PartitionsAltered, PartitionsDroppe
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from handlers.catalog.following.table_info import PartitionChange
-    from handlers.events import Event
+    from handlers.catalog.following.table_info import PartitionChange, PartitionInfo
+    from handlers.events import Embedded, Event
+    from handlers.structs.objects import Partition
 
 
-def read_partition_changes(event: Event, name: str, columns: Sequence[str]) -> Iterator[PartitionChange]:
-    """Yield what an event changes in the table ``name``; raise MalformedEvent where it does not fit the table's columns."""
+def read_partition_changes(
+    event: Event, name: str, columns: Sequence[str], *, whole: bool
+) -> Iterator[PartitionChange]:
+    """Yield what an event changes in the table ``name``, with whole partitions only if ``whole``.
+
+    Raises MalformedEvent where the event does not fit the table's columns.
+    """
     match event:
         case PartitionsAdded():
             for embedded in event.partitions:
-                yield PutPartition(name, describe_partition(columns, embedded.value, is_new=True))
+                yield PutPartition(name, _describe(columns, embedded, whole=whole, is_new=True))
         case PartitionsAltered():
-            yield from _read_altered(event, name, columns)
+            yield from _read_altered(event, name, columns, whole=whole)
         case PartitionsDropped():
             for spec in event.specs:
                 yield DroppedPartition(name, {column.lower(): value for column, value in spec.items()})
@@ -39,9 +46,21 @@ def read_partition_changes(event: Event, name: str, columns: Sequence[str]) -> I
                 yield ChangedStatistics(name, spec, event.parameters, event.write_id)
 
 
-def _read_altered(event: PartitionsAltered, name: str, columns: Sequence[str]) -> Iterator[PartitionChange]:
-    after = [describe_partition(columns, embedded.value) for embedded in event.after]
-    if event.before is not None and event.before.value.values != event.after[0].value.values:
-        yield DroppedPartition(name, describe_partition(columns, event.before.value).spec)
+def _read_altered(
+    event: PartitionsAltered, name: str, columns: Sequence[str], *, whole: bool
+) -> Iterator[PartitionChange]:
+    after = [_describe(columns, embedded, whole=whole) for embedded in event.after]
+    if event.before is not None:
+        before = _describe(columns, event.before, whole=whole)
+        if before.spec != after[0].spec:
+            yield DroppedPartition(name, before.spec)
     for altered in after:
         yield PutPartition(name, altered)
+
+
+def _describe(
+    columns: Sequence[str], embedded: Embedded[Partition], *, whole: bool, is_new: bool = False
+) -> PartitionInfo:
+    if whole:
+        return describe_partition(columns, embedded.value, is_new=is_new)
+    return outline_partition(columns, embedded.outline, is_new=is_new)

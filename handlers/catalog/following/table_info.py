@@ -15,7 +15,7 @@ from state.errors import MalformedEvent
 
 
 if TYPE_CHECKING:
-    from handlers.structs.objects import Partition, Table
+    from handlers.structs.objects import Partition, PartitionOutline, Table
 
 
 Spec = Mapping[str, str]
@@ -56,7 +56,8 @@ class PartitionInfo:
     spec: Spec
     parameters: Mapping[str, str]
     partition: Partition | None
-    """The whole partition; shared, must not be changed. None where it was listed by its name alone."""
+    """The whole partition; shared, must not be changed. None where it was listed by its name alone, or where no follower
+    stores partitions."""
     is_new: bool = False
     """Whether this comes from the event that added the partition."""
 
@@ -146,14 +147,23 @@ def describe_partition(
     columns: Sequence[str], partition: Partition, *, is_new: bool = False
 ) -> PartitionInfo:
     """Return what followers learn about ``partition``; raise MalformedEvent where it does not fit the table's columns."""
+    return PartitionInfo(_make_spec(columns, partition), partition.parameters or {}, partition, is_new)
+
+
+def outline_partition(
+    columns: Sequence[str], outline: PartitionOutline, *, is_new: bool = False
+) -> PartitionInfo:
+    """Return what followers learn that do not need whole partitions; raise MalformedEvent as ``describe_partition``."""
+    return PartitionInfo(_make_spec(columns, outline), outline.parameters or {}, None, is_new)
+
+
+def _make_spec(columns: Sequence[str], partition: Partition | PartitionOutline) -> Spec:
     values = partition.values or []
     if len(values) != len(columns):
         raise MalformedEvent(
             "a partition has other columns than its table", columns=list(columns), values=values[:20]
         )
-    return PartitionInfo(
-        dict(zip(columns, values, strict=True)), partition.parameters or {}, partition, is_new
-    )
+    return dict(zip(columns, values, strict=True))
 
 
 def parse_partition_name(columns: Sequence[str], name: str) -> PartitionInfo:
