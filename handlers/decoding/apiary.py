@@ -32,8 +32,9 @@ from handlers.events import (
     TableCreated,
     TableDropped,
 )
+from handlers.partition_outline import PartitionOutline
 from handlers.structs import tjson
-from handlers.structs.objects import Partition, PartitionOutline, Table
+from handlers.structs.objects import Partition, Table
 from handlers.structs.struct import Struct
 from state.errors import BadInput, MalformedEvent
 

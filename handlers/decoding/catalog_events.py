@@ -32,10 +32,11 @@ from handlers.events import (
     TableCreated,
     TableDropped,
 )
+from handlers.partition_outline import PartitionOutline
 from handlers.structs import tjson
 from handlers.structs.constraints import SQLForeignKey
 from handlers.structs.functions import Function
-from handlers.structs.objects import Database, Partition, PartitionOutline, Table
+from handlers.structs.objects import Database, Partition, Table
 from handlers.structs.statistics import ColumnStatistics
 from state.errors import LimitExceeded, MalformedEvent
 

@@ -192,13 +192,6 @@ class Partition(Struct):
     fileMetadata: Annotated[FileMetadata | None, 13] = None
 
 
-class PartitionOutline(Struct):
-    """The fields of a partition from which timelines are made: reading them alone takes a third of the time."""
-
-    values: Annotated[list[str], 1]
-    parameters: Annotated[dict[str, str] | None, 7] = None
-
-
 class Database(Struct):
     """A database. ``managedLocationUri`` is the directory of its managed tables (4.x)."""
 

@@ -15,7 +15,8 @@ from state.errors import MalformedEvent
 
 
 if TYPE_CHECKING:
-    from handlers.structs.objects import Partition, PartitionOutline, Table
+    from handlers.partition_outline import PartitionOutline
+    from handlers.structs.objects import Partition, Table
 
 
 Spec = Mapping[str, str]

@@ -12,7 +12,8 @@ from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines.rules import Rule, Rules
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
-from handlers.events import Embedded, PartitionsAdded, Undecodable
+from handlers.events import Embedded, PartitionsAdded, PartitionsAltered, Undecodable
+from handlers.partition_outline import PartitionOutline
 from state.errors import GapDetected, MalformedEvent, MetastoreUnavailable, NotFound
 from state.positions import POSITION_KEY, Position
 from state.store.memory import MemoryStore
@@ -146,6 +147,21 @@ def test_a_value_in_a_listing_and_in_an_event_counts_once(source: MemorySource) 
     source.drop("a", "2015-01-02", "y")
     followed.follow()
     assert days_of(followed) == expected(source) == {f"{DB}.a": {"2015-01-01"}}
+
+
+def test_whole_partitions_are_not_decoded_where_no_follower_stores_them(source: MemorySource) -> None:
+    followed = Followed(source)
+    followed.follow()
+
+    def decode(_: str) -> Any:
+        raise AssertionError("timelines need values and parameters only")
+
+    outline = PartitionOutline(values=["2015-01-02", "x"])
+    event = (Embedded("?", decode, lambda _: outline),)
+    source.log(PartitionsAdded, "ADD_PARTITION", "a", owner=None, partitions=event)
+    source.log(PartitionsAltered, "ALTER_PARTITIONS", "a", owner=None, after=event)
+    followed.follow()
+    assert days_of(followed) == {f"{DB}.a": {"2015-01-01", "2015-01-02"}}
 
 
 def test_a_malformed_event_quarantines_only_its_table_until_a_reload(source: MemorySource) -> None:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from state.errors import ConfigError, FilesUnavailable, StateCorrupt, StateLocked
+from state.store import sqlite_transaction
 from state.store.sqlite import SqliteStore
 from tests.builders.stores.full_disk import full_disk
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from state.store import Store, Transaction
@@ -71,6 +72,37 @@ def test_a_closed_store_opens_again_with_everything_in_it(tmp_path: Path) -> Non
     store.close()
     store.close()
     assert content(open_store(tmp_path / "state.db")) == {b"a": b"1"}
+
+
+def test_a_key_that_is_written_often_in_one_transaction_is_written_to_the_file_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(tmp_path / "state.db")
+    rows: list[tuple[bytes, ...]] = []
+    monkeypatch.setattr(SqliteStore, "execute_each", lambda _, __, each: rows.extend(each))
+    with store.transaction() as transaction:
+        for number in range(100):
+            transaction.put(b"end", str(number).encode())
+            assert transaction.get(b"end") == str(number).encode()
+    assert rows == [(b"end", b"99")]
+
+
+def test_a_transaction_keeps_a_limited_number_of_writes_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_transaction, "WAITING_KEYS_MAX", 3)
+    store = open_store(tmp_path / "state.db")
+    steps: list[int] = []
+    execute_each = SqliteStore.execute_each
+
+    def counting(self: SqliteStore, statement: str, rows: Sequence[tuple[bytes, ...]]) -> None:
+        steps.append(len(rows))
+        execute_each(self, statement, rows)
+
+    monkeypatch.setattr(SqliteStore, "execute_each", counting)
+    write(store, a=b"1", b=b"2", c=b"3", d=b"4")
+    assert steps == [3, 1]
+    assert content(store) == {b"a": b"1", b"b": b"2", b"c": b"3", b"d": b"4"}
 
 
 def test_a_second_open_of_the_same_file_is_refused(tmp_path: Path) -> None:

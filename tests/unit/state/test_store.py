@@ -69,7 +69,11 @@ def test_the_memory_store_is_a_dictionary_with_transactions() -> None:
 
 
 @pytest.mark.usefixtures("_small_pages")
-def test_the_sqlite_store_is_a_dictionary_with_transactions_that_outlives_its_process() -> None:
+@pytest.mark.parametrize("waiting", [2, 1_000])
+def test_the_sqlite_store_is_a_dictionary_with_transactions_that_outlives_its_process(
+    monkeypatch: pytest.MonkeyPatch, waiting: int
+) -> None:
+    monkeypatch.setattr("state.store.sqlite_transaction.WAITING_KEYS_MAX", waiting)
     run_state_machine_as_test(SqliteMachine, settings=_SETTINGS)
 
 
