@@ -30,6 +30,12 @@ LABEL org.opencontainers.image.title="tideline" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
+# Kerberos, for metastores and HDFS that require it.
+# hadolint ignore=DL3008
+RUN apt-get update \
+ && apt-get install --yes --no-install-recommends libgssapi-krb5-2 \
+ && apt-get clean \
+ && rm -rf /var/lib/apt/lists/*
 RUN groupadd --gid 10001 tideline \
  && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /var/lib/tideline --shell /usr/sbin/nologin tideline \
  && install --directory --owner=10001 --group=10001 --mode=0750 /var/lib/tideline \

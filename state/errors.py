@@ -8,6 +8,7 @@ each of them demands a different decision from the caller::
     ├── ConfigError                 a setting must be changed; nothing was started
     ├── Transient                   the same call may succeed later: retry with backoff
     │   ├── MetastoreUnavailable
+    │   │   └── LoginFailed         a wrong password, no valid ticket, an unknown principal, or different clocks
     │   ├── KafkaUnavailable
     │   ├── FilesUnavailable
     │   ├── HBaseUnavailable
@@ -98,6 +99,16 @@ class MetastoreUnavailable(Transient):
 
     code = "metastore-unavailable"
     default_hint = "Check that the metastore runs and that its address in the configuration is correct."
+
+
+class LoginFailed(MetastoreUnavailable):
+    """The login at a metastore failed: a wrong password, no valid ticket, an unknown principal, or different clocks.
+
+    A new ticket, keytab or clock may resolve it, so it is retried; one call makes one attempt only, because servers lock accounts.
+    """
+
+    code = "login-failed"
+    default_hint = "Check the settings below 'auth' of the source or target."
 
 
 class KafkaUnavailable(Transient):

@@ -22,6 +22,7 @@ from daemon.config.fields import (
     ThriftUris,
     Topic,
 )
+from daemon.config.logins import AuthConfig
 from daemon.config.section import Section
 from daemon.config.spark import SparkConfig
 
@@ -93,6 +94,9 @@ class SourceConfig(Section):
     metastore: ThriftUris = Field(
         min_length=1, max_length=16, description="Addresses of the source's metastore, tried in this order."
     )
+    auth: AuthConfig | None = Field(
+        default=None, description="Login at the metastore; not given: the metastore does not require SASL."
+    )
     topic: Topic = Field(
         description="Kafka topic of the source's events, with one partition. Letters, digits, '.', '_' and '-' are allowed."
     )
@@ -114,6 +118,9 @@ class TargetConfig(Section):
 
     metastore: ThriftUris = Field(
         min_length=1, max_length=16, description="Addresses of the target's metastore, tried in this order."
+    )
+    auth: AuthConfig | None = Field(
+        default=None, description="Login at the metastore; not given: the metastore does not require SASL."
     )
 
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from daemon.config.crosscheck import cross_problems
 from daemon.config.document import Document, Key, read_document
+from daemon.config.logins import use_logins_of
 from daemon.config.problem import Problem
 from daemon.config.values import section_of
 from daemon.process.redaction import Redactor, names_secret
@@ -62,9 +63,13 @@ class ConfigReader:
         return Loaded(None if found else config, tuple(found))
 
     def load(self, path: Path | None, environment: Mapping[str, str] | None = None) -> Config:
-        """Return the configuration; raise ConfigError with the first problem and the number of the others."""
+        """Return the configuration, whose logins connections use from now on.
+
+        Raises ConfigError with the first problem and the number of the others.
+        """
         loaded = self.read(path, environment)
         if loaded.config is not None:
+            use_logins_of(loaded.config)
             return loaded.config
         first, others = loaded.problems[0], len(loaded.problems) - 1
         more = f"; {others} more problem{'s' if others > 1 else ''}" if others else ""

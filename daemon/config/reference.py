@@ -77,6 +77,39 @@ kafka:
 state:
   dir: /var/lib/tideline
 ```
+
+## Metastores that require SASL
+
+Sources and targets have the setting `auth`. Every connection of Tideline to one of their addresses then logs in: relay, replica, catalog,
+flat tables, commands, and the endpoint's own queries.
+
+```yaml
+sources:
+  lake:
+    metastore: ["thrift://hms-1.example.com:9083", "thrift://hms-2.example.com:9083"]
+    auth:
+      mechanism: kerberos
+      principal: hive/_HOST@EXAMPLE.COM
+      client_principal: tideline@EXAMPLE.COM
+      keytab: /etc/security/tideline.keytab
+    topic: tideline.lake
+targets:
+  dr:
+    metastore: ["thrift+tls://target-hms:9083"]
+    auth: {mechanism: plain, user: tideline, password: {file: /run/secrets/metastore-password}}
+```
+
+- **Kerberos** needs the system library `libgssapi_krb5` (Debian: `libgssapi-krb5-2`; RHEL: `krb5-libs`) and `/etc/krb5.conf` or the file that
+  `KRB5_CONFIG` names. With a keytab, tickets are in memory. A new connection obtains a new ticket if the present one is missing, expired or
+  past half of its life. Open connections need no valid ticket.
+- **Host names** are not resolved again: `_HOST` is the host of the address in lower case. Write addresses with the names in the principals.
+- **Signed and encrypted calls** (`hadoop.rpc.protection` of the metastore: `integrity`, `privacy`) are supported.
+- **Passwords** (`metastore.authentication` of Hive 4: `LDAP`, `CONFIG`, `PAM`, `CUSTOM`) are sent as they are. Use `thrift+tls://`.
+- **Delegation tokens** are not supported, because they end after some days. Use a keytab.
+- **The user** is the one that logs in. Tideline calls neither `set_ugi` nor acts for other users, so this user needs the rights that
+  replication needs. It must be a proxy user of the metastore if `metastore.metastore.event.db.notification.api.auth` is true.
+- **Failures** have the error code `login-failed` and a hint with the cause, also in `tideline config check --live`. They are retried, and
+  never quarantine a table. One call makes one attempt, because servers lock accounts.
 """
 
 

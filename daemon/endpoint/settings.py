@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from state.errors import ConfigError
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from handlers.metastore.connection import Address
+    from handlers.metastore.login.logins import Login
 
 
 DEFAULT_LISTEN: Final = "127.0.0.1:9083"
@@ -42,6 +43,8 @@ class EndpointSettings:
     port: int = 9083
     tls: ssl.SSLContext | None = None
     """How clients connect; None for connections without TLS."""
+    login: Login | None = field(default=None, repr=False)
+    """How the endpoint logs in for its own queries; clients log in themselves."""
     metastore_tls: ssl.SSLContext | None = None
     """How the metastore is connected to; None for connections without TLS."""
     connections_max: int = 512

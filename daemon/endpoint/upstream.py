@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from daemon.endpoint.own_login import log_in
 from daemon.endpoint.protocol.peer import Disconnected, Peer
 from daemon.endpoint.protocol.streams import Incoming, Transport
 from daemon.endpoint.protocol.wire import is_struct, read_message
@@ -42,6 +43,19 @@ class Upstream:
         self._settings = settings
         self._transport = transport
         self.address, self.peer = connect(settings)
+
+    @classmethod
+    def of_endpoint(cls, settings: EndpointSettings) -> Upstream:
+        """Connect for queries of the endpoint itself, and log in if the metastore requires it; raise MetastoreUnavailable."""
+        if settings.login is None:
+            return cls(settings, Transport.BUFFERED)
+        upstream = cls(settings, Transport.FRAMED)
+        try:
+            log_in(upstream.peer, settings.login, upstream.address, settings.request_s)
+        except BaseException:
+            upstream.peer.close()
+            raise
+        return upstream
 
     def send(self, request: Message) -> None:
         """Send a request; raise AmbiguousCall."""

@@ -87,11 +87,13 @@ def config() -> None:
 def check(ctx: click.Context, config_path: Path | None, as_json: bool, live: bool) -> None:
     """Print every problem at once; exit with 1 if the daemon could not run."""
     from daemon.config.load import find_file
+    from daemon.config.logins import use_logins_of
 
     path = find_file(config_path)
     loaded = application().config_reader().read(path)
     problems = list(loaded.problems)
     if live and loaded.config is not None:
+        use_logins_of(loaded.config)
         for capability in CAPABILITIES:
             problems += capability.live_problems(loaded.config)
     fatal = [problem for problem in problems if not problem.warning]

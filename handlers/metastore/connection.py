@@ -6,9 +6,7 @@ call. The connection records whether a request was sent completely: only then ca
 
 from __future__ import annotations
 
-import socket
 import ssl
-import time
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
@@ -17,14 +15,17 @@ from hmsclient.hmsclient import HMSClient
 from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
 from thrift.protocol.TProtocol import TProtocolException
 from thrift.Thrift import TApplicationException, TException
-from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
 from handlers.metastore.calls import AnyCall, Call, PlainCall
+from handlers.metastore.deadline_socket import DeadlineSocket
 from handlers.metastore.hive_version import AMBIGUOUS_VERSION, V2_3, V3_1, HiveVersion, parse_hive_version
+from handlers.metastore.login.authentication import authenticate
+from handlers.metastore.login.logins import login_at
+from handlers.metastore.login.negotiation import Status
 from handlers.structs.exceptions import HiveException, MetaException
 from handlers.structs.objects import GetCatalogsResponse
-from state.errors import ConfigError, InvalidRequest, LimitExceeded
+from state.errors import ConfigError, InvalidRequest, LimitExceeded, LoginFailed
 
 
 R = TypeVar("R")
@@ -33,8 +34,6 @@ SCHEME: Final = "thrift"
 TLS_SCHEME: Final = "thrift+tls"
 DEFAULT_PORT: Final = 9083
 _READ_BYTES: Final = 64 * 1024
-_STREAM_FACTOR: Final = 16
-"""An answer that is processed while it arrives may have so many times the limit."""
 _GARBAGE: Final = (
     TTransportException,
     TProtocolException,
@@ -97,14 +96,11 @@ class Connection:
     def __init__(self, address: Address, *, reply_bytes_max: int) -> None:
         self.address = address
         self.hive_version = HiveVersion(0, 0)
-        self._socket = _DeadlineSocket(address, reply_bytes_max)
-        protocol = TBinaryProtocolAccelerated(
-            TBufferedTransport(self._socket, rbuf_size=_READ_BYTES),
-            strictRead=True,
-            string_length_limit=reply_bytes_max,
-            container_length_limit=reply_bytes_max,  # an element has at least one byte
+        self._socket = DeadlineSocket(
+            address.host, address.port, system_tls if address.tls else None, reply_bytes_max
         )
-        self._client: Any = HMSClient(protocol)
+        self._reply_bytes_max = reply_bytes_max
+        self._client: Any = self._build_client(self._socket)
 
     @classmethod
     def connect(
@@ -115,16 +111,51 @@ class Connection:
         try:
             connection._socket.begin(deadline)
             connection._socket.open()
+            connection._log_in()
             if user is not None:
                 connection.perform(_SET_USER, (user, [user]), deadline)
             connection.hive_version = connection._determine_hive_version(deadline)
-        except (HiveException, TException) as error:
+        except (HiveException, TException, BrokenConnectionError) as error:
             connection.close()
-            raise BrokenConnectionError(error, sent=False) from error
+            raise connection._broken(error) from error
         except BaseException:
             connection.close()
             raise
         return connection
+
+    def _build_client(self, transport: Any) -> Any:
+        protocol = TBinaryProtocolAccelerated(
+            TBufferedTransport(transport, rbuf_size=_READ_BYTES),
+            strictRead=True,
+            string_length_limit=self._reply_bytes_max,
+            container_length_limit=self._reply_bytes_max,  # an element has at least one byte
+        )
+        return HMSClient(protocol)
+
+    def _log_in(self) -> None:
+        """Log in if the server's address has a login; raises LoginFailed and what Thrift raises."""
+        login = login_at(self.address.host, self.address.port)
+        if login is not None:
+            self._client = self._build_client(authenticate(self._socket, login, self.address.host))
+
+    def _broken(self, error: Exception) -> BrokenConnectionError | LoginFailed:
+        """Return the error for a server that did not complete the first calls.
+
+        A metastore that requires SASL refuses other clients: older ones with an error of SASL, whose first byte no answer of Thrift has,
+        and Hive 4 by closing the connection, as a server that stops does too.
+        """
+        address = str(self.address)
+        if login_at(self.address.host, self.address.port) is not None:
+            return BrokenConnectionError(error, sent=False)
+        if self._socket.first_byte in {Status.BAD, Status.ERROR}:
+            return LoginFailed(
+                "the metastore requires SASL", address=address, hint="Set 'auth' of the source or target."
+            )
+        if self._socket.was_closed_unanswered:
+            error = ConnectionError(
+                f"{error} (if the metastore requires SASL, set 'auth'; if TLS, write thrift+tls://)"
+            )
+        return BrokenConnectionError(error, sent=False)
 
     def _determine_hive_version(self, deadline: float) -> HiveVersion:
         answer = self.perform(_GET_VERSION, (), deadline)
@@ -181,93 +212,3 @@ def _is_size_limit(error: Exception) -> bool:
     return any(
         isinstance(error, cls) and error.type == kind for cls, kind in zip(classes, kinds, strict=True)
     )
-
-
-class _DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift has no types
-    """Thrift's socket with one deadline for all reads and writes of a call, instead of a timeout for each of them."""
-
-    def __init__(self, address: Address, limit: int) -> None:
-        super().__init__(address.host, address.port)
-        self._tls = address.tls
-        self._limit_once = limit
-        self.limit = limit
-        self.sent = False
-        self._deadline = 0.0
-        self._silence_s: float | None = None
-        self._received = 0
-
-    @property
-    def over_limit(self) -> bool:
-        """Whether the answer was cut off because of its size."""
-        return self._received > self.limit
-
-    def begin(self, deadline: float, *, streams: bool = False) -> None:
-        """Start a call. For one that ``streams`` the limit is higher, and the deadline moves with every byte that arrives."""
-        self._deadline = deadline
-        self._silence_s = deadline - time.monotonic() if streams else None
-        self.limit = self._limit_once * (_STREAM_FACTOR if streams else 1)
-        self._received = 0
-        self.sent = False
-
-    def open(self) -> None:
-        """Connect without the messages that Thrift logs for every refused connection."""
-        try:
-            self.handle = socket.create_connection((self.host, self.port), timeout=self._remaining())
-            self.handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self.handle.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            if self._tls:
-                self._begin_tls(self.handle)
-        except OSError as error:  # ssl.SSLError is one
-            raise TTransportException(TTransportException.NOT_OPEN, str(error)) from error
-
-    def _begin_tls(self, plain: socket.socket) -> None:
-        self.handle = system_tls().wrap_socket(
-            plain, server_hostname=self.host, do_handshake_on_connect=False
-        )
-        self.handle.settimeout(self._remaining())
-        self.handle.do_handshake()
-
-    def isOpen(self) -> bool:  # noqa: N802 - Thrift's name
-        """Whether the server still holds the connection; called between calls only.
-
-        Thrift's own method looks at the next byte, which TLS does not permit. Between calls only messages of TLS itself arrive, and reading
-        processes them.
-        """
-        if not isinstance(self.handle, ssl.SSLSocket):
-            return bool(super().isOpen())
-        self.handle.settimeout(0)
-        try:
-            self.handle.recv(1)
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            return True
-        except OSError:
-            return False
-        return False
-
-    def read(self, size: int) -> bytes:
-        """Read the available bytes, at most ``size``."""
-        self._arm()
-        chunk: bytes = super().read(size)
-        self._received += len(chunk)
-        if self.over_limit:
-            raise TTransportException(TTransportException.SIZE_LIMIT, "answer too large")
-        if chunk and self._silence_s is not None:
-            self._deadline = max(self._deadline, time.monotonic() + self._silence_s)
-        return chunk
-
-    def write(self, data: bytes) -> None:
-        """Write all of ``data``, which is one whole request because the transport above buffers."""
-        self._arm()
-        super().write(data)
-        self.sent = True
-
-    def _arm(self) -> None:
-        if self.handle is None:
-            raise TTransportException(TTransportException.NOT_OPEN, "not connected")
-        self.handle.settimeout(self._remaining())
-
-    def _remaining(self) -> float:
-        remaining = self._deadline - time.monotonic()
-        if remaining <= 0:
-            raise TTransportException(TTransportException.TIMED_OUT, "the deadline has passed")
-        return remaining

@@ -24,7 +24,7 @@ from handlers.metastore.connection import Address, BrokenConnectionError, Connec
 from handlers.metastore.error_mapping import is_server_fault, to_tideline_error
 from handlers.metastore.hive_version import V4_0, HiveVersion
 from handlers.structs.exceptions import HiveException
-from state.errors import AmbiguousCall, ConfigError, MetastoreUnavailable, Unsupported
+from state.errors import AmbiguousCall, ConfigError, LoginFailed, MetastoreUnavailable, Unsupported
 
 
 if TYPE_CHECKING:
@@ -122,6 +122,8 @@ class Session:
         deadline = time.monotonic() + self.options.timeout_s
         try:
             return self._attempt(call, arguments, deadline)
+        except LoginFailed:
+            raise
         except MetastoreUnavailable:
             if time.monotonic() >= deadline:
                 raise
@@ -156,7 +158,7 @@ class Session:
         if self._connection is not None and self._connection.is_open():
             return self._connection
         self.close()
-        reasons = {}
+        reasons, refusal = {}, None
         for address in tuple(self.addresses):
             until = min(deadline, time.monotonic() + self.options.connect_timeout_s)
             try:
@@ -164,8 +166,14 @@ class Session:
             except BrokenConnectionError as broken:
                 reasons[str(address)] = str(broken)
                 self._move_back(address)
+            except LoginFailed as failed:
+                reasons[str(address)] = failed.message
+                refusal = refusal or failed
+                self._move_back(address)
             else:
                 return self._connection
+        if refusal is not None:
+            raise refusal
         raise MetastoreUnavailable("none of the metastore's addresses can be reached", addresses=reasons)
 
     def _connect(self, address: Address, until: float) -> Connection:
@@ -192,6 +200,8 @@ def _repeat(attempt: Callable[[], R], deadline: float) -> R:
     for failures in count(1):
         try:
             return attempt()
+        except LoginFailed:  # repeated by the caller's loop only: servers lock accounts after failed logins
+            raise
         except MetastoreUnavailable:
             if failures >= _ATTEMPTS_MAX or time.monotonic() >= deadline:
                 raise

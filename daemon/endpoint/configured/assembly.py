@@ -16,7 +16,6 @@ from daemon.endpoint.freshness.event_id_query import EventIdQuery
 from daemon.endpoint.freshness.index_access import IndexAccess
 from daemon.endpoint.freshness.newest_event import NewestEvent
 from daemon.endpoint.freshness.position_watch import PositionWatch
-from daemon.endpoint.protocol.streams import Transport
 from daemon.endpoint.upstream import Upstream
 from daemon.endpoint.verification.differing_tables import DifferingTables
 from daemon.endpoint.verification.observer import CallObserver, NoObserver
@@ -81,7 +80,7 @@ class SourceAnswers:
             metrics.compared.labels(outcome.value).inc()
 
         self._verifier = Verifier(
-            lambda: Upstream(compared, Transport.BUFFERED),
+            lambda: Upstream.of_endpoint(compared),
             IndexAnswers(self._access, NoObserver(), self._read, self._cache).respond,
             self._differing,
             count,

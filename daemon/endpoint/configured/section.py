@@ -122,12 +122,14 @@ def endpoint_settings(config: Config, source: str) -> EndpointSettings:
     """Return the settings of a source's endpoint; raise ConfigError if a certificate cannot be read."""
     serve = SERVE.of(config)[source]
     host, port = parse_listen(serve.listen)
-    uris = serve.metastore or config.sources[source].metastore
+    followed = config.sources[source]
+    uris = serve.metastore or followed.metastore
     return EndpointSettings(
         metastores=tuple(Address.parse(uri) for uri in uris),
         host=host,
         port=port,
         tls=server_context(serve.tls_certificate, serve.tls_key, serve.tls_client_ca),
+        login=None if followed.auth is None else followed.auth.login(),
         metastore_tls=client_context(serve.metastore_tls_ca, enabled=serve.metastore_tls),
         connections_max=serve.connections_max,
         request_bytes_max=serve.request_bytes_max,

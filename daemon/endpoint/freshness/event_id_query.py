@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 from thrift.Thrift import TMessageType, TType
 
-from daemon.endpoint.protocol.streams import Transport
 from daemon.endpoint.protocol.wire import STOP, Header, Message, Value, is_struct, read_fields
 from daemon.endpoint.upstream import Upstream
 from state.errors import AmbiguousCall, BadInput
@@ -81,7 +80,7 @@ class EventIdQuery:
     def _send(self) -> None:
         with self._closed_on_failure():
             if self._upstream is None:
-                self._upstream = Upstream(self._settings, Transport.BUFFERED)
+                self._upstream = Upstream.of_endpoint(self._settings)
             self._upstream.send(_REQUEST)
 
     def _receive(self) -> int:

@@ -1,4 +1,4 @@
-"""A Kerberos realm with its own KDC, for tests of secure HDFS.
+"""A Kerberos realm with its own KDC, for tests of secure HDFS and secured metastores.
 
 The programs come from system packages (Debian: krb5-kdc, krb5-admin-server, krb5-user). ``KRB5_ROOT`` names a directory with unpacked
 packages, which needs no root. ::
@@ -89,10 +89,10 @@ class Kdc(Component):
             self._run("kadmin.local", "-r", REALM, "-q", f"ktadd -k {keytab} {principal}")
         return keytab
 
-    def log_in(self, principal: str, keytab: Path) -> Path:
-        """Return a cache with a ticket of ``principal``."""
+    def log_in(self, principal: str, keytab: Path, *options: str) -> Path:
+        """Return a cache with a ticket of ``principal``; ``options`` are those of ``kinit``."""
         cache = self.directory / f"{secrets.token_hex(4)}.cache"
-        self._run("kinit", "-c", str(cache), "-k", "-t", str(keytab), principal)
+        self._run("kinit", "-c", str(cache), "-k", "-t", str(keytab), *options, principal)
         return cache
 
     def _find(self, name: str) -> str:

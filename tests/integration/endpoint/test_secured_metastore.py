@@ -16,13 +16,17 @@ from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TFramedTransport
 
+from daemon.endpoint.freshness.event_id_query import EventIdQuery
+from daemon.endpoint.settings import EndpointSettings
 from dev.fixtures.hive_tables import a_table
 from dev.stack import cli
 from dev.stack.hive.servers import Metastore
 from dev.stack.hive.settings import ClusterSettings
 from handlers.metastore.client import Metastore as Client
+from handlers.metastore.connection import Address
+from handlers.metastore.login.logins import PasswordLogin, use_logins
 from handlers.structs.objects import Database
-from state.errors import MetastoreUnavailable
+from state.errors import LoginFailed, MetastoreUnavailable
 from tests.builders.certificates import a_certificate
 from tests.builders.components.availability import start_or_skip
 from tests.builders.daemon.tideline_process import COMMAND, ended, running
@@ -156,6 +160,45 @@ def test_the_metastores_refusal_of_a_password_reaches_the_client(
     ):
         assert log_in(two, "wrong") == log_in(one, "wrong")
         assert two.recv(1) == b""
+
+
+@pytest.mark.long
+def test_tidelines_own_client_and_the_query_of_the_endpoint_log_in_with_a_password(
+    metastore: Metastore, own: Certificate, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(own.certificate))
+    login, address = PasswordLogin(USER, PASSWORD), Address("localhost", metastore.port, tls=True)
+    with own_login(metastore, login), closing(Client(str(address))) as client:
+        before = client.current_event_id()
+        location = f"file:{metastore.directory}/warehouse-{database}"
+        client.create_database(Database(name=database, locationUri=location))
+        client.create_table(a_table(database, "t", external=True))
+        assert client.get_table(database, "t").tableName == "t"
+        assert len(client.next_events(before, 10)) == 2
+        query = EventIdQuery(EndpointSettings(metastores=(address,), login=login))
+        with closing(query):
+            query.send()
+            assert query.receive() == client.current_event_id()
+
+
+@pytest.mark.long
+def test_a_wrong_password_is_a_failed_login_with_the_metastores_reason(
+    metastore: Metastore, own: Certificate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(own.certificate))
+    with (
+        own_login(metastore, PasswordLogin(USER, "wrong")),
+        closing(Client(f"thrift+tls://localhost:{metastore.port}")) as client,
+        pytest.raises(LoginFailed, match="refused the login"),
+    ):
+        client.current_event_id()
+
+
+@contextmanager
+def own_login(metastore: Metastore, login: PasswordLogin) -> Iterator[None]:
+    use_logins({("localhost", metastore.port): login})
+    yield
+    use_logins({})
 
 
 @pytest.mark.long

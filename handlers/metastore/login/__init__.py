@@ -1,0 +1,1 @@
+"""Logins at metastores that require SASL: Kerberos, and passwords."""

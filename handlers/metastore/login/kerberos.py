@@ -1,0 +1,152 @@
+"""The mechanism GSSAPI (RFC 4752): a login with Kerberos tickets, then the choice of what protects the calls.
+
+With a keytab, tickets live in memory. The library obtains a new one for a connection if the present one is missing, expired or past
+half of its life, so an outage of the KDC that is shorter than that stops nothing. Open connections need no valid ticket.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING, Final
+
+from handlers.metastore.login.gssapi import Context, GssapiError, destroy_ticket_cache
+from handlers.metastore.login.logins import PROTECTIONS
+from state.errors import LoginFailed
+
+
+if TYPE_CHECKING:
+    from handlers.metastore.login.logins import KerberosLogin, Protection
+
+
+_LAYERS: Final[dict[Protection, int]] = {"auth": 1, "auth-int": 2, "auth-conf": 4}
+_MESSAGE_BYTES_MAX: Final = 0xFFFFFF
+_PROTOCOL: Final = -1765328384
+"""Error codes of the Kerberos protocol are counted from here; those of the library follow from 128 on."""
+_HINTS: Final = {
+    _PROTOCOL + 1: "The principal's entry at the KDC has expired; renew it there.",
+    _PROTOCOL + 6: "The KDC does not know the client's principal: check 'client_principal' and the keytab.",
+    _PROTOCOL
+    + 7: "The KDC does not know the metastore's principal: check 'principal', and the host if it contains _HOST.",
+    _PROTOCOL + 18: "The KDC has locked or disabled the client's principal.",
+    _PROTOCOL + 24: "The keytab's key is not the KDC's: export the keytab again.",
+    _PROTOCOL
+    + 31: "The keys of the client or of the metastore do not match those of the KDC: export the keytabs again.",
+    _PROTOCOL
+    + 32: "The ticket has expired: run kinit, or give Tideline a keytab, with which it renews tickets.",
+    _PROTOCOL + 37: "The clocks of this host and of the KDC differ too much: synchronize them.",
+    _PROTOCOL + 156: "No KDC of the realm answers: check krb5.conf and the network.",
+    _PROTOCOL + 154: "krb5.conf does not name a KDC of the realm.",
+}
+_NO_TICKET: Final = "There is no ticket: run kinit, or give Tideline a keytab."
+_NO_KEY: Final = (
+    "Check that the keytab has a key of 'client_principal': 'klist -k FILE' lists its principals."
+)
+_HINT: Final = "Check the ticket or the keytab, the principals, krb5.conf and the clocks."
+
+
+class Kerberos:
+    """A login with tickets (``negotiation.Mechanism``), and the protection of calls after it (``MessageProtection``)."""
+
+    name: Final = "GSSAPI"
+    hint: Final = "Check that 'principal' is that of the metastore's keytab, that the clocks agree, and the metastore's own log for its reason."
+
+    def __init__(self, login: KerberosLogin, host: str) -> None:
+        self._login = login
+        self._service = login.service_at(host)
+        self._context = Context(self._service, login.client, _credential_store(login))
+        self._protection: Protection | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the protection of calls is agreed on."""
+        return self._protection is not None
+
+    @property
+    def protection(self) -> tuple[Protection, Kerberos | None]:
+        """What was agreed on."""
+        chosen = self._protection or "auth"
+        return chosen, None if chosen == "auth" else self
+
+    def respond(self, challenge: bytes) -> bytes:
+        """Return the next token, and after the last one the choice of a protection."""
+        try:
+            if self._context.is_established:
+                return self._choose_protection(challenge)
+            return self._context.step(challenge)
+        except GssapiError as error:
+            raise self._failed("the Kerberos login failed", error) from error
+
+    def wrap(self, message: bytes) -> bytes:
+        """Return the signed or encrypted message."""
+        try:
+            return self._context.wrap(message, encrypted=self._protection == "auth-conf")
+        except GssapiError as error:
+            raise self._failed("a call cannot be signed or encrypted", error) from error
+
+    def unwrap(self, token: bytes) -> bytes:
+        """Return the message; raise LoginFailed if it was changed on its way, or is not encrypted although that was agreed on."""
+        try:
+            message, encrypted = self._context.unwrap(token)
+        except GssapiError as error:
+            raise self._failed("an answer has no valid signature", error) from error
+        if self._protection == "auth-conf" and not encrypted:
+            raise LoginFailed("an answer is not encrypted", principal=self._service)
+        return message
+
+    def _choose_protection(self, challenge: bytes) -> bytes:
+        """Choose the weakest protection that both sides accept: the server's settings decide about stronger ones."""
+        offer, _ = self._context.unwrap(challenge)
+        if len(offer) != 4:
+            raise LoginFailed("the metastore's offer of protections is malformed", principal=self._service)
+        accepted = PROTECTIONS[PROTECTIONS.index(self._login.protection) :]
+        chosen = next((each for each in accepted if offer[0] & _LAYERS[each]), None)
+        if chosen is None:
+            raise LoginFailed(
+                "the metastore does not offer the required protection",
+                required=self._login.protection,
+                offered=[each for each in PROTECTIONS if offer[0] & _LAYERS[each]],
+                hint="Change 'protection', or hadoop.rpc.protection of the metastore.",
+            )
+        size = 0 if chosen == "auth" else _MESSAGE_BYTES_MAX
+        choice = bytes([_LAYERS[chosen]]) + size.to_bytes(3, "big")
+        response = self._context.wrap(choice, encrypted=False)
+        self._protection = chosen
+        return response
+
+    def _failed(self, message: str, error: GssapiError) -> LoginFailed:
+        return LoginFailed(
+            message,
+            principal=self._service,
+            client=self._login.client,
+            reason=str(error),
+            hint=self._hint_for(error),
+        )
+
+    def _hint_for(self, error: GssapiError) -> str:
+        lacking = _NO_TICKET if self._login.keytab is None else _NO_KEY
+        return _HINTS.get(error.code, lacking if error.lacks_credentials else _HINT)
+
+
+def _credential_store(login: KerberosLogin) -> dict[str, str]:
+    """Return where the library finds credentials; each thread has tickets of its own, because the library replaces them when it renews them."""
+    if login.keytab is None:
+        return {}
+    if not os.access(login.keytab, os.R_OK):
+        raise LoginFailed(
+            "the keytab cannot be read",
+            keytab=str(login.keytab),
+            hint="Check its path, and that the daemon's user may read it.",
+        )
+    return {"client_keytab": f"FILE:{login.keytab}", "ccache": _ticket_cache(login)}
+
+
+def discard_tickets(login: KerberosLogin) -> None:
+    """Discard the tickets that this thread obtained with a keytab, because a metastore with a new key refuses older ones."""
+    if login.keytab is not None:
+        destroy_ticket_cache(_ticket_cache(login))
+
+
+def _ticket_cache(login: KerberosLogin) -> str:
+    owner = f"{login.client or ''}-{login.keytab}".replace("/", "-")
+    return f"MEMORY:tideline-{owner}-{threading.get_ident()}"

@@ -1,0 +1,85 @@
+"""Which login a metastore's address requires.
+
+The configuration gives every source and target its login once, when it is loaded. Connections look it up by their address, so the
+credentials do not pass through the many places that only connect. A process has one configuration, hence one table of logins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TYPE_CHECKING, Final, Literal
+
+from state.errors import ConfigError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+Protection = Literal["auth", "auth-int", "auth-conf"]
+"""What SASL does with calls after the login: nothing, signing, or signing and encryption."""
+PROTECTIONS: Final[tuple[Protection, ...]] = ("auth", "auth-int", "auth-conf")
+"""From the weakest to the strongest."""
+
+
+@dataclass(frozen=True, slots=True)
+class KerberosLogin:
+    """A login with Kerberos tickets.
+
+    ``service`` is the principal of the metastore; ``_HOST`` in it stands for the host of the address. With a ``keytab`` the client
+    obtains its own tickets. Without one it uses the ticket cache of the process.
+    """
+
+    service: str
+    client: str | None = None
+    keytab: Path | None = None
+    protection: Protection = "auth"
+
+    def service_at(self, host: str) -> str:
+        """Return the principal of the metastore on ``host``; Hadoop writes host names of principals in lower case."""
+        return self.service.replace("/_HOST", f"/{host.lower()}")
+
+
+@dataclass(frozen=True, slots=True)
+class PasswordLogin:
+    """A login with a user and a password, which the metastore receives as they are."""
+
+    user: str
+    password: str = field(repr=False)
+
+
+Login = KerberosLogin | PasswordLogin
+
+_LOGINS: Final[dict[tuple[str, int], Login]] = {}
+_LOCK: Final = Lock()
+
+
+def use_logins(logins: Mapping[tuple[str, int], Login]) -> None:
+    """Use these logins from now on, by host and port, and no others."""
+    with _LOCK:
+        _LOGINS.clear()
+        _LOGINS.update({(host.lower(), port): login for (host, port), login in logins.items()})
+
+
+def login_at(host: str, port: int) -> Login | None:
+    """Return the login that a server requires; None for connections without SASL."""
+    with _LOCK:
+        return _LOGINS.get((host.lower(), port))
+
+
+def merge_logins(given: Mapping[str, Mapping[tuple[str, int], Login | None]]) -> dict[tuple[str, int], Login]:
+    """Merge the logins of several clusters, by the clusters' names; raise ConfigError if two disagree about one server."""
+    owners: dict[tuple[str, int], tuple[str, Login | None]] = {}
+    for name, logins in given.items():
+        for address, login in logins.items():
+            owner, known = owners.setdefault(address, (name, login))
+            if known != login:
+                raise ConfigError(
+                    "a metastore has two different logins",
+                    address=f"{address[0]}:{address[1]}",
+                    clusters=[owner, name],
+                    hint="Give both clusters the same 'auth'.",
+                )
+    return {address: login for address, (_, login) in owners.items() if login is not None}

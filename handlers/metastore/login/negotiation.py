@@ -1,0 +1,135 @@
+"""The SASL negotiation of Thrift: messages with a status byte and a four-byte length, before the first call.
+
+The client names its mechanism and sends its first response. Then the sides take turns until the server sends COMPLETE. After it, each
+message is a frame (``frames``).
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final, Protocol
+
+from state.errors import LoginFailed
+
+
+if TYPE_CHECKING:
+    from handlers.metastore.login.logins import Protection
+
+
+MESSAGE_BYTES_MAX: Final = 1 << 20
+"""Tickets with many groups have some 64 KiB; a longer message does not come from a metastore."""
+_TURNS_MAX: Final = 16
+_HEADER: Final = struct.Struct(">BI")
+_TEXT_CHARS_MAX: Final = 1000
+
+
+class Status(IntEnum):
+    """The first byte of a message."""
+
+    START = 1
+    OK = 2
+    BAD = 3
+    ERROR = 4
+    COMPLETE = 5
+
+
+class Channel(Protocol):
+    """The connection below; its methods raise what Thrift raises."""
+
+    def read(self, size: int) -> bytes:
+        """Read the available bytes, at most ``size``, and at least one."""
+
+    def write(self, data: bytes) -> None:
+        """Write all of ``data``."""
+
+
+class MessageProtection(Protocol):
+    """Signing or encryption of the messages after the login."""
+
+    def wrap(self, message: bytes) -> bytes:
+        """Return the token for a message; raise LoginFailed."""
+
+    def unwrap(self, token: bytes) -> bytes:
+        """Return the message of a token; raise LoginFailed if it was changed on its way."""
+
+
+class Mechanism(Protocol):
+    """One side of a login; ``negotiate`` drives it."""
+
+    @property
+    def name(self) -> str:
+        """The registered name of the mechanism."""
+
+    @property
+    def hint(self) -> str:
+        """What to check if the server refuses the login."""
+
+    def respond(self, challenge: bytes) -> bytes:
+        """Return the response; the first challenge is empty. Raises LoginFailed."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether this side expects no further challenge."""
+
+    @property
+    def protection(self) -> tuple[Protection, MessageProtection | None]:
+        """What was agreed on for the messages after the login."""
+
+
+def negotiate(channel: Channel, mechanism: Mechanism) -> None:
+    """Log in; raise LoginFailed, or what the channel raises."""
+    _send(channel, Status.START, mechanism.name.encode())
+    _send_response(channel, mechanism, b"")
+    for _ in range(_TURNS_MAX):
+        status, challenge = _receive(channel, mechanism)
+        if status is Status.COMPLETE:
+            _finish(mechanism, challenge)
+            return
+        if mechanism.is_complete:
+            raise LoginFailed("the metastore continues a login that is complete", mechanism=mechanism.name)
+        _send_response(channel, mechanism, challenge)
+    raise LoginFailed("the metastore does not end the login", mechanism=mechanism.name)
+
+
+def _send_response(channel: Channel, mechanism: Mechanism, challenge: bytes) -> None:
+    response = mechanism.respond(challenge)
+    _send(channel, Status.COMPLETE if mechanism.is_complete else Status.OK, response)
+
+
+def _finish(mechanism: Mechanism, challenge: bytes) -> None:
+    """Process what the server sent with its consent: a proof of its own identity, in some mechanisms."""
+    if not mechanism.is_complete:
+        mechanism.respond(challenge)
+    if not mechanism.is_complete:
+        raise LoginFailed(
+            "the metastore accepted the login without a proof of its own identity", mechanism=mechanism.name
+        )
+
+
+def _send(channel: Channel, status: Status, payload: bytes) -> None:
+    channel.write(_HEADER.pack(status, len(payload)) + payload)
+
+
+def _receive(channel: Channel, mechanism: Mechanism) -> tuple[Status, bytes]:
+    number, size = _HEADER.unpack(_read_exactly(channel, _HEADER.size))
+    if number not in {Status.OK, Status.BAD, Status.ERROR, Status.COMPLETE} or size > MESSAGE_BYTES_MAX:
+        raise LoginFailed(
+            "the server does not answer with SASL",
+            mechanism=mechanism.name,
+            hint="Check that the metastore requires SASL; remove 'auth' if it does not.",
+        )
+    payload = _read_exactly(channel, size)
+    if number in {Status.BAD, Status.ERROR}:
+        reason = payload.decode(errors="replace")[:_TEXT_CHARS_MAX]
+        raise LoginFailed(
+            "the metastore refused the login", mechanism=mechanism.name, reason=reason, hint=mechanism.hint
+        )
+    return Status(number), payload
+
+
+def _read_exactly(channel: Channel, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        data += channel.read(size - len(data))
+    return data

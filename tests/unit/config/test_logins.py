@@ -1,0 +1,94 @@
+"""Settings of logins: what each mechanism needs, that secrets stay secret, and that loading them makes connections use them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+from typing import TYPE_CHECKING
+
+import pytest
+
+from daemon.service.configuration import load_config, read_config
+from handlers.metastore.login.logins import KerberosLogin, PasswordLogin, login_at, use_logins
+from state.errors import ConfigError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@pytest.fixture(autouse=True)
+def no_logins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("PASSWORD", "correct horse")
+    yield
+    use_logins({})
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[str, str], Path]:
+    def write_file(source: str, target: str = "") -> Path:
+        path = tmp_path / "tideline.yaml"
+        path.write_text(
+            dedent(f"""\
+            sources:
+              lake: {{metastore: [thrift://a:1, thrift://b:2], topic: t{source}}}
+            targets:
+              dr: {{metastore: thrift://c:3{target}}}
+            kafka: {{bootstrap: "k:9092"}}
+            """)
+        )
+        return path
+
+    return write_file
+
+
+KERBEROS = "auth: {mechanism: kerberos, principal: hive/_HOST@R, client_principal: tideline@R, keytab: /k, protection: auth-int}"
+PLAIN = "auth: {mechanism: plain, user: tideline, password: {env: PASSWORD}}"
+
+
+def test_connections_use_the_logins_of_the_loaded_configuration(write: Callable[[str, str], Path]) -> None:
+    config = load_config(write(f", {KERBEROS}", f", {PLAIN}"), {})
+    kerberos = KerberosLogin("hive/_HOST@R", "tideline@R", Path("/k"), "auth-int")
+    assert login_at("a", 1) == login_at("b", 2) == kerberos
+    assert login_at("c", 3) == PasswordLogin("tideline", "correct horse")
+    assert login_at("c", 1) is None
+    assert "correct horse" in config.secrets()
+    assert "correct horse" not in config.model_dump_json()
+
+
+@pytest.mark.parametrize(
+    ("auth", "reason"),
+    [
+        ("auth: {mechanism: kerberos}", "has the mechanism kerberos but no principal"),
+        ("auth: {mechanism: plain, user: u}", "has the mechanism plain but no password"),
+        (
+            "auth: {mechanism: plain, user: u, password: {env: PASSWORD}, keytab: /k}",
+            "has settings that the mechanism plain does not use: keytab",
+        ),
+        (
+            "auth: {mechanism: kerberos, principal: hive/_HOST@R, user: u}",
+            "has settings that the mechanism kerberos does not use: user",
+        ),
+    ],
+)
+def test_a_mechanism_has_its_own_settings_and_no_others(
+    write: Callable[[str, str], Path], auth: str, reason: str
+) -> None:
+    (found,) = read_config(write(f", {auth}", ""), {}).problems
+    assert (found.key, found.reason) == ("sources.lake.auth", reason)
+
+
+@pytest.mark.parametrize("principal", ["hive", "hive@R", "hive/host", "hive/ho st@R"])
+def test_a_metastores_principal_has_a_host_and_a_realm(
+    write: Callable[[str, str], Path], principal: str
+) -> None:
+    path = write(f", auth: {{mechanism: kerberos, principal: {principal}}}", "")
+    found = next(each for each in read_config(path, {}).problems if each.key == "sources.lake.auth.principal")
+    assert "hive/_HOST@EXAMPLE.COM" in found.reason
+
+
+def test_clusters_with_one_metastore_cannot_log_in_differently(write: Callable[[str, str], Path]) -> None:
+    path = write(f", {KERBEROS}", "")
+    path.write_text(path.read_text().replace("thrift://c:3", "thrift://a:1"))
+    with pytest.raises(ConfigError, match="two different logins"):
+        load_config(path, {})
