@@ -24,6 +24,7 @@ from handlers.metastore.login.logins import PROTECTIONS, KerberosLogin, use_logi
 from handlers.structs.objects import Database
 from state.errors import LoginFailed, MetastoreUnavailable
 from tests.builders.components.availability import start_or_skip
+from tests.builders.daemon.killed_stack import wait_until
 
 
 if TYPE_CHECKING:
@@ -172,6 +173,32 @@ def test_while_the_kdc_is_away_a_login_fails_and_later_succeeds(secure: Secure) 
             secure.kdc.start()
         assert "KDC" in failed.value.hint
         client.current_event_id()
+
+
+def test_tickets_outlast_an_outage_of_the_kdc(secure: Secure) -> None:
+    with closing(secure.client(secure.login)) as client:
+        client.current_event_id()
+    secure.kdc.stop()
+    try:
+        with closing(secure.client(secure.login)) as client:
+            client.current_event_id()
+    finally:
+        secure.kdc.start()
+
+
+def test_a_new_connection_renews_tickets_that_have_expired(secure: Secure) -> None:
+    keytab = secure.kdc.export("brief")
+    secure.kdc.modify("brief", "-maxlife", "2 seconds")
+    login = replace(secure.login, client=f"brief@{REALM}", keytab=keytab)
+    with closing(secure.client(login)) as client:
+        client.current_event_id()
+        later = secure.kdc.log_in(login.client or "", keytab)
+        wait_until(lambda: not secure.kdc.is_valid(later))
+        client.current_event_id()  # an open connection needs no ticket
+        issued = secure.kdc.count_logins("brief")
+        client.close()
+        client.current_event_id()
+        assert secure.kdc.count_logins("brief") > issued
 
 
 def test_a_client_without_a_login_is_told_which_setting_may_be_missing(secure: Secure) -> None:

@@ -95,6 +95,25 @@ class Kdc(Component):
         self._run("kinit", "-c", str(cache), "-k", "-t", str(keytab), *options, principal)
         return cache
 
+    def modify(self, principal: str, *options: str) -> None:
+        """Change a principal; ``options`` are those of ``modprinc``."""
+        self._run("kadmin.local", "-r", REALM, "modprinc", *options, principal)
+
+    def count_logins(self, principal: str) -> int:
+        """Return how many tickets were issued to a principal for a password or key."""
+        lines = (self.directory / "requests.log").read_text().splitlines()
+        return len(
+            [line for line in lines if " AS_REQ " in line and f" {principal}@" in line and "ISSUE" in line]
+        )
+
+    def is_valid(self, cache: Path) -> bool:
+        """Whether a cache has a ticket that has not expired."""
+        try:
+            self._run("klist", "-s", "-c", str(cache))
+        except ComponentFailed:
+            return False
+        return True
+
     def _find(self, name: str) -> str:
         places = os.pathsep.join(str(self._root / place) for place in PLACES)
         found = shutil.which(name, path=places)
@@ -152,4 +171,6 @@ SERVER_CONFIG: Final = """\
   acl_file = {directory}/acl
   supported_enctypes = aes256-cts:normal
  }}
+[logging]
+ kdc = FILE:{directory}/requests.log
 """

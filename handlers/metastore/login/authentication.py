@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from handlers.metastore.login.frames import Frames
-from handlers.metastore.login.kerberos import Kerberos, discard_tickets
-from handlers.metastore.login.logins import KerberosLogin, PasswordLogin
+from handlers.metastore.login.kerberos import Kerberos
+from handlers.metastore.login.logins import PasswordLogin
 from handlers.metastore.login.negotiation import negotiate
 from handlers.metastore.login.password import Plain
 from state.errors import LoginFailed
@@ -24,8 +24,8 @@ def authenticate(channel: LimitedChannel, login: Login, host: str) -> Frames:
     try:
         negotiate(channel, mechanism)
     except LoginFailed as error:
-        if isinstance(login, KerberosLogin):
-            discard_tickets(login)
+        if isinstance(mechanism, Kerberos):
+            mechanism.discard_refused_tickets()
         error.context.setdefault("host", host)
         raise
     return Frames(channel, mechanism.protection[1])

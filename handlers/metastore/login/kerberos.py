@@ -23,6 +23,7 @@ _LAYERS: Final[dict[Protection, int]] = {"auth": 1, "auth-int": 2, "auth-conf": 
 _MESSAGE_BYTES_MAX: Final = 0xFFFFFF
 _PROTOCOL: Final = -1765328384
 """Error codes of the Kerberos protocol are counted from here; those of the library follow from 128 on."""
+_TICKET_EXPIRED: Final = _PROTOCOL + 32
 _HINTS: Final = {
     _PROTOCOL + 1: "The principal's entry at the KDC has expired; renew it there.",
     _PROTOCOL + 6: "The KDC does not know the client's principal: check 'client_principal' and the keytab.",
@@ -32,12 +33,14 @@ _HINTS: Final = {
     _PROTOCOL + 24: "The keytab's key is not the KDC's: export the keytab again.",
     _PROTOCOL
     + 31: "The keys of the client or of the metastore do not match those of the KDC: export the keytabs again.",
-    _PROTOCOL
-    + 32: "The ticket has expired: run kinit, or give Tideline a keytab, with which it renews tickets.",
+    _TICKET_EXPIRED: "The ticket has expired: run kinit, or give Tideline a keytab, with which it renews tickets.",
     _PROTOCOL + 37: "The clocks of this host and of the KDC differ too much: synchronize them.",
     _PROTOCOL + 156: "No KDC of the realm answers: check krb5.conf and the network.",
     _PROTOCOL + 154: "krb5.conf does not name a KDC of the realm.",
 }
+_NOT_RENEWED: Final = (
+    "The ticket has expired and could not be renewed: check that the KDC answers and accepts the keytab."
+)
 _NO_TICKET: Final = "There is no ticket: run kinit, or give Tideline a keytab."
 _NO_KEY: Final = (
     "Check that the keytab has a key of 'client_principal': 'klist -k FILE' lists its principals."
@@ -56,6 +59,7 @@ class Kerberos:
         self._service = login.service_at(host)
         self._context = Context(self._service, login.client, _credential_store(login))
         self._protection: Protection | None = None
+        self._has_ticket = False
 
     @property
     def is_complete(self) -> bool:
@@ -73,9 +77,19 @@ class Kerberos:
         try:
             if self._context.is_established:
                 return self._choose_protection(challenge)
-            return self._context.step(challenge)
+            token = self._context.step(challenge)
         except GssapiError as error:
             raise self._failed("the Kerberos login failed", error) from error
+        self._has_ticket = True
+        return token
+
+    def discard_refused_tickets(self) -> None:
+        """Discard the tickets of the keytab after a refusal by the metastore: with a new key it refuses those for its old one.
+
+        If only the KDC failed, they stay, because they are still good for other servers.
+        """
+        if self._has_ticket and self._login.keytab is not None:
+            destroy_ticket_cache(_ticket_cache(self._login))
 
     def wrap(self, message: bytes) -> bytes:
         """Return the signed or encrypted message."""
@@ -124,6 +138,8 @@ class Kerberos:
         )
 
     def _hint_for(self, error: GssapiError) -> str:
+        if error.code == _TICKET_EXPIRED and self._login.keytab is not None:
+            return _NOT_RENEWED
         lacking = _NO_TICKET if self._login.keytab is None else _NO_KEY
         return _HINTS.get(error.code, lacking if error.lacks_credentials else _HINT)
 
@@ -139,12 +155,6 @@ def _credential_store(login: KerberosLogin) -> dict[str, str]:
             hint="Check its path, and that the daemon's user may read it.",
         )
     return {"client_keytab": f"FILE:{login.keytab}", "ccache": _ticket_cache(login)}
-
-
-def discard_tickets(login: KerberosLogin) -> None:
-    """Discard the tickets that this thread obtained with a keytab, because a metastore with a new key refuses older ones."""
-    if login.keytab is not None:
-        destroy_ticket_cache(_ticket_cache(login))
 
 
 def _ticket_cache(login: KerberosLogin) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from handlers.metastore.login import gssapi, kerberos
+from handlers.metastore.login.authentication import authenticate
 from handlers.metastore.login.gssapi import GssapiError
 from handlers.metastore.login.kerberos import Kerberos
 from handlers.metastore.login.logins import KerberosLogin
@@ -134,6 +135,40 @@ def test_an_answer_that_is_only_signed_is_refused_after_encryption_was_agreed_on
         mechanism.unwrap(b"Sanswer")
 
 
+def test_tickets_are_discarded_when_the_metastore_refuses_them_and_kept_when_the_kdc_fails(
+    context: type[Scripted], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    discarded: list[str] = []
+    monkeypatch.setattr(kerberos, "destroy_ticket_cache", discarded.append)
+    (keytab := tmp_path / "keytab").touch()
+    login = KerberosLogin("hive/_HOST@R", "t@R", keytab)
+    context.failure = GssapiError("no KDC", PROTOCOL + 156)
+    with pytest.raises(LoginFailed, match="no KDC"):
+        authenticate(Refusing(), login, "host")
+    assert discarded == []
+    context.failure = None
+    with pytest.raises(LoginFailed, match="refused the login"):
+        authenticate(Refusing(), login, "host")
+    (cache,) = discarded
+    assert cache.startswith("MEMORY:")
+
+
+class Refusing:
+    """A metastore that answers every login with an error."""
+
+    limit = 0
+
+    def __init__(self) -> None:
+        self.answer = b"\x04\x00\x00\x00\x00"
+
+    def read(self, size: int) -> bytes:
+        chunk, self.answer = self.answer[:size], self.answer[size:]
+        return chunk
+
+    def write(self, data: bytes) -> None:
+        """Nothing."""
+
+
 @pytest.mark.usefixtures("context")
 def test_a_keytab_that_cannot_be_read_is_reported_before_the_library_is_asked() -> None:
     with pytest.raises(LoginFailed, match="keytab cannot be read"):
@@ -151,3 +186,11 @@ def test_a_missing_library_is_reported_with_the_packages_that_contain_it(
     with pytest.raises(LoginFailed, match="Kerberos library") as failed:
         Kerberos(TICKET, "host")
     assert "libgssapi-krb5-2" in failed.value.hint
+
+
+def test_an_expired_ticket_of_a_keytab_was_not_renewed(context: type[Scripted], tmp_path: Path) -> None:
+    context.failure = GssapiError("Ticket expired", PROTOCOL + 32)
+    (keytab := tmp_path / "keytab").touch()
+    with pytest.raises(LoginFailed) as failed:
+        Kerberos(KerberosLogin("hive/_HOST@R", "t@R", keytab), "host").respond(b"")
+    assert "could not be renewed" in failed.value.hint
