@@ -24,7 +24,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from state.errors import BadPartitionValue, LimitExceeded, StateCorrupt
-from state.partitions.keys.values import DEFAULT_PARTITION, encode_text
+from state.partitions.keys.values import DEFAULT_PARTITION, field_encoder
 
 
 if TYPE_CHECKING:
@@ -55,18 +55,17 @@ class KeySchema:
         self.columns = tuple(columns)
         self.default_partition = default_partition
         self._names = [column.name for column in columns]
-        self._types = [column.type for column in columns]
+        self._encoders = [field_encoder(column.type, default_partition) for column in columns]
 
     def fields(self, values: Sequence[str]) -> list[bytes]:
         """Return the field of every value; raise BadPartitionValue for another number of values than columns."""
-        if len(values) != len(self._types):
+        if len(values) != len(self._encoders):
             raise BadPartitionValue(
                 "the number of values must be the number of partition columns",
                 values=tuple(values)[:COLUMNS_MAX],
                 columns=tuple(self._names),
             )
-        default = self.default_partition
-        return [encode_text(type_, text, default) for type_, text in zip(self._types, values, strict=True)]
+        return [encode_field(text) for encode_field, text in zip(self._encoders, values, strict=True)]
 
     def name(self, values: Sequence[str]) -> str:
         """Return the name of the partition with these values."""

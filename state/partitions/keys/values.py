@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 """The value under which Hive stores rows whose partition column is NULL; a metastore may be configured with another name."""
 
+CACHED_FIELDS_MAX: Final = 1 << 13
+_ENCODERS_MAX: Final = 64
+
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}")
 _DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]{1,60}(?:\.[0-9]{0,60})?|\.[0-9]{1,60})(?:[eE][+-]?[0-9]{1,3})?")
 _FLOAT: Final = re.compile(r"[+-]?(?:[0-9]{1,400}(?:\.[0-9]{0,400})?|\.[0-9]{1,400})(?:[eE][+-]?[0-9]{1,4})?")
@@ -50,10 +53,24 @@ def parse_value(type_: ColumnType, text: str, default_partition: str = DEFAULT_P
     return Unconvertible(text) if value is None else value
 
 
-@lru_cache(maxsize=1 << 16)
 def encode_text(type_: ColumnType, text: str, default_partition: str = DEFAULT_PARTITION) -> bytes:
-    """Return the field of a partition value; cached, because many partitions share few values."""
+    """Return the field of a partition value."""
     return encode(type_.kind, parse_value(type_, text, default_partition))
+
+
+@lru_cache(maxsize=_ENCODERS_MAX)
+def field_encoder(type_: ColumnType, default_partition: str = DEFAULT_PARTITION) -> Callable[[str], bytes]:
+    """Return ``encode_text`` for one type. It is cached, because many partitions share few values.
+
+    The text alone is the key of the cache. A key of several parts would be an object at which every garbage collection looks: for
+    65,000 of them, all threads stop for some hundredths of a second.
+    """
+
+    @lru_cache(maxsize=CACHED_FIELDS_MAX)
+    def encode_field(text: str) -> bytes:
+        return encode_text(type_, text, default_partition)
+
+    return encode_field
 
 
 def parse_typed(type_: ColumnType, text: str) -> Value:

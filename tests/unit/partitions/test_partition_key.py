@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -98,3 +100,13 @@ def test_any_bytes_are_either_a_key_or_refused_as_corrupt(data: bytes, columns: 
 )
 def test_names_escape_the_characters_that_hive_escapes(values: list[str], name: str) -> None:
     assert format_name(["ds", "hr"], values) == name
+
+
+def test_the_collector_looks_at_no_object_for_each_cached_field() -> None:
+    schema = KeySchema(parse_columns([("dt", "string"), ("x", "int")]))
+    gc.collect()
+    before = len(gc.get_objects())
+    for number in range(2_000):
+        schema.fields([f"d{number}", str(number)])
+    gc.collect()
+    assert len(gc.get_objects()) - before < 100
