@@ -41,6 +41,8 @@ class Turns:
         self._no_readers.set()
         self._began_s = self._ended_s = time.monotonic()
         self._owed_s = 0.0
+        self._worker = 0
+        """The follower's thread."""
 
     @contextmanager
     def work(self) -> Iterator[None]:
@@ -83,12 +85,13 @@ class Turns:
             self._count(-1)
 
     def give_way(self) -> None:
-        """Wait while it is the follower's turn."""
-        if not self._may_read.is_set():
+        """Wait while it is the follower's turn; the follower itself does not wait."""
+        if not self._may_read.is_set() and threading.get_ident() != self._worker:
             self._may_read.wait(GIVE_WAY_S)
 
     def _begin(self) -> None:
         self._began_s = time.monotonic()
+        self._worker = threading.get_ident()
         self._may_read.clear()
 
     def _leave_to_readers(self, seconds: float) -> None:

@@ -329,13 +329,18 @@ class Loader:
         try:
             if loads.listing.piece is not None:
                 self._keep_names(reading.name, loads.listing.piece.names)
-            while loads.write(self._store):
+            while self._write(loads):
                 yield None
             if self._has_changed(reading.name, before):
                 return False
             return self._store_listing(loads, reason, reading.events)
         finally:
             loads.abandon()
+
+    def _write(self, loads: TableLoads) -> bool:
+        """Write a part; readers give way as to events, because each statement would give them a turn."""
+        with self._turns.work():
+            return loads.write(self._store)
 
     def _keep_names(self, name: str, names: Sequence[str]) -> None:
         """Keep the names of a table that is loaded in pieces, and of a few others."""
@@ -352,7 +357,7 @@ class Loader:
     def _store_listing(self, loads: TableLoads, reason: str, missed: Sequence[Event]) -> bool:
         """Step 3: store a listing, or stage a piece, in one transaction; then the events that were missed."""
         name, began_s = loads.listing.table.name, time.perf_counter()
-        with open_changes(self._store, self._followers) as (txn, changes):
+        with self._turns.work(), open_changes(self._store, self._followers) as (txn, changes):
             pairs = list(zip(self._followers, changes, strict=True))
             finished = self._take(txn, loads, pairs, reason)
             batch = EventBatch(txn, self._states, pairs, _MissedObserver(self._observer))

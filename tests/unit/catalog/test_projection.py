@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,16 +13,21 @@ from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines.rules import Rule, Rules
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
+from handlers.catalog.turns import Turns
 from handlers.events import Embedded, PartitionsAdded, PartitionsAltered, Undecodable
 from handlers.partition_outline import PartitionOutline
 from state.errors import GapDetected, MalformedEvent, MetastoreUnavailable, NotFound
 from state.positions import POSITION_KEY, Position
-from state.store.memory import MemoryStore
+from state.store.memory import MemoryStore, MemoryTransaction
 from state.timelines.periods import UpdatePeriod
 from state.timelines.table_properties import PRESENT, TIME_COLUMNS
 from state.timelines.timeline import Timeline
 from tests.builders.catalog.followed_catalog import Content, content
 from tests.builders.catalog.random_changes import DAYS, Change, Kind, changes, happen_meanwhile
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 RULES = Rules((Rule((f"{DB}.*",), columns=("dt",)),), lens=False)
@@ -162,6 +168,31 @@ def test_whole_partitions_are_not_decoded_where_no_follower_stores_them(source: 
     source.log(PartitionsAltered, "ALTER_PARTITIONS", "a", owner=None, after=event)
     followed.follow()
     assert days_of(followed) == {f"{DB}.a": {"2015-01-01", "2015-01-02"}}
+
+
+def test_readers_give_way_to_the_transactions_of_a_load(
+    source: MemorySource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    followed, working, outside = Followed(source), list[None](), list[str]()
+    work, put = Turns.work, MemoryTransaction.put
+
+    @contextmanager
+    def observed_work(self: Turns) -> Iterator[None]:
+        with work(self):
+            working.append(None)
+            yield
+            working.pop()
+
+    def observed_put(self: MemoryTransaction, key: bytes, value: bytes) -> None:
+        if key.startswith((b"tl/p/", b"tl/r/")) and not working:
+            outside.append(key.hex())
+        put(self, key, value)
+
+    monkeypatch.setattr(Turns, "work", observed_work)
+    monkeypatch.setattr(MemoryTransaction, "put", observed_put)
+    followed.follow()
+    assert days_of(followed) == {f"{DB}.a": {"2015-01-01"}}
+    assert not outside
 
 
 def test_a_malformed_event_quarantines_only_its_table_until_a_reload(source: MemorySource) -> None:

@@ -32,9 +32,18 @@ def test_a_reader_does_not_wait_longer_than_its_limit_for_a_follower_that_hangs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(turns_module, "GIVE_WAY_S", 0.01)
-    turns = Turns()
-    with turns.work(), turns.reading():
-        turns.give_way()
+    turns, answered = Turns(), threading.Event()
+
+    def read() -> None:
+        with turns.reading():
+            turns.give_way()
+            answered.set()
+
+    with turns.work():
+        reader = threading.Thread(target=read)
+        reader.start()
+        assert answered.wait(5)
+    reader.join(5)
 
 
 def test_a_follower_with_much_work_lets_readers_run_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,6 +94,16 @@ def test_a_computation_gives_way_to_the_follower_which_leaves_it_a_share_of_the_
             turns.give_way()
     assert waits == [pytest.approx(turns_module.READERS_SHARE * 0.1)]
     assert turns._no_readers.is_set()
+
+
+def test_the_follower_does_not_give_way_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> bool:
+        raise AssertionError("the follower waits for itself")
+
+    turns = Turns()
+    with turns.work():
+        monkeypatch.setattr(threading.Event, "wait", refuse)
+        turns.give_way()
 
 
 def test_few_readers_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
