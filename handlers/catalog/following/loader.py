@@ -233,7 +233,7 @@ class Loader:
             request = self._request(name, reason)
             answer = self._calls.submit(partial(read_loads, self._followers, request, self._turns))
             yield answer
-            if self._has_changed(name, before):
+            if reading.is_obsolete or self._has_changed(name, before):
                 return False
             finished = yield from self._store_answer(name, reason, answer, reading, before)
         finally:
@@ -310,7 +310,7 @@ class Loader:
             self._forget_missing(name)
             return True
         except (Refused, BadInput, Inconsistent) as error:
-            if self._has_changed(name, before):
+            if reading.is_obsolete or self._has_changed(name, before):
                 return False
             took_s = max(0.0, self._clock() - self._began_s)
             with self._store.transaction() as txn:
@@ -331,7 +331,7 @@ class Loader:
                 self._keep_names(reading.name, loads.listing.piece.names)
             while self._write(loads):
                 yield None
-            if self._has_changed(reading.name, before):
+            if reading.is_obsolete or self._has_changed(reading.name, before):
                 return False
             return self._store_listing(loads, reason, reading.events)
         finally:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from handlers.catalog.following.table_info import qualify
+from handlers.events import TableAltered, TableCreated, TableDropped
+from state.errors import BadInput
 
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ class Reading:
     """Events that are kept, at most; None for no limit of its own."""
     is_lost: bool = False
     """Whether there were more, so that none is kept."""
+    is_obsolete: bool = False
+    """Whether the name belongs to another table since: what is being read, and the events, are not about it."""
 
 
 MISSED_MAX: Final = 20_000
@@ -61,6 +65,9 @@ class MissedEvents:
         """
         if not self._readings or event.db is None or event.table is None:
             return
+        for name in _list_replaced(event, qualify(event.db, event.table)):
+            for reading in self._readings.get(name, ()):
+                reading.is_obsolete = True
         for reading in self._readings.get(qualify(event.db, event.table), ()):
             if reading.is_lost or not (reading.kind is None or isinstance(event, reading.kind)):
                 continue
@@ -79,3 +86,19 @@ class MissedEvents:
             self._count -= len(reading.events)
             if not readings:
                 del self._readings[reading.name]
+
+
+def _list_replaced(event: Event, name: str) -> tuple[str, ...]:
+    """Return the names that belong to another table, or to none, since an event of the table ``name``."""
+    match event:
+        case TableCreated() | TableDropped():
+            return (name,)
+        case TableAltered():
+            try:
+                before = event.before.value
+            except BadInput:  # the table is quarantined or loaded again
+                return ()
+            old = qualify(before.dbName, before.tableName)
+            return () if old == name else (old, name)
+        case _:
+            return ()

@@ -288,3 +288,22 @@ def test_a_thread_of_calls_that_was_never_used_closes_its_connection_at_once() -
     source: Any = SimpleNamespace(close=lambda: closed.append(1))
     CallThread(source, "calls").close()
     assert closed == [1]
+
+
+def test_what_was_read_of_a_table_is_not_used_for_another_one_that_takes_its_name_and_is_to_be_loaded_too() -> (
+    None
+):
+    source = MemorySource()
+    for name in ("a", "b"):
+        source.create(name)
+        source.add(name, "2015-01-01", name)
+    slow = Slow(source)
+    slow.finish()
+    slow.step("reload")
+    slow.step("settle")
+    for old, new in (("a", "swapped"), ("b", "a"), ("swapped", "b")):
+        source.rename(old, new)
+    slow.apply()
+    slow.step("reload")
+    slow.finish()
+    assert slow.held() == expected(source)
