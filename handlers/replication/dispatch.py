@@ -124,6 +124,16 @@ class Dispatcher:
         selected = select_metadata(event, self._context.policy)
         return NOTHING_TO_DO if selected is None else self._apply_selected(selected)
 
+    def apply_joined(self, event: Event) -> bool:
+        """Apply an event that stands for several of a table in scope (``joined_events``); return False if the target refuses it."""
+        selected = select_metadata(event, self._context.policy)
+        assert selected is not None
+        try:
+            self._apply_effect(selected)
+        except (BadInput, Refused, Inconsistent, ServerFault):
+            return False
+        return True
+
     def _apply_selected(self, event: Event) -> str | None:
         kind = type(event)
         if isinstance(event, TableAltered) and (move := self._rename_in_scope(event)) is not None:

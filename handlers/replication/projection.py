@@ -25,6 +25,7 @@ from handlers.replication.effects import functions
 from handlers.replication.entries.kept_entries import format_entries
 from handlers.replication.entries.left_tables import drop_left, plan_drops
 from handlers.replication.entries.unreplicated_tables import record_existing
+from handlers.replication.joined_events import EventJoiner, join
 from handlers.replication.loading.bootstrap import begin_bootstrap, is_pending
 from handlers.replication.loading.bootstrap_run import BootstrapOptions, run_bootstrap
 from handlers.replication.loading.follower import LoadFollower
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from handlers.events import Event
     from handlers.replication.context import Context
     from handlers.replication.entries.left_tables import PlannedDrop
+    from handlers.replication.joined_events import Joinable
     from handlers.replication.renames import Alteration
     from state.store import Store
 
@@ -119,6 +121,7 @@ class ReplicationProjection:
         self._context = context
         self._store = store
         self._dispatcher = Dispatcher(context)
+        self._joiner = EventJoiner(context)
         transactions = self._dispatcher.transactions
         transactions.record_before = self._record_before_end
         transactions.unproven_max = UNPROVEN_MAX
@@ -258,13 +261,15 @@ class ReplicationProjection:
         applied = max(self._target_event_id, self._position.applied_event_id)
         new = [event for event in events if event.event_id > applied and may_concern(event, policy)]
         merged, ahead = find_superseded_alters(new), select_lookahead_events(new)
-        files = self._dispatcher.transactions.files
+        transactions = self._dispatcher.transactions
+        files = transactions.files
+        self._joiner.begin(new, uncertain_up_to=max(transactions.uncertain_up_to, self._target_event_id))
         self._recorded_s = self._clock()
         try:
             files.start_early_copies(ahead)
             for event in events:
                 if self._position.step(event.event_id, event.part) is not Step.DUPLICATE:
-                    self._advance(event, merged=event.event_id in merged)
+                    self._advance(event, merged=event.event_id in merged or self._joiner.is_done(event))
                     self._beat()
                     if isinstance(event, WriteIdsAllocated) and policy.covers(event.db, event.table):
                         files.start_early_copies(later for later in ahead if later.event_id > event.event_id)
@@ -292,13 +297,14 @@ class ReplicationProjection:
         self.loads.prepare(event)
         concerns = event.event_id > self._target_event_id and may_concern(event, self._context.policy)
         checkpoint = concerns and needs_checkpoint(event)
-        altered = find_alterations(event) if concerns else frozenset()
+        joined = self._joiner.select(event) if concerns and not merged else ()
+        altered = find_alterations(join(joined) if joined else event) if concerns else frozenset()
         if checkpoint and self._target_progress.must_precede(event):
             self._target_progress.raise_to(self._position.applied_event_id)
         elif checkpoint or (not merged and are_undone(altered, self._altered)):
             self._record()
         self._altered |= altered
-        self._apply_one(event, merged=merged)
+        self._apply_one(event, joined, merged=merged)
         self._load_unverified()
         event.forget_values()
         self._position = Position(event.event_id, event.part, event.parts)
@@ -327,7 +333,7 @@ class ReplicationProjection:
     def _is_record_due(self) -> bool:
         return self._unrecorded_events >= RECORD_EVENTS or self._clock() - self._recorded_s >= RECORD_S
 
-    def _apply_one(self, event: Event, *, merged: bool) -> None:
+    def _apply_one(self, event: Event, joined: Sequence[Joinable], *, merged: bool) -> None:
         started = time.perf_counter()
         failpoint("replay.decoded")
         if event.event_id <= self._target_event_id:
@@ -335,6 +341,8 @@ class ReplicationProjection:
             reason: str | None = "on-target"
         elif merged:
             reason = "merged"
+        elif joined and self._apply_joined(joined):
+            reason = None
         else:
             reason = self._apply_or_give_up(event)
         observer = self._context.observer
@@ -345,6 +353,14 @@ class ReplicationProjection:
             observer.event_applied(event.kind, time.perf_counter() - started)
         else:
             observer.event_skipped(event.kind, reason)
+
+    def _apply_joined(self, joined: Sequence[Joinable]) -> bool:
+        """Apply events together; return whether that succeeded. Otherwise each is applied at its turn."""
+        if self._dispatcher.apply_joined(join(joined)):
+            self._joiner.confirm(joined)
+            return True
+        self._joiner.refuse(joined)
+        return False
 
     def _apply_or_give_up(self, event: Event) -> str | None:
         """Apply ``event``; give it up if only this event makes the target fail, again and again.

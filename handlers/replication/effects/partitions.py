@@ -68,7 +68,7 @@ def _add_some(event: PartitionsAdded, context: Context) -> None:
         context.policy.target_db, event.table, partitions, environment=KEEP_STATISTICS
     )
     if is_transactional(owner) or not context.policy.copies_rows(event.table):
-        if len(names) > 1:
+        if len(names) > 1 and any(partition.writeId for partition in partitions):
             context.table_cache.locations(event.table, names)  # for the write events, which come one by one
         return
     locations = context.table_cache.locations(event.table, names)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from handlers.files.filesystems import FileSystems
     from handlers.structs.notifications import WriteEventInfo
-    from handlers.structs.objects import Table
+    from handlers.structs.objects import Partition, Table
     from state.store import Store
 
 
@@ -65,6 +65,8 @@ class FakeTarget:
         self.warehouse = warehouse
         self.databases: dict[str, Database] = {}
         self.tables: dict[str, Table] = {}
+        self.partitions: dict[str, dict[str, Partition]] = {}
+        """The partitions of each table with one partition column, by name."""
         self.calls: list[str] = []
         self.commits: list[tuple[int, list[WriteEventInfo]]] = []
         self.allocations: list[tuple[int, int, bool]] = []
@@ -205,11 +207,47 @@ class FakeTarget:
     def drop_table(self, _db: str, name: str, **_options: Any) -> None:
         def drop() -> None:
             del self.tables[name]
+            self.partitions.pop(name, None)
             shutil.rmtree(self.warehouse / name, ignore_errors=True)
             for key in [key for key in self._write_ids if key[0] == name]:
                 del self._write_ids[key]
 
         self._called("drop_table", drop)
+
+    def _name(self, table: str, partition: Partition) -> str:
+        (key,) = self.tables[table].partitionKeys or []
+        (value,) = partition.values or []
+        return f"{key.name}={value}"
+
+    def add_partitions(self, _db: str, table: str, partitions: Sequence[Partition], **_options: Any) -> None:
+        def add() -> None:
+            root = self.tables[table].sd.location
+            for partition in partitions:
+                name = self._name(table, partition)
+                partition.sd.location = partition.sd.location or f"{root}/{name}"
+                self.partitions.setdefault(table, {}).setdefault(name, partition)
+
+        self._called("add_partitions", add)
+
+    def alter_partitions(
+        self, _db: str, table: str, partitions: Sequence[Partition], **_options: Any
+    ) -> None:
+        def alter() -> None:
+            for partition in partitions:
+                self.partitions[table][self._name(table, partition)] = partition
+
+        self._called("alter_partitions", alter)
+
+    def drop_partitions(self, _db: str, table: str, names: Sequence[str], **_options: Any) -> None:
+        def drop() -> None:
+            for name in names:
+                self.partitions.get(table, {}).pop(name, None)
+
+        self._called("drop_partitions", drop)
+
+    def get_partitions(self, _db: str, table: str, names: Sequence[str]) -> list[Partition]:
+        present = self.partitions.get(table, {})
+        return [present[name].copy() for name in names if name in present]
 
     def open_replayed(self, _policy: str, source_txn: int) -> int:
         def open_one() -> int:
@@ -300,6 +338,7 @@ READS = frozenset(
         "current_event_id",
         "function_names",
         "get_database",
+        "get_partitions",
         "get_table",
         "has_event",
         "highest_write_id",

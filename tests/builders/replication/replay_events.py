@@ -8,6 +8,8 @@ from handlers.events import (
     Embedded,
     FilesWritten,
     PartitionsAdded,
+    PartitionsAltered,
+    PartitionsDropped,
     SourceFile,
     StatisticsUpdated,
     TableAltered,
@@ -18,7 +20,7 @@ from handlers.events import (
     WriteIdsAllocated,
 )
 from handlers.structs import tjson
-from handlers.structs.objects import FieldSchema, StorageDescriptor, Table
+from handlers.structs.objects import FieldSchema, Partition, StorageDescriptor, Table
 from handlers.structs.statistics import ColumnStatistics, ColumnStatisticsDesc
 
 
@@ -171,8 +173,50 @@ def statistics(event_id: int, table: str = "orders") -> StatisticsUpdated:
     )
 
 
-def partitions_added(event_id: int, table: str = "orders") -> PartitionsAdded:
+def a_partition(value: str = "1", table: str = "orders", note: str = "0") -> Partition:
+    """Return a partition of a table with one partition column."""
+    storage = StorageDescriptor(location=f"file:/source/shop.db/{table}/dt={value}")
+    return Partition(values=[value], dbName="shop", tableName=table, sd=storage, parameters={"note": note})
+
+
+def partitions_added(event_id: int, table: str = "orders", *values: str) -> PartitionsAdded:
     """Return an ADD_PARTITION."""
     return PartitionsAdded(
-        event_id=event_id, time_s=0, kind="ADD_PARTITION", db="shop", table=table, owner=None, partitions=()
+        event_id=event_id,
+        time_s=0,
+        kind="ADD_PARTITION",
+        db="shop",
+        table=table,
+        owner=None,
+        partitions=tuple(embedded(a_partition(value, table)) for value in values),
+    )
+
+
+def partition_altered(
+    event_id: int, value: str, table: str = "orders", *, note: str = "1", **fields: Any
+) -> PartitionsAltered:
+    """Return an ALTER_PARTITION that by default changes only a parameter."""
+    return PartitionsAltered(
+        event_id=event_id,
+        time_s=0,
+        kind="ALTER_PARTITION",
+        db="shop",
+        table=table,
+        owner=None,
+        before=embedded(a_partition(value, table)),
+        after=(embedded(a_partition(value, table, note)),),
+        **fields,
+    )
+
+
+def partitions_dropped(event_id: int, table: str = "orders", *values: str) -> PartitionsDropped:
+    """Return a DROP_PARTITION."""
+    return PartitionsDropped(
+        event_id=event_id,
+        time_s=0,
+        kind="DROP_PARTITION",
+        db="shop",
+        table=table,
+        owner=None,
+        specs=tuple({"dt": value} for value in values),
     )

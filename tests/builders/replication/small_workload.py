@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dev.demo.workload import ROLL_BACK_AFTER_WRITING
+from dev.fixtures.hive_tables import a_partition
 
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ def write_all(sql: Session, source: Metastore, db: str) -> Written:
     sql.run(f"alter table {db}.orders rename to {db}.bought")
     sql.run(f"create table {db}.orders (id int, item string) {ACID}")
     sql.run(f"insert into {db}.orders values (7,'new')")
+    change_partitions(sql, source, db)
     sql.run(f"create table {db}.plain (id int) {PLAIN}")
     sql.run(f"insert into {db}.plain values (1)")
     sql.run(f"insert overwrite table {db}.plain values (2)")
@@ -67,6 +69,22 @@ def write_all(sql: Session, source: Metastore, db: str) -> Written:
     sql.run(f"insert into {db}.gone values (1)")
     sql.run(f"drop table {db}.gone")
     return Written(db, before, source.current_event_id())
+
+
+def change_partitions(sql: Session, source: Metastore, db: str) -> None:
+    """Add, alter and drop partitions by calls that name one each, with a commit of another table in between: replay joins the events."""
+    table = source.get_table(db, "visits")
+    partitions = [a_partition(table, value) for value in ("p", "q", "r")]
+    for partition in partitions[:2]:
+        source.add_partitions(db, "visits", [partition])
+    sql.run(f"insert into {db}.bought values (9,'between')")
+    source.add_partitions(db, "visits", partitions[2:])
+    for value in ("p", "q", "r"):
+        partition = source.get_partition(db, "visits", [value])
+        partition.parameters = {**(partition.parameters or {}), "note": value}
+        source.alter_partitions(db, "visits", [partition])
+    for value in ("p", "q"):
+        source.drop_partition(db, "visits", [value])
 
 
 def roll_back(sql: Session, statement: str) -> None:

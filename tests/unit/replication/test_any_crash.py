@@ -29,6 +29,9 @@ from tests.builders.replication.replay_events import (
     committed,
     created,
     dropped,
+    partition_altered,
+    partitions_added,
+    partitions_dropped,
     written,
 )
 
@@ -55,6 +58,8 @@ class Source:
     files: dict[str, set[str]] = field(default_factory=dict)
     write_ids: dict[str, int] = field(default_factory=dict)
     txns: int = 0
+    partitions: dict[str, dict[str, str]] = field(default_factory=dict)
+    """The note in each partition, by table and value."""
 
     def do(self, choice: int) -> None:
         """Make one of the changes that are possible now."""
@@ -87,6 +92,28 @@ class Source:
         self.notes[other] = self.notes.pop(name)
         self.files[other] = self.files.pop(name)
         self.write_ids[other] = self.write_ids.pop(name)
+
+    def do_to_partitions(self, choice: int) -> None:
+        """Change one partition of one table, or write into a table; the first changes create the tables."""
+        missing = [name for name in NAMES if name not in self.files]
+        if missing:
+            self._log(lambda at: created(at, missing[0], partition_columns=("dt",)))
+            self.notes[missing[0]], self.files[missing[0]], self.write_ids[missing[0]] = 0, set(), 0
+            return
+        name, value = NAMES[choice % 2], "xyz"[choice // 2 % 3]
+        present = self.partitions.setdefault(name, {})
+        match choice // 6 % 4:
+            case 0 if value not in present:
+                present[value] = "0"
+                self._log(lambda at: partitions_added(at, name, value))
+            case 1 if value in present:
+                del present[value]
+                self._log(lambda at: partitions_dropped(at, name, value))
+            case 2 if value in present:
+                present[value] = note = str(len(self.events))
+                self._log(lambda at: partition_altered(at, value, name, note=note))
+            case 3:
+                self.write(name, commits=choice // 24 % 2 == 0)
 
     def _log(self, event: Callable[[int], Event]) -> None:
         self.events.append(event(self._next()))
@@ -187,6 +214,16 @@ def equals(target: FakeTarget, source: Source) -> None:
         assert {str(p.relative_to(root)) for p in root.rglob("bucket_*")} == files, name
     assert target.open_txns == []
     assert target.reopened == []
+    present = {
+        (name, partition): (values.parameters or {})["note"]
+        for name, partitions in target.partitions.items()
+        for partition, values in partitions.items()
+    }
+    assert present == {
+        (name, f"dt={value}"): note
+        for name, notes in source.partitions.items()
+        for value, note in notes.items()
+    }
     drawn = {name: write_id for name, write_id in source.write_ids.items() if write_id}
     assert target.write_ids == drawn
 
@@ -227,11 +264,14 @@ def new_store(target: FakeTarget) -> MortalStore:
     return store
 
 
-def write_history(base: Path, choices: list[int]) -> Source:
+def write_history(base: Path, choices: list[int], *, partitions: bool = False) -> Source:
     shutil.rmtree(base / "source", ignore_errors=True)
     source = Source(base)
     for choice in choices:
-        source.do(choice)
+        if partitions:
+            source.do_to_partitions(choice)
+        else:
+            source.do(choice)
     return source
 
 
@@ -256,3 +296,20 @@ def test_a_replica_killed_anywhere_ends_equal_to_its_source_although_its_state_i
 ) -> None:
     """It continues from the target's own position, which is behind."""
     Deaths(faked, base, write_history(base, choices)).try_all(lose_state=True)
+
+
+ADD_X, ADD_Y, ADD_Z, DROP_X, ALTER_X, ALTER_Y, WRITE, WRITE_OTHER = 0, 2, 4, 6, 12, 14, 18, 19
+"""Changes of the first table, and a write into the other."""
+
+
+@pytest.mark.parametrize("lose_state", [False, True], ids=["with its state", "without its state"])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.integers(0, 47), min_size=4, max_size=9))
+@example([0, 0, ADD_X, WRITE_OTHER, ADD_Y, ADD_Z])  # joined across a commit of the other table
+@example([0, 0, ADD_X, WRITE, ADD_Y])  # not joined across a commit of this one
+@example([0, 0, ADD_X, ADD_Y, DROP_X, ADD_X, ADD_Z])
+@example([0, 0, ADD_X, ADD_Y, ALTER_X, ALTER_Y, ALTER_X, WRITE_OTHER, ALTER_Y])
+def test_a_replica_killed_anywhere_while_it_joins_changes_of_partitions_ends_equal_to_its_source(
+    faked: FakedReplica, base: Path, lose_state: bool, choices: list[int]
+) -> None:
+    Deaths(faked, base, write_history(base, choices, partitions=True)).try_all(lose_state=lose_state)

@@ -1,0 +1,218 @@
+"""Joins events of one table's partitions, so that one call of the target has the effect of many.
+
+A call costs the target's metastore about as much for ten partitions as for one. Clients often change partitions one by one, and other tables'
+events lie in between. The later events are applied together with the first of them, ahead of their turn. That is correct if
+
+* no event in between concerns the table, or may do so because it cannot be decoded or has no table;
+* no transaction that holds a write id of the table ends in between;
+* the change needs no file: the table is transactional, or only its metadata is replicated;
+* a repetition after a crash, in which the same events may be joined differently, undoes nothing. Partitions are either added, or dropped, or each is
+  altered once.
+
+The table is then in a state that the source had at some moment. The position does not move: it passes the later events at their turn, so that a
+run which is killed in between repeats them, and finds their work done.
+
+If the target refuses a joined change, each event is applied by itself, so that a failure has the position of the event that caused it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from handlers.events import (
+    Event,
+    FilesWritten,
+    Inserted,
+    PartitionsAdded,
+    PartitionsAltered,
+    PartitionsDropped,
+    StatisticsDeleted,
+    StatisticsUpdated,
+    TableAltered,
+    TableCreated,
+    TableDropped,
+    TxnAborted,
+    TxnCommitted,
+    TxnsOpened,
+    Unhandled,
+    WriteIdsAllocated,
+)
+from handlers.metastore.objects.partitions import BATCH
+from handlers.replication.renames import find_names, needs_checkpoint
+from handlers.replication.target_objects import is_transactional
+from state.errors import BadInput, NotFound
+
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Sequence
+
+    from handlers.replication.context import Context
+
+
+Joinable = PartitionsAdded | PartitionsAltered | PartitionsDropped
+_OF_TABLES: Final = (
+    FilesWritten,
+    Inserted,
+    PartitionsAdded,
+    PartitionsAltered,
+    PartitionsDropped,
+    StatisticsDeleted,
+    StatisticsUpdated,
+    TableAltered,
+    TableCreated,
+    TableDropped,
+    WriteIdsAllocated,
+)
+
+
+def find_joinable(first: Joinable, coming: Iterable[Event], writers: Container[int]) -> list[Joinable]:
+    """Return the events that may be applied together with ``first``, which is the first of them; ``coming`` are those after it.
+
+    ``writers`` are the transactions that hold a write id of the table now.
+    """
+    if not _is_plain(first):
+        return [first]
+    found, size = [first], _count(first)
+    for event in coming:
+        if isinstance(event, Joinable) and _continues(found, event):
+            size += _count(event)
+            if size > BATCH:
+                break
+            found.append(event)
+        elif _stops(event, first, writers):
+            break
+    return found
+
+
+def join(events: Sequence[Joinable]) -> Joinable:
+    """Return one event with the changes of all, at the position of the first."""
+    first = events[0]
+    match first:
+        case PartitionsAdded():
+            added = [each for each in events if isinstance(each, PartitionsAdded)]
+            return replace(first, partitions=tuple(item for each in added for item in each.partitions))
+        case PartitionsAltered():
+            altered = [each for each in events if isinstance(each, PartitionsAltered)]
+            return replace(first, before=None, after=tuple(item for each in altered for item in each.after))
+        case PartitionsDropped():
+            dropped = [each for each in events if isinstance(each, PartitionsDropped)]
+            return replace(first, specs=tuple(spec for each in dropped for spec in each.specs))
+
+
+def _count(event: Joinable) -> int:
+    match event:
+        case PartitionsAdded():
+            return len(event.partitions)
+        case PartitionsAltered():
+            return len(event.after)
+        case PartitionsDropped():
+            return len(event.specs)
+
+
+def _is_plain(event: Joinable) -> bool:
+    """Whether the event changes nothing but the partitions' objects: it neither renames nor truncates nor moves one."""
+    if not isinstance(event, PartitionsAltered):
+        return True
+    if event.truncate or needs_checkpoint(event):
+        return False
+    try:
+        before = event.before
+        return before is None or before.value.sd.location == event.after[0].value.sd.location
+    except (BadInput, IndexError):
+        return False
+
+
+def _continues(found: Sequence[Joinable], event: Joinable) -> bool:
+    """Whether ``event`` makes the same kind of change in the same table."""
+    first = found[0]
+    if type(event) is not type(first) or (event.db, event.table, event.parts) != (first.db, first.table, 1):
+        return False
+    if isinstance(event, PartitionsAltered) and isinstance(first, PartitionsAltered):
+        return _is_plain(event) and event.write_id == first.write_id and _are_others(found, event)
+    return True
+
+
+def _are_others(found: Sequence[Joinable], event: PartitionsAltered) -> bool:
+    """Whether none of the altered partitions is altered by an earlier event."""
+    try:
+        earlier = {
+            repr(item.value.values)
+            for each in found
+            if isinstance(each, PartitionsAltered)
+            for item in each.after
+        }
+        return not any(repr(item.value.values) in earlier for item in event.after)
+    except BadInput:
+        return False
+
+
+def _stops(event: Event, first: Joinable, writers: Container[int]) -> bool:
+    """Whether nothing after ``event`` may be applied before it."""
+    if isinstance(event, TxnsOpened | Unhandled):
+        return False
+    if isinstance(event, TxnCommitted | TxnAborted):
+        return event.txn_id in writers
+    if event.table is None or event.table == first.table or not isinstance(event, _OF_TABLES):
+        return True
+    return isinstance(event, TableAltered) and first.table in find_names(event)
+
+
+class EventJoiner:
+    """Decides for the events of one batch which are joined. Used by the projection's thread."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._events: Sequence[Event] = ()
+        self._places: dict[int, int] = {}
+        """Where each joinable event is among ``_events``, by event id."""
+        self._done: set[int] = set()
+        self._refused: set[str | None] = set()
+
+    def begin(self, events: Sequence[Event], *, uncertain_up_to: int) -> None:
+        """Forget the last batch; ``events`` are those of the next one that may concern the policy.
+
+        Those up to ``uncertain_up_to`` are not joined: which transactions hold their table's write ids is not known.
+        """
+        self._events = events
+        self._places = {
+            event.event_id: place
+            for place, event in enumerate(events)
+            if isinstance(event, Joinable) and event.parts == 1 and event.event_id > uncertain_up_to
+        }
+        self._done.clear()
+        self._refused.clear()
+
+    def is_done(self, event: Event) -> bool:
+        """Whether the event was applied together with an earlier one."""
+        return event.event_id in self._done
+
+    def select(self, event: Event) -> Sequence[Joinable]:
+        """Return the events to apply together, of which ``event`` is the first; empty if it is applied by itself."""
+        place = self._places.get(event.event_id)
+        if place is None or not isinstance(event, Joinable) or not self._may_join(event):
+            return ()
+        holders = self._context.write_ids.held_write_ids(f"{event.db}.{event.table}")
+        found = find_joinable(event, self._events[place + 1 :], {txn_id for _, txn_id in holders})
+        return found if len(found) > 1 else ()
+
+    def _may_join(self, event: Joinable) -> bool:
+        context, table = self._context, event.table
+        if table is None or table in self._refused or not context.in_scope(event.db, table):
+            return False
+        if context.loads.contains_event(table, event.event_id):
+            return False
+        if not context.policy.copies_rows(table):
+            return True
+        try:
+            return is_transactional(context.table_cache.table(table))
+        except NotFound:
+            return False
+
+    def confirm(self, joined: Sequence[Joinable]) -> None:
+        """Note that the events were applied."""
+        self._done.update(event.event_id for event in joined[1:])
+
+    def refuse(self, joined: Sequence[Joinable]) -> None:
+        """Note that the target refused the events together: no others of the table are joined in this batch."""
+        self._refused.add(joined[0].table)
