@@ -303,7 +303,7 @@ ADD_X, ADD_Y, ADD_Z, DROP_X, ALTER_X, ALTER_Y, WRITE, WRITE_OTHER = 0, 2, 4, 6, 
 
 
 @pytest.mark.parametrize("lose_state", [False, True], ids=["with its state", "without its state"])
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.integers(0, 47), min_size=4, max_size=9))
 @example([0, 0, ADD_X, WRITE_OTHER, ADD_Y, ADD_Z])  # joined across a commit of the other table
 @example([0, 0, ADD_X, WRITE, ADD_Y])  # not joined across a commit of this one

@@ -8,7 +8,7 @@ The steps, each of which may be repeated after a crash:
    top. Copy the files and write the statistics. A partitioned table is copied page by page, so that memory stays bounded.
 4. Copy the constraints.
 5. Make sure that the copied files are those of the same table, and not of one that was created again under its name.
-6. Store the result in the table, give it its write ids, and remove the mark.
+6. Store the result in the table, give it its write ids, and remove the mark. A table without write ids gets its final definition by one call.
 
 If the snapshot cannot be read any more, the load starts again as of a later event, and keeps the files that are verified.
 """
@@ -177,6 +177,9 @@ class _TableLoader:
         result = LoadedTable(
             self._table, snapshot.event_id, snapshot.write_id, self._copies.files, self._copies.size_bytes
         )
+        if snapshot.write_id == 0:
+            self._target.complete_without_write_ids(snapshot, target.sd.location)
+            return result
         self._target.store_result(snapshot, target.sd.location, result)
         return self._show(result)
 

@@ -24,12 +24,12 @@ from handlers.replication.target_objects import is_transactional
 from handlers.structs.transactions import TxnState
 from state.errors import NotFound
 from state.transactions.acid_directories import AcidDirectory, select_directories
+from state.transactions.valid_write_ids import ValidWriteIds
 
 
 if TYPE_CHECKING:
     from handlers.replication.loading.table.tools import LoadProgress, LoadTools
     from handlers.structs.objects import Table
-    from state.transactions.valid_write_ids import ValidWriteIds
 
 
 class SnapshotLost(Exception):  # noqa: N818 - an outcome that the load handles, never raised out of this package
@@ -62,16 +62,20 @@ def take_snapshot(table: str, tools: LoadTools, progress: LoadProgress) -> Table
     except NotFound:
         require_no_disruption(changes)
         return TableSnapshot(event_id, None, None, changes)
-    valid: ValidWriteIds | None = None
-    if is_transactional(found) and tools.policy.copies_rows(table):
-        mark = source.highest_write_id(db, table)
-        events = changes.read_new()
-        _refuse(find_disruption(events))
-        lowest = find_lowest_allocation(events)
-        states = WriteIdStates(source, db, table, mark if lowest is None else min(mark, lowest - 1))  # step 2
-        wait_for_open_write_ids(states, table, tools, progress)  # step 3
-        valid = states.read_ended()
-        found = _read_again(table, tools)
+    if not is_transactional(found) or not tools.policy.copies_rows(table):
+        require_no_disruption(changes)
+        return TableSnapshot(event_id, found, None, changes)
+    mark = source.highest_write_id(db, table)
+    events = changes.read_new()
+    _refuse(find_disruption(events))
+    lowest = find_lowest_allocation(events)
+    mark = mark if lowest is None else min(mark, lowest - 1)  # step 2
+    if mark == 0:  # nothing to wait for, and the definition is not older than the event
+        return TableSnapshot(event_id, found, ValidWriteIds(f"{db}.{table}", 0), changes)
+    states = WriteIdStates(source, db, table, mark)
+    wait_for_open_write_ids(states, table, tools, progress)  # step 3
+    valid = states.read_ended()
+    found = _read_again(table, tools)
     require_no_disruption(changes)
     return TableSnapshot(event_id, found, valid, changes)
 

@@ -66,10 +66,13 @@ class TargetTable:
         self._tools = tools
         self._target = tools.target
         self._policy = tools.policy
+        self._is_absent = False
+        """Whether the target was found without the table, and this load has not created it since."""
 
     def find_result(self) -> LoadedTable | None:
         """Return the result of this load if a run before has stored it, so that only the last steps are left."""
         present = self._get()
+        self._is_absent = present is None
         parameters = {} if present is None else present.parameters or {}
         if parameters.get(LOAD) != self._load.load_id or RESULT not in parameters:
             return None
@@ -100,7 +103,8 @@ class TargetTable:
         source = snapshot.table
         assert source is not None
         origin = f"{source.createTime}/{source.id}"
-        present = self._get()
+        present = None if self._is_absent else self._get()
+        self._is_absent = False
         if present is not None and not self._is_ours(present, source, origin):
             self.remove()
             present = None
@@ -203,6 +207,13 @@ class TargetTable:
         wanted.parameters = {**(wanted.parameters or {}), LOAD: self._load.load_id, RESULT: text}
         self._alter(wanted)
         failpoint("load.after-result")
+
+    def complete_without_write_ids(self, snapshot: TableSnapshot, location: str | None) -> None:
+        """Give the table its final definition, without the parameters of the load, if it has no write ids to show."""
+        assert snapshot.write_id == 0, snapshot.write_id
+        failpoint("load.before-finish")
+        self._alter(self._define(snapshot, location))
+        failpoint("load.after-finish")
 
     def show_write_ids(self, result: LoadedTable) -> None:
         """Give a transactional table its write ids, so that all its rows appear at once, and check them.

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from handlers.replication.loading.table import load as module
 from handlers.replication.loading.table.load import SNAPSHOTS_MAX, load_table
 from handlers.replication.loading.table.snapshot import SnapshotLost, TableSnapshot
+from handlers.replication.loading.table.target_table import LOAD, ORIGIN, RESULT
 from handlers.replication.loading.table.tools import LoadSettings, LoadTools
 from handlers.replication.policy import Policy
 from state.errors import GapDetected, NotFound, SourceBusy
+from state.transactions.valid_write_ids import ValidWriteIds
 from tests.builders.replication.loads import RecordedProgress, waiting_load
 from tests.builders.replication.recording_metastore import RecordingMetastore
+from tests.builders.replication.replay_events import a_table
+
+
+if TYPE_CHECKING:
+    from handlers.structs.objects import Table
 
 
 @pytest.fixture
@@ -63,3 +70,54 @@ def test_a_snapshot_that_is_always_lost_fails_for_now(
     with pytest.raises(SourceBusy, match="purged"):
         load_table(waiting_load("orders"), tools)
     assert len(tries) == SNAPSHOTS_MAX
+
+
+def test_a_table_without_write_ids_gets_its_final_definition_by_one_call(
+    tools: LoadTools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target: Any = tools.target
+    source = a_table("orders")
+    created: dict[str, Any] = {}
+
+    def create(table: Table) -> None:
+        table.sd.location = "file:/target/orders"
+        created["orders"] = table
+
+    def read(_db: str, name: str) -> Table:
+        if name not in created:
+            raise NotFound("no such table")
+        table: Table = created[name].copy()
+        return table
+
+    answers = {
+        "create_table": create,
+        "get_table": read,
+        "alter_table": lambda _db, name, new: created.update({name: new}),
+    }
+    target.answers.update(answers)
+    changes: Any = RecordingMetastore({"read_new": []})
+    snapshot = TableSnapshot(9, source, ValidWriteIds("shop.orders", 0), changes)
+    monkeypatch.setattr(module, "take_snapshot", lambda *_: snapshot)
+    for step in ("list_snapshot_files", "read_table_statistics"):
+        monkeypatch.setattr(module, step, lambda *_: [])
+    for step in ("write_statistics", "load_constraints"):
+        monkeypatch.setattr(module, step, lambda *_: None)
+    monkeypatch.setattr(module, "TableCopies", lambda *_: CopiesOfNothing())
+    loaded = load_table(waiting_load("orders"), tools)
+    assert (loaded.event_id, loaded.write_id) == (9, 0)
+    assert target.names() == ["get_table", "create_table", "get_table", "alter_table"]
+    assert LOAD in target.only("create_table").arguments[0].parameters, "an unfinished table is marked"
+    assert not {LOAD, ORIGIN, RESULT} & set(created["orders"].parameters)
+
+
+class CopiesOfNothing:
+    """The copies of a table without files."""
+
+    files = 0
+    size_bytes = 0
+
+    def start_again(self) -> None:
+        """Do nothing."""
+
+    def copy(self, _files: object) -> None:
+        """Do nothing."""
