@@ -15,11 +15,15 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from dev.stack.downloads.jars import cache_dir, locate_jars, read_lock
+from dev.stack.downloads.jars import Jar, cache_dir, locate_jars, read_lock
 from dev.stack.errors import FetchFailed
 from dev.stack.process.java_runtime import find_java
 
 
+NEWEST = "4.2"
+LOCKS = {NEWEST: "hive", "4.1": "hive41"}
+"""Locks by version. Clusters of 4.1 have another hive-exec. The listener of the notification log is that of 4.2, because no repository has
+another; Hive 4.0 cannot load it."""
 SOURCES = Path(__file__).parent / "java"
 SCHEMA = Path(__file__).parent / "schema" / "transactions.sql"
 _FIXED_TIME = (2020, 1, 1, 0, 0, 0)
@@ -51,9 +55,22 @@ def build_harness(cache: Path | None = None) -> Path:
     return jar
 
 
-def list_hive_jars(cache: Path | None = None) -> list[Path]:
-    """Return Hive's jars, preceded by the harness, which must not shadow any of their classes."""
-    return [build_harness(cache), *locate_jars(read_lock("hive"), cache)]
+def list_hive_jars(hive: str = NEWEST, cache: Path | None = None) -> list[Path]:
+    """Return the jars of a version in ``LOCKS``, preceded by the harness, which must not shadow any of their classes."""
+    return [build_harness(cache), *locate_jars(read_hive_lock(hive), cache)]
+
+
+def read_hive_lock(hive: str) -> tuple[Jar, ...]:
+    """Return the jars of a version: those of the newest, of which an older version's lock replaces some."""
+    newest = read_lock(LOCKS[NEWEST])
+    if hive == NEWEST:
+        return newest
+    own = {_artifact(jar): jar for jar in read_lock(LOCKS[hive])}
+    return tuple(own.get(_artifact(jar), jar) for jar in newest)
+
+
+def _artifact(jar: Jar) -> str:
+    return ":".join(jar.coordinates.split(":")[:2])
 
 
 def _build(jar: Path, cache: Path | None) -> None:

@@ -14,10 +14,11 @@ import socket
 import subprocess
 from typing import TYPE_CHECKING
 
-from dev.stack.downloads.jars import cache_dir
+from dev.stack.downloads.jars import cache_dir, fetch, find_missing
+from dev.stack.downloads.maven_repository import find_repository
 from dev.stack.errors import ComponentFailed, SqlFailed
 from dev.stack.hive import settings
-from dev.stack.hive.java_build import SCHEMA, hash_harness, list_hive_jars
+from dev.stack.hive.java_build import NEWEST, SCHEMA, hash_harness, list_hive_jars, read_hive_lock
 from dev.stack.hive.settings import ClusterSettings, Database, Layout
 from dev.stack.hive.sql_session import Session
 from dev.stack.process.component import Component
@@ -46,7 +47,9 @@ class HiveProcess(Component):
     def environment(self) -> dict[str, str]:
         """Point to the configuration by environment variables, so that the class path contains jars only."""
         return {
-            "CLASSPATH": os.pathsep.join(map(str, [*list_hive_jars(), *self.settings.jars])),
+            "CLASSPATH": os.pathsep.join(
+                map(str, [*list_hive_jars(self.settings.hive), *self.settings.jars])
+            ),
             "HIVE_CONF_DIR": str(self.conf),
             "METASTORE_CONF_DIR": str(self.conf),
         }
@@ -89,7 +92,10 @@ class Metastore(HiveProcess):
         return f"thrift://{self.host}:{self.port}"
 
     def prepare(self) -> None:
-        """Write the configuration; create the database at the first start."""
+        """Fetch missing jars and write the configuration; create the database at the first start."""
+        jars = read_hive_lock(self.settings.hive)
+        if find_missing(jars):
+            fetch(jars, find_repository())
         self.layout.create()
         properties = settings.build_metastore_properties(
             self.layout, self.host, self.port, self.database, self.settings
@@ -137,16 +143,16 @@ class Metastore(HiveProcess):
         if self.database != Database.derby(database):
             self._run_schema_init()
             return
-        template = self.template_path()
+        template = self.template_path(self.settings.hive)
         if not template.exists():
             self._make_template(template)
         shutil.rmtree(database, ignore_errors=True)
         shutil.copytree(template, database)
 
     @staticmethod
-    def template_path() -> Path:
+    def template_path(hive: str = NEWEST) -> Path:
         """Return the path of the Derby database that new metastores copy; the first metastore creates it."""
-        return cache_dir() / "schema" / hash_harness()
+        return cache_dir() / "schema" / f"{hash_harness()}-{hive}"
 
     def _make_template(self, template: Path) -> None:
         template.parent.mkdir(parents=True, exist_ok=True)

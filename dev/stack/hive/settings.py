@@ -57,6 +57,7 @@ class ClusterSettings:
 
     ``readonly_txns`` is ``hive.txn.readonly.enabled`` (None: Hive's default). ``messages`` is the wire format of the notification log.
     ``extra`` applies to metastore and engine and overrides everything else. ``jars`` follow Hive's own on the class path of both.
+    ``hive`` is a version of ``java_build.LOCKS``.
     """
 
     messages: str = "gzip"
@@ -64,6 +65,7 @@ class ClusterSettings:
     readonly_txns: bool | None = None
     extra: Mapping[str, str] = field(default_factory=dict)
     jars: tuple[Path, ...] = ()
+    hive: str = "4.2"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from xml.etree import ElementTree as ET
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dev.stack.hive.java_build import read_hive_lock
 from dev.stack.hive.settings import (
     ClusterSettings,
     Database,
@@ -75,3 +76,9 @@ def test_postgresql_replaces_derby() -> None:
     )
     assert properties["javax.jdo.option.ConnectionDriverName"] == "org.postgresql.Driver"
     assert properties["javax.jdo.option.ConnectionURL"].endswith("/hms")
+
+
+def test_an_older_hive_replaces_jars_of_the_newest_by_its_own() -> None:
+    newest, older = read_hive_lock("4.2"), read_hive_lock("4.1")
+    changed = [(a.coordinates, b.coordinates) for a, b in zip(newest, older, strict=True) if a != b]
+    assert changed == [("org.apache.hive:hive-exec:4.2.0", "org.apache.hive:hive-exec:4.1.0")]
