@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from bench.report import Row, row
+from bench.splitting import driver_start
 from dev.fixtures.json_events import lines
 from state.columns.paths import KeyPath
 from state.columns.rules import FlatRules
@@ -31,10 +32,10 @@ WARM: Final = 10
 
 
 def measure(quick: bool, keys: Sequence[str]) -> list[Row]:
-    """Return the median time of a batch of a few rows after warm-up, with a column for each of ``keys``."""
+    """Return the median time of a batch of a few rows after warm-up, with a column for each of ``keys``, and the start of a driver."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:
         overhead_s = alone.submit(_measure_overhead_s, 14 if quick else 30, tuple(keys)).result()
-    return [row("batch_overhead", overhead_s, "s", at_most=2)]
+    return [row("batch_overhead", overhead_s, "s", at_most=0.7), *driver_start.measure(quick, keys)]
 
 
 def _measure_overhead_s(batches: int, keys: tuple[str, ...]) -> float:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from bench.report import Row, row, tree_cpu_s
-from bench.splitting import batch_overhead, mining
+from bench.splitting import mining
 from dev.fixtures.json_events import lines, write
 from state.columns.paths import KeyPath
 from state.columns.rules import FlatRules
@@ -139,8 +139,6 @@ def cases(quick: bool) -> Iterator[Row]:
             yield from measure_queries(bench)
         finally:
             bench.spark.stop()
-    say("micro-batches")
-    yield from batch_overhead.measure(quick, KEYS_30)
     say("mining")
     yield from mining.measure(quick)
 

@@ -4,6 +4,9 @@ The string column ``to`` is the row's hour in seconds since 1970, or the reason 
 and the batch's plan (its watermark and clock), so a batch that runs again routes every row as before.
 
 A malformed row has no event time. Its arrival time is used instead, so that it can be found in the hour in which it arrived.
+
+The clock and the watermark differ from batch to batch. As literals they would be part of the code that Spark generates, so every batch would
+compile all its code again, with its columns, and run it uncompiled by Java at first. ``_per_batch`` keeps them out of the code.
 """
 
 from __future__ import annotations
@@ -61,6 +64,7 @@ def route_rows(settings: FlatSettings, plan: BatchPlan, raw: DataFrame) -> DataF
         seconds=functions.col(WHEN),
         arrival=functions.col("arrival"),
         size=functions.col("size"),
+        part=functions.col("part"),
         malformed=functions.col(MALFORMED),
     )
     return rows.withColumn(TO, to)
@@ -86,28 +90,41 @@ def destination(
     seconds: Column,
     arrival: Column,
     size: Column,
+    part: Column,
     malformed: Column,
 ) -> Column:
     """Return the column ``to``.
 
-    ``seconds`` and ``arrival`` are LONG columns of seconds since 1970, ``size`` the record's length in bytes, ``malformed`` a
-    BOOLEAN column.
+    ``seconds`` and ``arrival`` are LONG columns of seconds since 1970, ``size`` the record's length in bytes, ``part`` the
+    number of the source's partition, ``malformed`` a BOOLEAN column.
     """
     from pyspark.sql import functions as sql
 
     when = settings.event_time
-    possible = seconds.between(when.earliest_s, plan.now_s + when.future_s)
-    taken = sql.when(malformed, sql.least(arrival, sql.lit(plan.now_s))).when(possible, seconds)
+    possible = seconds.between(sql.lit(when.earliest_s), _per_batch(plan.now_s + when.future_s, part))
+    taken = sql.when(malformed, sql.least(arrival, _per_batch(plan.now_s, part))).when(possible, seconds)
     hour = taken - taken % HOUR_S
     routed = sql.when(size > settings.limits.record_bytes, Reason.OVERSIZE.value).when(
         taken.isNull(), Reason.WRONG_TIME.value
     )
     reached = plan.watermark.reached_s
     if reached is not None:
-        routed = routed.when(hour < reached - settings.retention_s, Reason.EXPIRED.value)
+        expired = hour < _per_batch(reached - settings.retention_s, part)
+        routed = routed.when(expired, Reason.EXPIRED.value)
         if when.too_late is LatePolicy.TO_DEAD_LETTERS:
-            routed = routed.when(hour + HOUR_S + when.grace_s <= reached, Reason.TOO_LATE.value)
+            late = hour <= _per_batch(reached - HOUR_S - when.grace_s, part)
+            routed = routed.when(late, Reason.TOO_LATE.value)
     return routed.otherwise(hour.cast("string"))
+
+
+def _per_batch(value: int, part: Column) -> Column:
+    """Return the number as an element of a constant array: Spark passes arrays to generated code and writes numbers into it.
+
+    The index is always 0, which only Spark cannot know, or it would compute the element in advance.
+    """
+    from pyspark.sql import functions as sql
+
+    return sql.get(sql.array(sql.lit(value).cast("long")), sql.least(part, sql.lit(0)))
 
 
 def parse_destination(to: str) -> int | None:

@@ -22,7 +22,7 @@ from streaming.table.value_counts import count_retained_values
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
     from streaming.batch.footers import Footer
     from streaming.batch.records import BatchPlan
@@ -50,9 +50,10 @@ class Sampler:
     def sample(self, raw: DataFrame, plan: BatchPlan) -> dict[int, list[str]]:
         """Return the texts of some rows of ``raw``, by the hour to which they are routed."""
         bare = replace(plan, layout=Layout.new())
-        small = raw.filter(f"size <= {SAMPLE_BYTES_MAX}").limit(self.settings.limits.sample_rows)
+        small = raw.filter(f"size <= {SAMPLE_BYTES_MAX}")
+        routed = route_rows(self.settings, bare, small).select(TO, "value")
         texts: dict[int, list[str]] = defaultdict(list)
-        for row in route_rows(self.settings, bare, small).select(TO, "value").collect():
+        for row in _collect_some(routed, self.settings.limits.sample_rows):
             hour = parse_destination(row[TO])
             if hour is not None:
                 texts[hour].append(row["value"])
@@ -66,9 +67,9 @@ class Sampler:
         """Return a sample of the rows with ``_rescued``, of which ``files`` hold ``rescued``."""
         if not rescued:
             return Misfits(0, ())
-        rows = self._read_rescued(files, layout).limit(self.settings.limits.sample_rows)
-        small = rows.filter(f"octet_length({RESCUED}) <= {SAMPLE_BYTES_MAX}").collect()
-        return Misfits(rescued, tuple(row[RESCUED] for row in small))
+        small = self._read_rescued(files, layout).filter(f"octet_length({RESCUED}) <= {SAMPLE_BYTES_MAX}")
+        texts = _collect_some(small, self.settings.limits.sample_rows)
+        return Misfits(rescued, tuple(row[RESCUED] for row in texts))
 
     def copy_malformed(self, files: Sequence[str], directory: str, layout: Layout) -> list[str]:
         """Write the raw texts of malformed rows of ``files`` to ``directory`` and return the files written."""
@@ -96,6 +97,15 @@ class Sampler:
         schema = ", ".join(f"{quote(slot.name)} string" for slot in layout.slots)
         rows = self.spark.read.schema(schema).orc(list(files)).select(RESCUED)
         return rows.filter(f"{RESCUED} IS NOT NULL")
+
+
+def _collect_some(rows: DataFrame, rows_max: int) -> list[Row]:
+    """Return at most ``rows_max`` rows.
+
+    The limit comes last. Elsewhere in a plan Spark numbers it, and the number is part of the code that it generates, so that it compiles the
+    code again for every batch.
+    """
+    return rows.limit(rows_max).collect()
 
 
 def _counts(footer: Footer) -> FileCounts:

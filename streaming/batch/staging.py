@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from streaming.table.storage import Storage
 
 
+_NO_MARKER: Final = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
+"""Nobody reads the file ``_SUCCESS``; the staged record shows that the files are complete."""
 PARTS_MAX: Final = 256
 """Source partitions with an aggregate of their own for the latest event; further ones share an aggregate by remainder."""
 _IS_HOUR: Final = f"{quote(TO)} RLIKE '^[0-9]'"
@@ -76,7 +78,8 @@ class Stager:
             .write.mode("overwrite")
             .partitionBy(TO)
         )
-        writer.option("compression", self._settings.compression).options(**SHORT_LIVED_OPTIONS).orc(directory)
+        options = {"compression": self._settings.compression, **SHORT_LIVED_OPTIONS, **_NO_MARKER}
+        writer.options(**options).orc(directory)
         failpoint("flat.written")
         seen = observation.get
         self._mark_hours(directory, plan.textual)

@@ -28,6 +28,7 @@ from streaming.batch.records import BatchRecords, HourCountsFile
 from streaming.batch.runner import BatchRunner, Origin, Stream
 from streaming.batch.sampling import Sampler
 from streaming.batch.staging import Stager
+from streaming.driver.checkpoint_files import use_file_system
 from streaming.settings import KafkaSource, Publishing
 from streaming.source.raw_events import open_source, parse_offsets
 from streaming.source.topic_identity import SparkTopicReader, Topic, TopicGuard
@@ -39,7 +40,7 @@ from streaming.table.metastore_table import MetastoreTable
 from streaming.table.partition_cache import CachedTable
 from streaming.table.retention import Deletions
 from streaming.table.spark_catalog import SparkCatalog
-from streaming.table.storage import HadoopStorage
+from streaming.table.storage_by_location import open_storage
 from streaming.upkeep.maintenance import Maintenance
 from streaming.upkeep.rewriting import Rewriter, ignore_rewrites
 from streaming.upkeep.sealing import Sealer
@@ -110,7 +111,9 @@ def assemble(
     settings.check()
     if not read_only:
         lock(settings)
-    storage = HadoopStorage(spark, renames=settings.publishes_by is Publishing.RENAME)
+    storage = open_storage(spark, renames=settings.publishes_by is Publishing.RENAME)
+    if storage.is_local(settings.checkpoint):
+        use_file_system(spark)
     own = f"{settings.checkpoint.rstrip('/')}/tideline"
     table = CachedTable(_make_table(settings, spark, storage))
     state = _open_table(table, settings, create=not read_only)

@@ -168,7 +168,7 @@ def _session(
     settings: FlatSettings, progress: ProgressListener = ignore_progress, *, read_only: bool = False
 ) -> Iterator[Assembly]:
     from streaming.driver.assembly import assemble, lock
-    from streaming.driver.local_catalog import build_conf, is_used, make_directory
+    from streaming.driver.local_catalog import build_conf, is_used, make_directory, open_ahead
     from streaming.driver.session import jvm_errors, start
     from streaming.settings import KafkaSource
 
@@ -179,6 +179,7 @@ def _session(
     is_kafka = isinstance(settings.source, KafkaSource)
     if not read_only:
         make_directory(settings)
-    spark = start(spark_settings, name=f"tideline {settings.name}", kafka=is_kafka)
+    ahead = open_ahead(settings, spark_settings.conf)
+    spark = start(spark_settings, name=f"tideline {settings.name}", kafka=is_kafka, beside=ahead)
     with jvm_errors(spark):
         yield assemble(settings, spark, read_only=read_only, on_rewrite=report_rewrites(progress))

@@ -8,13 +8,15 @@ production needs a metastore (``flat.NAME.metastore``). Spark settings that name
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from state.errors import ConfigError
 from streaming.driver.session import JAVA_OPTIONS
 
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from streaming.settings import FlatSettings
 
 
@@ -46,6 +48,30 @@ def build_conf(settings: FlatSettings) -> dict[str, str]:
         "spark.hadoop.hive.metastore.schema.verification": "false",
         "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -Dderby.stream.error.file={path}/{DIRECTORY}.log",
     }
+
+
+def open_ahead(settings: FlatSettings, conf: Mapping[str, str]) -> Callable[[Any], None] | None:
+    """Return a function that opens the catalog in a JVM and closes it, so that the next open is fast; None if it is not used.
+
+    The first open starts Derby, creates or checks the catalog's tables, and loads a third of all classes of a driver. ``conf`` are the
+    settings of the session; the metastore keeps its connections only for equal settings.
+    """
+    if not is_used(settings):
+        return None
+
+    def open_and_close(jvm: Any) -> None:
+        hive = jvm.org.apache.hadoop.hive
+        made = hive.conf.HiveConf()
+        for name, value in conf.items():
+            made.set(name, value)
+            made.set(name.removeprefix("spark.hadoop."), value)
+        client = hive.metastore.HiveMetaStoreClient(made)
+        try:
+            client.tableExists(settings.database, settings.table)
+        finally:
+            client.close()
+
+    return open_and_close
 
 
 def make_directory(settings: FlatSettings) -> None:

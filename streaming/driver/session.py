@@ -20,6 +20,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -30,7 +31,7 @@ from streaming.split.splitter import REQUIRED_CONF
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -72,8 +73,17 @@ CONF: Final = {
 }
 
 
-def start(settings: SparkSettings, *, name: str = "tideline", kafka: bool = False) -> SparkSession:
+def start(
+    settings: SparkSettings,
+    *,
+    name: str = "tideline",
+    kafka: bool = False,
+    beside: Callable[[Any], None] | None = None,
+) -> SparkSession:
     """Start a session. Raises ConfigError if PySpark or a supported Java is missing, or Spark refuses a setting.
+
+    ``beside`` runs in a thread while the session starts, as soon as there is a JVM, which it receives. Its errors are ignored, so it may
+    only do in advance what is done again later.
 
     With ``kafka`` and without ``settings.jars``, Spark fetches its Kafka source of its own version from the machine's Maven
     repository, unless the jar is among Spark's own jars, as in the image. In that case remote executors, whose Spark may lack
@@ -105,7 +115,7 @@ def start(settings: SparkSettings, *, name: str = "tideline", kafka: bool = Fals
     }
     conf["spark.jars"] = ",".join(filter(None, [conf.get("spark.jars"), str(plain_rows.JAR)]))
     with _working_directory():
-        return _create_session(name, conf)
+        return _create_session(name, conf, beside)
 
 
 @contextmanager
@@ -209,7 +219,9 @@ def _merge_jars(chosen: Mapping[str, str], conf: Mapping[str, str]) -> dict[str,
     return merged
 
 
-def _create_session(name: str, conf: dict[str, str]) -> SparkSession:
+def _create_session(
+    name: str, conf: dict[str, str], beside: Callable[[Any], None] | None = None
+) -> SparkSession:
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
@@ -217,13 +229,37 @@ def _create_session(name: str, conf: dict[str, str]) -> SparkSession:
     for key, value in conf.items():
         builder = builder.config(key, value)
     try:
+        ahead = None if beside is None else _run_beside(_start_jvm(conf), beside)
         session: SparkSession = builder.getOrCreate()
     except (PySparkException, RuntimeError) as error:
         raise ConfigError(
             "Spark does not start", reason=str(error)[:500], hint="See Spark's own output above."
         ) from error
+    if ahead is not None:
+        ahead.join()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _start_jvm(conf: Mapping[str, str]) -> Any:
+    """Start the JVM, in which a session with the same settings starts later."""
+    from pyspark import SparkConf, SparkContext
+
+    launch = SparkConf(loadDefaults=False)
+    for key, value in conf.items():
+        launch.set(key, value)
+    SparkContext._ensure_initialized(conf=launch)  # noqa: SLF001 - PySpark has no other way to start a JVM without a session
+    return SparkContext._jvm  # noqa: SLF001 - likewise
+
+
+def _run_beside(jvm: Any, call: Callable[[Any], None]) -> threading.Thread:
+    def run() -> None:
+        with suppress(Exception):
+            call(jvm)
+
+    thread = threading.Thread(target=run, name="beside", daemon=True)
+    thread.start()
+    return thread
 
 
 def check_installed() -> None:
@@ -265,7 +301,10 @@ def _find_java_homes() -> list[Path]:
 
 
 def _read_major_version(home: Path) -> int:
-    """Return the version of a Java, 0 if it cannot be run."""
+    """Return the version of a Java from its file ``release``, else by running it; 0 if it cannot be run."""
+    with suppress(OSError):
+        if named := re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', (home / "release").read_text(), re.MULTILINE):
+            return int(named[1])
     try:
         answer = subprocess.run(  # noqa: S603 (the Java that the user has named)
             [home / "bin" / "java", "-version"], capture_output=True, text=True, check=True, timeout=30

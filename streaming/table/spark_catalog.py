@@ -45,10 +45,11 @@ class SparkCatalog:
     """The ``Catalog`` on the metastore inside a Spark session's JVM."""
 
     def __init__(self, session: SparkSession) -> None:
-        self._session = session
         opened: Any = session
         self._jvm = opened._jvm  # noqa: SLF001 - py4j's way into the JVM; no public way exists
-        self._configuration = opened._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001 - likewise
+        state = opened._jsparkSession.sessionState()  # noqa: SLF001 - likewise
+        self._sessions_catalog = state.catalog()
+        self._configuration = state.newHadoopConf()
         self._client = self._open_client()
         protocol = self._jvm.org.apache.thrift.protocol.TJSONProtocol.Factory()
         self._writer = self._jvm.org.apache.thrift.TSerializer(protocol)
@@ -140,7 +141,11 @@ class SparkCatalog:
             return hive.metastore.HiveMetaStoreClient(conf)
 
     def _refresh(self, db: str, table: str) -> None:
-        self._session.catalog.refreshTable(f"`{db}`.`{table}`")
+        """Drop what this session cached of the table. ``refreshTable`` would open Spark's own client of the metastore first."""
+        spark = self._jvm.org.apache.spark.sql.catalyst
+        self._sessions_catalog.invalidateCachedTable(
+            spark.TableIdentifier(table, self._jvm.scala.Option.apply(db))
+        )
 
     def _java(self, struct: Struct) -> Any:
         bean = getattr(self._jvm, f"{_API}.{type(struct).__name__}")()

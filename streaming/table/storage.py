@@ -1,7 +1,8 @@
 """File operations of the stream: list, move, and write small records atomically.
 
-Tables and checkpoints may be anywhere Spark can write. So the implementation uses Hadoop's file systems in Spark's own JVM with Spark's
-own settings; everything that Spark wrote can be moved. (``handlers.files`` copies between clusters without a JVM and has no moves.)
+Tables and checkpoints may be anywhere Spark can write. So ``HadoopStorage`` uses Hadoop's file systems in Spark's own JVM with Spark's
+own settings; everything that Spark wrote can be moved. (``handlers.files`` copies between clusters without a JVM and has no moves.) On the
+driver's own disk Hadoop is slow, so ``streaming.table.local_disk`` serves paths there, and ``StorageByLocation`` chooses between the two.
 
 Moves are idempotent because they are repeated after a crash: if the source is gone and the target exists, the move was done before. On
 a file system with renames, a move is one rename. On an object store, a rename is a copy on the server followed by a removal, and a

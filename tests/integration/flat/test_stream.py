@@ -192,6 +192,28 @@ def test_a_text_column_of_numbers_becomes_numeric_on_request_unless_text_arrives
     assert kinds == {Kind.INTEGER}
 
 
+def test_batches_of_like_rows_share_their_compiled_code(stream: Stream, spark: Any) -> None:
+    """Clock and watermark differ between them."""
+    metrics = spark._jvm.org.apache.spark.metrics.source.CodegenMetrics
+    compiled = []
+    for hour in range(5):
+        stream.land(f"{hour}", [event(hour, n, n=n) for n in range(9)])
+        stream.run(spark)
+        compiled.append(metrics.METRIC_COMPILATION_TIME().getCount())
+    assert compiled[-1] == compiled[-2]
+    assert len(stream.rows(spark)) == 45
+
+
+def test_the_checkpoint_on_a_disk_is_written_without_programs_that_read_links(
+    stream: Stream, spark: Any
+) -> None:
+    """Hadoop's FileContext starts eight of them for every file that it renames."""
+    stream.land("a", [event(0, n, n=n) for n in range(9)])
+    stream.run(spark)
+    setting = "spark.sql.streaming.checkpointFileManagerClass"
+    assert spark.conf.get(setting).endswith("FileSystemBasedCheckpointFileManager")
+
+
 def test_a_replayed_batch_changes_nothing(stream: Stream, spark: Any) -> None:
     stream.land("a", [event(0, n, n=n) for n in range(5)])
     stream.run(spark)

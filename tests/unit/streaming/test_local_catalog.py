@@ -10,7 +10,14 @@ import pytest
 
 from state.errors import ConfigError, StateLocked
 from streaming.driver import assembly, commands
-from streaming.driver.local_catalog import CATALOG, DIRECTORY, build_conf, is_missing, make_directory
+from streaming.driver.local_catalog import (
+    CATALOG,
+    DIRECTORY,
+    build_conf,
+    is_missing,
+    make_directory,
+    open_ahead,
+)
 from tests.builders.flat.streams import SETTINGS, rules
 
 
@@ -27,6 +34,7 @@ def test_a_table_with_a_metastore_or_another_catalog_needs_no_settings() -> None
     chosen = replace(SETTINGS, spark=replace(SETTINGS.spark, conf={CATALOG: "in-memory"}))
     for settings in (elsewhere, chosen):
         assert build_conf(settings) == {}
+        assert open_ahead(settings, {}) is None
         make_directory(settings)
     assert not Path("/warehouse/flat").exists()
 

@@ -131,6 +131,38 @@ def test_relative_paths_of_files_are_made_absolute_because_the_jvm_has_a_directo
     )
 
 
+@pytest.fixture
+def created(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The working directories in which sessions are created, instead of sessions."""
+    seen: list[Path] = []
+    monkeypatch.setattr(session, "check_installed", lambda: None)
+    monkeypatch.setattr(session, "use_java", lambda: None)
+    monkeypatch.setattr(session, "_choose_jars", lambda *_, **__: {})
+    monkeypatch.setattr(session, "_create_session", lambda *_: seen.append(Path.cwd()))
+    return seen
+
+
+def test_what_spark_leaves_in_its_working_directory_is_not_left_in_that_of_the_user(
+    created: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    session.start(SparkSettings())
+    assert Path.cwd() == tmp_path
+    assert created != [tmp_path]
+    assert len(created) == 1
+
+
+def test_a_failure_of_what_is_done_in_advance_is_ignored() -> None:
+    seen = []
+
+    def fail(jvm: object) -> None:
+        seen.append(jvm)
+        raise RuntimeError("not yet")
+
+    session._run_beside("the JVM", fail).join()
+    assert seen == ["the JVM"]
+
+
 class FakeSpark:
     """A session whose JVM is a process."""
 

@@ -1,0 +1,80 @@
+"""The start of a driver: from the start of its process to its first published batch.
+
+Each driver starts as the daemon starts it, with a configuration file. It makes a new table in Spark's own catalog, reads one file of 1,000
+events, and ends. Wall time includes the wait for the other core; processor time is that of the process and all its children, up to the
+event that reports the batch.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from bench.report import Row, row, tree_cpu_s
+from dev.fixtures.json_events import lines
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+EVENTS: Final = 1_000
+STARTS: Final = 5
+TABLE: Final = "web"
+
+
+def measure(quick: bool, keys: Sequence[str]) -> list[Row]:
+    """Return the medians of wall and processor time to the first batch, with a column for each of ``keys``."""
+    measured = [_start(tuple(keys)) for _ in range((2 if quick else STARTS) + 1)][1:]
+    walls_s, cpus_s = zip(*measured, strict=True)
+    return [
+        row("driver_start", statistics.median(walls_s), "s", at_most=6),
+        row("driver_start_cpu", statistics.median(cpus_s), "CPU-s"),
+    ]
+
+
+def _start(keys: tuple[str, ...]) -> tuple[float, float]:
+    """Run a driver until it has read its source; return the wall and processor time to its first batch."""
+    with tempfile.TemporaryDirectory(prefix="tideline-bench-") as name:
+        directory = Path(name)
+        path = _write_files(directory, keys)
+        command = [sys.executable, "-m", "daemon", "split", "run", TABLE, "--once", "--json", "-c", str(path)]
+        cpu_s, start_s = tree_cpu_s(), time.perf_counter()
+        with subprocess.Popen(command, cwd=directory, env=_environment(), stdout=subprocess.PIPE) as driver:
+            assert driver.stdout is not None
+            for line in driver.stdout:
+                event = json.loads(line)
+                if event["event"] == "progress":
+                    assert event["rows"] == EVENTS, event
+                    taken = time.perf_counter() - start_s, tree_cpu_s() - cpu_s
+        assert driver.returncode == 0, driver.returncode
+        return taken
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+
+
+def _write_files(directory: Path, keys: tuple[str, ...]) -> Path:
+    landing = directory / "landing"
+    landing.mkdir()
+    (landing / "events.json").write_text("\n".join(lines(EVENTS)) + "\n", encoding="utf-8")
+    table = {
+        "table": "default.events_flat",
+        "raw_table": "default.raw",
+        "location": str(directory / "table"),
+        "checkpoint": str(directory / "checkpoint"),
+        "source": {"kind": "directory", "path": str(landing)},
+        "event_time": {"key": "$.epoch"},
+        "rules": {"whitelist": [f"$.{key}" for key in keys], "probation_values": 1},
+    }
+    path = directory / "tideline.yaml"
+    path.write_text(json.dumps({"state": {"dir": str(directory / "state")}, "flat": {TABLE: table}}))
+    return path
