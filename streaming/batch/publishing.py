@@ -22,8 +22,8 @@ from streaming.table.value_counts import add_counts, format_counts, parse_counts
 
 if TYPE_CHECKING:
     from streaming.batch.records import HourDelta, StagedBatch
+    from streaming.storage.port import Storage
     from streaming.table.flat_table import FlatTable, HourPartition
-    from streaming.table.storage import Storage
 
 
 class Publisher:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from state.columns.slots import Layout
-    from streaming.table.storage import Storage
+    from streaming.storage.port import Storage
 
 
 Record = TypeVar("Record")

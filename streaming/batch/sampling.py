@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from streaming.batch.footers import Footer
     from streaming.batch.records import BatchPlan
     from streaming.settings import FlatSettings
+    from streaming.storage.port import Storage
     from streaming.table.flat_table import HourPartition
-    from streaming.table.storage import Storage
 
 
 SAMPLE_BYTES_MAX: Final = 100 * 1024

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from streaming.batch.records import BatchPlan
     from streaming.settings import FlatSettings
     from streaming.split.pushdown_guard import PushdownGuard
-    from streaming.table.storage import Storage
+    from streaming.storage.port import Storage
 
 
 _NO_MARKER: Final = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}

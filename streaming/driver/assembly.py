@@ -33,6 +33,7 @@ from streaming.settings import KafkaSource, Publishing
 from streaming.source.raw_events import open_source, parse_offsets
 from streaming.source.topic_identity import SparkTopicReader, Topic, TopicGuard
 from streaming.split.pushdown_guard import PushdownGuard
+from streaming.storage.by_location import open_storage
 from streaming.table.catalog import HiveCatalog
 from streaming.table.hours import HourColumns
 from streaming.table.lease import WriterLease
@@ -40,7 +41,6 @@ from streaming.table.metastore_table import MetastoreTable
 from streaming.table.partition_cache import CachedTable
 from streaming.table.retention import Deletions
 from streaming.table.spark_catalog import SparkCatalog
-from streaming.table.storage_by_location import open_storage
 from streaming.upkeep.maintenance import Maintenance
 from streaming.upkeep.rewriting import Rewriter, ignore_rewrites
 from streaming.upkeep.sealing import Sealer
@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from streaming.settings import FlatSettings
+    from streaming.storage.port import Storage
     from streaming.table.flat_table import FlatTable, TableState
-    from streaming.table.storage import Storage
     from streaming.upkeep.rewriting import RewriteListener
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from streaming.settings import KafkaSource
-    from streaming.table.storage import Storage
+    from streaming.storage.port import Storage
 
 
 TIMEOUT_MS: Final = 15_000

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from streaming.table.storage import Storage
+    from streaming.storage.port import Storage
 
 
 _ATTRIBUTE: Final = "spark.sql.catalyst.type"

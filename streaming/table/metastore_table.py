@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
     from handlers.files.paths import Location
     from state.columns.slots import Layout
+    from streaming.storage.port import Storage
     from streaming.table.catalog import Catalog
     from streaming.table.flat_table import HourPartition, TableState
     from streaming.table.hours import HourColumns
-    from streaming.table.storage import Storage
 
 
 _FIXED: Final = {

@@ -32,8 +32,8 @@ from streaming.table.hours import HOUR_S, parse_version
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
+    from streaming.storage.port import Storage
     from streaming.table.flat_table import FlatTable, HourPartition
-    from streaming.table.storage import Storage
 
 
 HOURS_MAX: Final = 48

@@ -35,8 +35,8 @@ from streaming.table.parameters import LAYOUT_VERSION, NONNULL, VALUE_CHARS_MAX
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from streaming.storage.port import Entry, Storage
     from streaming.table.flat_table import HourPartition
-    from streaming.table.storage import Entry, Storage
 
 
 _BASE36_DIGITS: Final = string.digits + string.ascii_lowercase

@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from streaming.batch.sampling import Sampler
     from streaming.settings import FlatSettings
     from streaming.split.pushdown_guard import PushdownGuard
+    from streaming.storage.port import Storage
     from streaming.table.flat_table import FlatTable, HourPartition, TableState
     from streaming.table.lease import WriterLease
     from streaming.table.retention import Deletions
-    from streaming.table.storage import Storage
 
 
 _OLD: Final = "_tideline_old_{}"

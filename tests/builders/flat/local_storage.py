@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from state.errors import FileLost
-from streaming.table.storage import Entry
+from streaming.storage.port import Entry
 
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class LocalStorage:
-    """Implements ``streaming.table.storage.Storage``; paths are absolute or ``file:`` URIs."""
+    """Implements ``streaming.storage.port.Storage``; paths are absolute or ``file:`` URIs."""
 
     def list(self, directory: str) -> Sequence[Entry]:
         place = _path(directory)

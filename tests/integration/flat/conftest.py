@@ -13,10 +13,10 @@ from dev.stack.downloads.jars import locate_jars, read_lock
 from handlers.files.paths import Location, parse_location
 from handlers.metastore.client import Metastore
 from streaming.split import plain_rows
+from streaming.storage.hadoop import HadoopStorage
 from streaming.table.catalog import HiveCatalog
 from streaming.table.metastore_table import MetastoreTable
 from streaming.table.spark_catalog import SparkCatalog
-from streaming.table.storage import HadoopStorage
 from tests.builders.components.object_store import TestStore, hadoop_jars
 from tests.builders.components.spark_sessions import spark_with_metastore
 

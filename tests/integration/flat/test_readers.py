@@ -15,9 +15,9 @@ import pytest
 from state.columns.paths import KeyPath
 from state.columns.slots import SlotState
 from state.columns.types import ColumnType
+from streaming.storage.hadoop import HadoopStorage
 from streaming.table.compatibility_view import OldName, locate_collapsed
 from streaming.table.hours import HOUR_S, HourColumns
-from streaming.table.storage import HadoopStorage
 from streaming.table.value_counts import count_retained_values, format_nonnull, list_data_files
 from tests.builders.flat.layouts import (
     HOUR,

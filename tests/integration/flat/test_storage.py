@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from state.errors import AlreadyExists, FileLost, FilesUnavailable
-from streaming.table.local_disk import local_path
-from streaming.table.storage import Entry, HadoopStorage
-from streaming.table.storage_by_location import StorageByLocation, open_storage
+from streaming.storage.by_location import StorageByLocation, open_storage
+from streaming.storage.hadoop import HadoopStorage
+from streaming.storage.local_disk import local_path
+from streaming.storage.port import Entry
 from tests.builders.components.spark_sessions import copy_file
 
 
 if TYPE_CHECKING:
-    from streaming.table.storage import Storage
+    from streaming.storage.port import Storage
     from tests.builders.components.object_store import TestStore
 
 
@@ -135,6 +136,16 @@ def test_a_move_on_a_disk_does_not_replace_a_file(spark: Any, tmp_path: Path) ->
     with pytest.raises(AlreadyExists):
         disk.move(f"{tmp_path}/one", f"{tmp_path}/other")
     assert disk.read(f"{tmp_path}/other") == "other"
+
+
+def test_a_copy_of_a_local_data_file_is_verified_and_gets_a_checksum(spark: Any, tmp_path: Path) -> None:
+    disk = open_storage(spark)
+    HadoopStorage(spark).write(f"{tmp_path}/a", "beginning and end")
+    disk.copy_with_tail(f"{tmp_path}/a", f"{tmp_path}/b", 9, b" and more")
+    assert (tmp_path / ".b.crc").exists()
+    (tmp_path / "a").write_text("BEGINNING and end")
+    with pytest.raises(FilesUnavailable, match="ChecksumException"):
+        disk.copy_with_tail(f"{tmp_path}/a", f"{tmp_path}/c", 9, b" and more")
 
 
 @pytest.mark.parametrize(

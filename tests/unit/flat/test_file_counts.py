@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streaming.storage.port import Entry
 from streaming.table.parameters import LAYOUT_VERSION, NONNULL, VALUE_CHARS_MAX
-from streaming.table.storage import Entry
 from streaming.table.value_counts import count_retained_values, format_nonnull, parse_nonnull
 from tests.builders.flat.layouts import HOUR, a_layout
 from tests.builders.flat.local_storage import LocalStorage

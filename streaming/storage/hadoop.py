@@ -1,11 +1,9 @@
-"""File operations of the stream: list, move, and write small records atomically.
+"""Storage through Hadoop's file systems, in Spark's own JVM with Spark's own settings.
 
-Tables and checkpoints may be anywhere Spark can write. So ``HadoopStorage`` uses Hadoop's file systems in Spark's own JVM with Spark's
-own settings; everything that Spark wrote can be moved. (``handlers.files`` copies between clusters without a JVM and has no moves.) On the
-driver's own disk Hadoop is slow, so ``streaming.table.local_disk`` serves paths there, and ``StorageByLocation`` chooses between the two.
+Tables and checkpoints may be anywhere Spark can write, and everything that Spark wrote can be moved. (``handlers.files`` copies between
+clusters without a JVM and has no moves.)
 
-Moves are idempotent because they are repeated after a crash: if the source is gone and the target exists, the move was done before. On
-a file system with renames, a move is one rename. On an object store, a rename is a copy on the server followed by a removal, and a
+On a file system with renames, a move is one rename. On an object store, a rename is a copy on the server followed by a removal, and a
 crash in between leaves both. The copy is complete then (an object appears only when it is complete), so only the source is removed.
 
 Whether a small record is written to a temporary name and renamed, or written in place, depends on its own location: a checkpoint may
@@ -16,54 +14,17 @@ from __future__ import annotations
 
 import secrets
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from state.errors import AlreadyExists, FileLost, FilesUnavailable, NotFound
 from streaming.settings import has_renames
+from streaming.storage.port import Entry
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pyspark.sql import SparkSession
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Entry:
-    """A child of a directory."""
-
-    name: str
-    is_directory: bool
-    size_bytes: int
-
-
-class Storage(Protocol):
-    """Paths are absolute paths or URIs. Raises FilesUnavailable for temporary failures, FileLost if a file has vanished."""
-
-    def list(self, directory: str) -> Sequence[Entry]:
-        """Return the children sorted by name, without checksum files; none if the directory does not exist."""
-
-    def read(self, path: str) -> str | None:
-        """Return a small text; None if the file does not exist."""
-
-    def write(self, path: str, text: str) -> None:
-        """Write a small text to ``path`` atomically."""
-
-    def create(self, path: str, text: str) -> bool:
-        """Write a small text to a new file; return False if the file exists."""
-
-    def make(self, directory: str) -> None:
-        """Create a directory and its parents, on file systems that have directories."""
-
-    def move(self, source: str, target: str) -> None:
-        """Move the file ``source`` to ``target``; do nothing if that was done before. Raises FileLost if neither exists."""
-
-    def copy_with_tail(self, source: str, target: str, kept_bytes: int, tail: bytes) -> None:
-        """Write ``target``: the first ``kept_bytes`` of ``source``, then ``tail``. An existing target is overwritten."""
-
-    def remove(self, path: str) -> None:
-        """Remove a file, or a directory with its contents, if it exists."""
 
 
 class HadoopStorage:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from streaming.table.local_disk import LocalDisk, local_path
-from streaming.table.storage import HadoopStorage
+from streaming.storage.hadoop import HadoopStorage
+from streaming.storage.local_disk import LocalDisk, local_path
 
 
 if TYPE_CHECKING:
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from streaming.table.storage import Entry, Storage
+    from streaming.storage.port import Entry, Storage
 
 
 class StorageByLocation:
-    """The ``Storage`` of all paths: ``local`` for paths on the driver's disk, ``remote`` for all others.
+    """The ``Storage`` of all paths: ``local`` for paths on the driver's disk, ``remote`` for all others and for copies of data files.
 
     ``renames`` states whether a table's files are published by a rename; otherwise ``remote`` moves them wherever they are.
     ``local_paths`` states whether a path without a scheme is on the driver's disk, as Hadoop's default file system decides.
     """
 
     def __init__(
-        self, local: Storage, remote: Storage, *, renames: bool = True, local_paths: bool = True
+        self, local: LocalDisk, remote: Storage, *, renames: bool = True, local_paths: bool = True
     ) -> None:
         self._local = local
         self._remote = remote
@@ -60,8 +60,8 @@ class StorageByLocation:
         storage.move(source, target)
 
     def copy_with_tail(self, source: str, target: str, kept_bytes: int, tail: bytes) -> None:
-        """Copy a file with another end; both paths are on one file system."""
-        self._of(source).copy_with_tail(source, target, kept_bytes, tail)
+        """Copy a file with another end. Hadoop verifies the checksum of a local file and writes one for the copy."""
+        self._remote.copy_with_tail(source, target, kept_bytes, tail)
 
     def remove(self, path: str) -> None:
         """Remove a file or a directory."""
@@ -71,7 +71,7 @@ class StorageByLocation:
         """Whether the path is on the driver's own disk."""
         return local_path(path) is not None and (self._local_paths or path.startswith("file:"))
 
-    def _of(self, path: str) -> Storage:
+    def _of(self, path: str) -> LocalDisk | Storage:
         return self._local if self.is_local(path) else self._remote
 
 

@@ -1,0 +1,191 @@
+"""Storage on a disk of the driver's machine, without Hadoop.
+
+Hadoop changes modes and reads links of local files by starting programs (``chmod``, ``readlink``), a few for every file. A small batch on a
+local disk spent half of its time on about 90 of them (docs/SPLITTING.md, "Small batches"). Python's own calls need none.
+
+Hadoop keeps a checksum of every local file in a hidden file beside it and refuses files that differ from it. A file without one is read
+unchecked, but one with the checksum of an earlier file cannot be read. So at every step, also after a crash, a file has its own checksum or
+none: a moved file's checksum moves before it, and the checksum of a replaced or removed file is removed before.
+"""
+
+from __future__ import annotations
+
+import errno
+import filecmp
+import os
+import re
+import secrets
+import shutil
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from state.errors import AlreadyExists, FileLost, FilesUnavailable
+from streaming.storage.port import Entry
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+_LOCAL: Final = re.compile(r"(?:file:)?(/[^/].*|/)", re.DOTALL)
+"""Absolute paths and ``file:`` URIs without a host."""
+_CHECKSUM: Final = ".crc"
+_NO_LINKS: Final = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
+"""What file systems without hard links answer."""
+
+
+def local_path(path: str) -> Path | None:
+    """Return the path on the disk; None for a URI of another file system. Hadoop's paths are not percent-encoded."""
+    found = _LOCAL.fullmatch(path.replace("file:///", "file:/", 1))
+    return None if found is None else Path(found[1])
+
+
+class LocalDisk:
+    """The ``Storage`` of absolute paths and ``file:`` URIs, except for copies of data files, whose checksums are Hadoop's."""
+
+    def list(self, directory: str) -> Sequence[Entry]:
+        """Return the children, without checksum files."""
+        with _errors(directory):
+            try:
+                children = os.scandir(_path(directory))
+            except FileNotFoundError:
+                return ()
+            with children:
+                entries = [_entry(child) for child in children if not child.name.endswith(_CHECKSUM)]
+            return sorted(entry for entry in entries if entry is not None)
+
+    def read(self, path: str) -> str | None:
+        """Return a small text."""
+        with _errors(path):
+            try:
+                return _path(path).read_bytes().decode(errors="replace")
+            except FileNotFoundError:
+                return None
+
+    def write(self, path: str, text: str) -> None:
+        """Write to a temporary name and rename."""
+        target = _path(path)
+        with _errors(path), _written(target, text) as hidden:
+            _checksum(target).unlink(missing_ok=True)
+            hidden.replace(target)
+
+    def create(self, path: str, text: str) -> bool:
+        """Write to a temporary name and link: the file appears with its content, and never replaces another."""
+        target = _path(path)
+        with _errors(path), _written(target, text) as hidden:
+            if target.exists():
+                return False
+            _checksum(target).unlink(missing_ok=True)
+            try:
+                os.link(hidden, target)
+            except FileExistsError:
+                return False
+            except OSError as error:
+                if error.errno not in _NO_LINKS:
+                    raise
+                hidden.replace(target)
+            return True
+
+    def make(self, directory: str) -> None:
+        """Create the directory."""
+        with _errors(directory):
+            _path(directory).mkdir(parents=True, exist_ok=True)
+
+    def move(self, source: str, target: str) -> None:
+        """Rename. If another file has the name already, another writer is at work, and AlreadyExists is raised."""
+        old, new = _path(source), _path(target)
+        with _errors(source):
+            if not old.exists():
+                if not new.exists():
+                    raise FileLost(
+                        "a staged file is neither in the staging directory nor published",
+                        source=source,
+                        target=target,
+                    )
+                return
+            if new.exists():
+                if not filecmp.cmp(old, new, shallow=False):
+                    raise AlreadyExists("the file already exists", path=target)
+                _remove_file(old)  # a move between mounts was interrupted before this step
+                return
+            new.parent.mkdir(parents=True, exist_ok=True)
+            if _checksum(old).exists():
+                _rename(_checksum(old), _checksum(new))
+            _rename(old, new)
+
+    def remove(self, path: str) -> None:
+        """Delete recursively. Files that vanish meanwhile are as good as deleted."""
+        found = _path(path)
+        with _errors(path):
+            if found.is_dir() and not found.is_symlink():
+                shutil.rmtree(found, onerror=_raise_unless_missing)
+            else:
+                _remove_file(found)
+
+
+def _path(path: str) -> Path:
+    found = local_path(path)
+    assert found is not None, path
+    return found
+
+
+def _checksum(path: Path) -> Path:
+    return path.with_name(f".{path.name}{_CHECKSUM}")
+
+
+def _entry(child: os.DirEntry[str]) -> Entry | None:
+    """Return the child; None if it has vanished since the directory was read, or is a link to nothing."""
+    try:
+        return Entry(child.name, child.is_dir(), child.stat().st_size)
+    except FileNotFoundError:
+        return None
+
+
+@contextmanager
+def _written(target: Path, text: str) -> Iterator[Path]:
+    """Write the text to a hidden file beside ``target`` and remove it if it is still there at the end."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    hidden = _hidden(target)
+    try:
+        hidden.write_bytes(text.encode())
+        yield hidden
+    finally:
+        hidden.unlink(missing_ok=True)
+
+
+def _rename(old: Path, new: Path) -> None:
+    """Rename; between mounts, where that is impossible, copy to a hidden name first, so that the file appears with its content."""
+    try:
+        old.replace(new)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        hidden = _hidden(new)
+        shutil.copy(old, hidden)
+        hidden.replace(new)
+        old.unlink()
+
+
+def _hidden(target: Path) -> Path:
+    return target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+
+
+def _remove_file(path: Path) -> None:
+    _checksum(path).unlink(missing_ok=True)
+    path.unlink(missing_ok=True)
+
+
+def _raise_unless_missing(_: object, __: str, found: tuple[object, BaseException, object]) -> None:
+    if not isinstance(found[1], FileNotFoundError):
+        raise found[1]
+
+
+@contextmanager
+def _errors(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise FilesUnavailable(
+            "the file system failed", path=path, reason=f"{type(error).__name__}: {error.strerror}"
+        ) from error
