@@ -11,6 +11,7 @@ from collections import defaultdict
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
+from daemon.config.fields import as_list
 from daemon.config.problem import Problem
 
 
@@ -28,6 +29,7 @@ def cross_problems(document: Document) -> Iterator[Problem]:
     yield from _missing_bases(document)
     yield from _shared_topics(document)
     yield from _missing_roots(document)
+    yield from _different_logins(document)
     if any(entries(document, "sources")):
         yield from missing_kafka(document)
     yield from _order(document, ("supervisor", "backoff_min_s"), ("supervisor", "backoff_max_s"))
@@ -168,6 +170,26 @@ def _shared_topics(document: Document) -> Iterator[Problem]:
                 reason,
                 "give each source its own topic, because event ids are per source",
             )
+
+
+def _different_logins(document: Document) -> Iterator[Problem]:
+    """Yield clusters that log in at a server in another way than one before: a process has one login for each server."""
+    seen: dict[str, tuple[Key, object]] = {}
+    clusters = [
+        ((kind, name), entry) for kind in ("sources", "targets") for name, entry in entries(document, kind)
+    ]
+    for place, cluster in clusters:
+        login, addresses = cluster.get("auth"), as_list(cluster.get("metastore"))
+        for address in addresses if isinstance(addresses, list) else ():
+            server = str(address).rpartition("://")[2].lower()
+            other, known = seen.setdefault(server, (place, login))
+            if login != known:
+                key = (*place, "auth")
+                reason = f"logs in at {server} in another way than {'.'.join(other)}"
+                yield Problem(
+                    document.place(key), ".".join(key), None, reason, "give both clusters the same 'auth'"
+                )
+                break
 
 
 def _order(document: Document, low: Key, high: Key) -> Iterator[Problem]:

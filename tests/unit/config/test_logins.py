@@ -90,5 +90,10 @@ def test_a_metastores_principal_has_a_host_and_a_realm(
 def test_clusters_with_one_metastore_cannot_log_in_differently(write: Callable[[str, str], Path]) -> None:
     path = write(f", {KERBEROS}", "")
     path.write_text(path.read_text().replace("thrift://c:3", "thrift://a:1"))
-    with pytest.raises(ConfigError, match="two different logins"):
+    (found,) = read_config(path, {}).problems
+    assert found.key == "targets.dr.auth"
+    assert found.reason == "logs in at a:1 in another way than sources.lake"
+    with pytest.raises(ConfigError, match="invalid"):
         load_config(path, {})
+    path.write_text(path.read_text().replace("thrift://a:1}", f"thrift://a:1, {KERBEROS}}}"))
+    assert read_config(path, {}).problems == ()
