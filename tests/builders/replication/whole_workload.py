@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING
 
 from dev.demo.compare import Side, compare_databases
 from dev.demo.workload import QUERIES, Step, steps
 from dev.stack.errors import SqlFailed
+from tests.builders.replication.replica import build_replica
 
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from dev.stack.hive.sql_session import Session
+    from tests.builders.components.clusters import Pair
     from tests.builders.replication.replica import Replica
 
 
@@ -18,6 +23,24 @@ def write_workload(sql: Session, db: str) -> None:
     """Run all steps, and require that those fail that must."""
     for step in steps(db):
         _run(sql, step)
+
+
+def replicate_workload(pair: Pair, files: Mapping[str, Mapping[str, object]] | None = None) -> Replica:
+    """Write the workload at the source, follow it, and require that both sides are equal; ``files`` as for ``build_replica``."""
+    db, source = f"db_{uuid.uuid4().hex[:12]}", pair.source.endpoints()
+    replica = build_replica(
+        pair.source.metastore.uri,
+        pair.target.metastore.uri,
+        db=db,
+        roots=[source.warehouse, source.external, source.cmroot],
+        files=files,
+    )
+    with pair.source.sql() as ours, pair.target.sql() as theirs:
+        write_workload(ours, db)
+        replica.follow()
+        assert replica.projection.quarantined() == ()
+        assert find_differences(replica, ours, theirs) == []
+    return replica
 
 
 def find_differences(replica: Replica, source: Session, target: Session) -> list[str]:

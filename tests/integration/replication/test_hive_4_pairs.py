@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -11,9 +10,8 @@ import pytest
 from dev.stack.hive.settings import ClusterSettings
 from tests.builders.components.availability import start_or_skip
 from tests.builders.components.clusters import Pair, running_pair
-from tests.builders.replication.replica import build_replica
 from tests.builders.replication.verification import verify
-from tests.builders.replication.whole_workload import find_differences, write_workload
+from tests.builders.replication.whole_workload import replicate_workload
 
 
 if TYPE_CHECKING:
@@ -35,19 +33,7 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
 
 
 def test_a_replica_on_an_older_hive_4_equals_its_source(pair: Pair) -> None:
-    db = f"db_{uuid.uuid4().hex[:12]}"
-    endpoints = pair.source.endpoints()
-    replica = build_replica(
-        pair.source.metastore.uri,
-        pair.target.metastore.uri,
-        db=db,
-        roots=[endpoints.warehouse, endpoints.external, endpoints.cmroot],
-    )
-    with pair.source.sql() as ours, pair.target.sql() as theirs:
-        write_workload(ours, db)
-        replica.follow()
-        assert replica.projection.quarantined() == ()
-        assert find_differences(replica, ours, theirs) == []
+    replica = replicate_workload(pair)
     found = verify(replica)
     assert {name: each.differences for name, each in found.items() if each.differences} == {}
     replica.projection.close()

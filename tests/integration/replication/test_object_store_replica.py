@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import uuid
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -16,8 +15,7 @@ from dev.stack.servers.hdfs import Hdfs
 from tests.builders.components.availability import start_or_skip
 from tests.builders.components.clusters import Pair, on_file_system, running_pair
 from tests.builders.components.object_store import TestStore, in_store
-from tests.builders.replication.replica import build_replica
-from tests.builders.replication.whole_workload import find_differences, write_workload
+from tests.builders.replication.whole_workload import replicate_workload
 
 
 if TYPE_CHECKING:
@@ -45,20 +43,7 @@ def pair(
 
 
 def test_a_replica_in_an_object_store_equals_its_source(pair: Pair, store: TestStore) -> None:
-    db = f"db_{uuid.uuid4().hex[:12]}"
-    endpoints = pair.source.endpoints()
-    replica = build_replica(
-        pair.source.metastore.uri,
-        pair.target.metastore.uri,
-        db=db,
-        roots=[endpoints.warehouse, endpoints.external, endpoints.cmroot],
-        files={"s3a": store.arrow},
-    )
-    with pair.source.sql() as ours, pair.target.sql() as theirs:
-        write_workload(ours, db)
-        replica.follow()
-        assert replica.projection.quarantined() == ()
-        assert find_differences(replica, ours, theirs) == []
+    replica = replicate_workload(pair, files={"s3a": store.arrow})
     counters = replica.context.copies.counters()
     assert (counters.files > 0, counters.mismatches) == (True, 0)
     replica.projection.close()
