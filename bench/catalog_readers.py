@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bench.report import Row, row
 from dev.fixtures.memory_source import DB, MemorySource
+from handlers.catalog.following.background import CallThread
 from handlers.catalog.index.partition_follower import PartitionFollower, PartitionRules
 from handlers.catalog.index.partition_queries import PartitionQueries
 from handlers.catalog.projection import CatalogProjection
@@ -87,6 +88,7 @@ class _Case:
             store=SqliteStore(directory / "catalog.db", schema_version=1, snapshots=True),
             followers=[self.follower],
             beat=lambda: self.beats.append(time.perf_counter()),
+            calls=CallThread(metastore, "calls"),
         )
         self.follower.turns = self.projection.turns
         self.projection.open()

@@ -1,13 +1,17 @@
 """Shares the processor between the follower of a catalog and the readers of its index.
 
-Python runs one thread at a time and hands over every 5 ms, and the follower gives up its turn with every call of the store. So sixteen
-readers that filter without pause would leave it a few events per second. Therefore readers give way while the follower works, page by
-page, and the follower leaves them a fixed share of the time, but at least every ``SLICE_S``. Only a few readers run at once; the
-others wait without using the processor.
+Python runs one thread at a time and hands over every few milliseconds, and the follower gives up its turn with every call of the store. So
+sixteen readers that filter without pause would leave it a few events per second. Therefore readers give way while it is the follower's
+turn, page by page. Only a few readers run at once; the others wait without using the processor.
+
+A turn lasts longer than one batch: each change of turns costs several of Python's handovers, which take as long as a small batch. So the
+follower keeps its turn for ``KEEP_S`` after its work, in case more follows, and leaves readers their share of the time together,
+after ``SLICE_S`` of work.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from contextlib import contextmanager
@@ -22,6 +26,8 @@ SLICE_S: Final = 0.4
 """How long the follower works before waiting readers run."""
 READERS_SHARE: Final = 0.3
 """Time for readers, in relation to the follower's, while both have work."""
+KEEP_S: Final = 0.002
+"""How long the follower keeps its turn after its work."""
 READERS_MAX: Final = 2
 """Readers that run at once; each may use the processor for some milliseconds until it notices that it must give way."""
 GIVE_WAY_S: Final = 1.0
@@ -33,35 +39,36 @@ class Turns:
 
     def __init__(self) -> None:
         self._places = threading.BoundedSemaphore(READERS_MAX)
-        self._may_read = threading.Event()
-        self._may_read.set()
         self._counting = threading.Lock()
         self._readers = 0
         self._no_readers = threading.Event()
         self._no_readers.set()
-        self._began_s = self._ended_s = time.monotonic()
-        self._owed_s = 0.0
+        self._changed = threading.Condition()
+        self._turn_end_s = 0.0
+        """When the follower's turn ends; infinite while it works."""
+        self._began_s = 0.0
+        self._unshared_s = 0.0
+        """Time that the follower has worked since readers had their share."""
         self._worker = 0
         """The follower's thread."""
 
     @contextmanager
     def work(self) -> Iterator[None]:
-        """The follower's work, which should not wait for the network; first leaves readers the rest of their share."""
-        self._leave_to_readers(self._owed_s - (time.monotonic() - self._ended_s))
+        """The follower's work, which should not wait for the network; first leaves readers their share where it is due."""
+        idle_s = max(0.0, time.monotonic() - self._turn_end_s)
+        self._unshared_s = max(0.0, self._unshared_s - idle_s / READERS_SHARE)
+        if self._unshared_s >= SLICE_S:
+            self._leave_to_readers()
         self._begin()
         try:
             yield
         finally:
-            self._ended_s = time.monotonic()
-            self._owed_s = READERS_SHARE * min(self._ended_s - self._began_s, SLICE_S)
-            self._may_read.set()
+            self._end()
 
     def breathe(self) -> None:
         """Within ``work``: let waiting readers run where the follower has worked for a while."""
-        worked_s = time.monotonic() - self._began_s
-        if worked_s >= SLICE_S:
-            self._may_read.set()
-            self._leave_to_readers(READERS_SHARE * SLICE_S)
+        if self._unshared_s + time.monotonic() - self._began_s >= SLICE_S:
+            self._leave_to_readers()
             self._begin()
 
     @contextmanager
@@ -86,17 +93,32 @@ class Turns:
 
     def give_way(self) -> None:
         """Wait while it is the follower's turn; the follower itself does not wait."""
-        if not self._may_read.is_set() and threading.get_ident() != self._worker:
-            self._may_read.wait(GIVE_WAY_S)
+        if self._turn_end_s <= time.monotonic() or threading.get_ident() == self._worker:
+            return
+        limit_s = time.monotonic() + GIVE_WAY_S
+        with self._changed:
+            while (left_s := min(self._turn_end_s, limit_s) - time.monotonic()) > 0:
+                self._changed.wait(left_s)
 
     def _begin(self) -> None:
-        self._began_s = time.monotonic()
         self._worker = threading.get_ident()
-        self._may_read.clear()
+        self._began_s = time.monotonic()
+        self._turn_end_s = math.inf
 
-    def _leave_to_readers(self, seconds: float) -> None:
-        if seconds > 0:
-            self._no_readers.wait(seconds)
+    def _end(self) -> None:
+        now_s = time.monotonic()
+        self._unshared_s = min(self._unshared_s + now_s - self._began_s, SLICE_S)
+        self._end_turn(now_s + KEEP_S)
+
+    def _leave_to_readers(self) -> None:
+        self._end_turn(0.0)
+        self._unshared_s = 0.0
+        self._no_readers.wait(READERS_SHARE * SLICE_S)
+
+    def _end_turn(self, at_s: float) -> None:
+        with self._changed:
+            self._turn_end_s = at_s
+            self._changed.notify_all()
 
     def _count(self, more: int) -> None:
         with self._counting:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
-from types import SimpleNamespace
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pytest
 
 from handlers.catalog import turns as turns_module
 from handlers.catalog.turns import Turns
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def test_a_reader_waits_while_the_follower_works_and_continues_afterwards() -> None:
@@ -76,24 +81,74 @@ def test_a_follower_without_readers_never_waits(monkeypatch: pytest.MonkeyPatch)
     for _ in range(100):
         with turns.work():
             turns.breathe()
-    assert all(waited), "a wait for readers that do not exist returns at once"
+    assert set(waited) == {True}, "a wait for readers that do not exist returns at once"
 
 
-def test_a_computation_gives_way_to_the_follower_which_leaves_it_a_share_of_the_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    now_s = 0.0
-    monkeypatch.setattr(turns_module, "time", SimpleNamespace(monotonic=lambda: now_s))
-    turns, waits = Turns(), list[float]()
+@dataclass
+class Clock:
+    now_s: float = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(turns_module, "time", clock)
+    return clock
+
+
+def record_waits(turns: Turns, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Record how long the follower waits for readers."""
+    waits = list[float]()
     monkeypatch.setattr(turns._no_readers, "wait", waits.append)
+    return waits
+
+
+def test_a_follower_leaves_a_share_of_the_time_after_many_short_works(
+    monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    turns = Turns()
+    waits = record_waits(turns, monkeypatch)
+    works = 0
     with turns.computing():
-        for _ in range(2):
+        while not waits:
             with turns.work():
-                assert not turns._may_read.is_set(), "the computation would wait"
-                now_s += 0.1
-            turns.give_way()
-    assert waits == [pytest.approx(turns_module.READERS_SHARE * 0.1)]
-    assert turns._no_readers.is_set()
+                clock.now_s += 0.01
+            works += 1
+    assert waits == [pytest.approx(turns_module.READERS_SHARE * turns_module.SLICE_S)]
+    assert works == pytest.approx(turns_module.SLICE_S / 0.01 + 1, abs=1)
+
+
+def test_time_without_work_counts_as_the_share_of_readers(
+    monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    turns = Turns()
+    waits = record_waits(turns, monkeypatch)
+    for _ in range(1000):
+        with turns.work():
+            clock.now_s += 0.01
+        clock.now_s += turns_module.KEEP_S + 0.01 * turns_module.READERS_SHARE
+    assert waits == []
+
+
+def test_the_follower_keeps_its_turn_for_a_moment_after_its_work(
+    monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    turns, waits = Turns(), list[float]()
+
+    def wait(timeout_s: float) -> bool:
+        waits.append(timeout_s)
+        clock.now_s += timeout_s
+        return False
+
+    monkeypatch.setattr(turns._changed, "wait", wait)
+    with turns.work():
+        pass
+    in_thread(turns.give_way)
+    in_thread(turns.give_way)
+    assert waits == [pytest.approx(turns_module.KEEP_S)]
 
 
 def test_the_follower_does_not_give_way_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,8 +157,15 @@ def test_the_follower_does_not_give_way_to_itself(monkeypatch: pytest.MonkeyPatc
 
     turns = Turns()
     with turns.work():
-        monkeypatch.setattr(threading.Event, "wait", refuse)
+        monkeypatch.setattr(turns._changed, "wait", refuse)
         turns.give_way()
+
+
+def in_thread(function: Callable[[], None]) -> None:
+    thread = threading.Thread(target=function)
+    thread.start()
+    thread.join(5)
+    assert not thread.is_alive()
 
 
 def test_few_readers_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
