@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 STEP_WAIT_S: Final = 0.02
 """How long one step waits for an answer."""
-SWITCH_S: Final = 0.001
+SWITCH_S: Final = 0.0005
 """How long a thread computes before it lets others run, where an answer is decoded beside the catalog's thread.
 
 Every statement of the store gives up the turn, and gets it back only after this time: some forty of them in a batch of twenty events. With

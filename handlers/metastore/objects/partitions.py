@@ -151,7 +151,7 @@ class PartitionCalls(Session):
         return found
 
     def partition_names(self, db: str, table: str, *, limit: int | None = None) -> list[str]:
-        """Return the names of at most ``limit`` (up to 32,767) or all partitions, sorted by name.
+        """Return the names of at most ``limit`` (up to 32,767) or all partitions, sorted by name, in a list that is the caller's.
 
         If the table does not exist, 4.2 returns an empty list, 3.1 raises InvalidRequest and 2.3 raises ServerFault.
         """
