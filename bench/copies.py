@@ -26,10 +26,10 @@ from bench.copy_jobs import DiskJobs
 from bench.report import Row, main, row
 from dev.stack.servers.hdfs import Hdfs
 from handlers.events import SourceFile
-from handlers.files.copies import Copier, CopyTask
+from handlers.files.copying.copies import Copier, CopyTask
+from handlers.files.copying.pool import CopyPool
 from handlers.files.paths import AllowedRoots
-from handlers.files.pool import CopyPool
-from handlers.files.schemes import open_file_systems
+from handlers.files.systems.schemes import open_file_systems
 
 
 if TYPE_CHECKING:

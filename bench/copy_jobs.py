@@ -21,9 +21,9 @@ from bench.report import Row, row
 from daemon.config.clusters import CopyJobsConfig
 from daemon.replica.copy_jobs.runner import SparkJobs
 from dev.stack.downloads.jars import locate_jars, read_lock
-from handlers.files.copies import Copied, CopyTask
-from handlers.files.jobs import SizedTask
-from handlers.files.schemes import open_file_systems
+from handlers.files.copying.copies import Copied, CopyTask
+from handlers.files.copying.jobs import SizedTask
+from handlers.files.systems.schemes import open_file_systems
 from streaming.driver import session
 
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from handlers.events import SourceFile
-    from handlers.files.jobs import JobStatus
+    from handlers.files.copying.jobs import JobStatus
 
 
 ROUNDS: Final = 3

@@ -16,10 +16,10 @@ from bench.events.environment import make_name, say
 from bench.events.writer import Writer
 from bench.report import Row, row
 from dev.fixtures.notifications import read_events
-from handlers.files.copies import Copier
+from handlers.files.copying.copies import Copier
+from handlers.files.copying.pool import CopyPool
 from handlers.files.paths import AllowedRoots
-from handlers.files.pool import CopyPool
-from handlers.files.schemes import open_file_systems
+from handlers.files.systems.schemes import open_file_systems
 from handlers.metastore.client import Metastore
 from handlers.replication.context import Context, SilentObserver
 from handlers.replication.loading.bootstrap import begin_bootstrap
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from dev.stack.endpoints import Endpoints
-    from handlers.files.copies import Copied, CopyTask
-    from handlers.files.handles import CopyHandle
+    from handlers.files.copying.copies import Copied, CopyTask
+    from handlers.files.copying.handles import CopyHandle
     from handlers.metastore.calls import AnyCall
 
 

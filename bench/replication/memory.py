@@ -18,10 +18,10 @@ from bench.replication.synthetic_metastore import DB, TABLE, SyntheticMetastore,
 from bench.report import Row, row
 from dev.fixtures.memory_source import embedded
 from handlers.events import FilesWritten, PartitionsAdded, SourceFile, TxnCommitted, WriteIdsAllocated
-from handlers.files.copies import Copied, Copier
+from handlers.files.copying.copies import Copied, Copier
+from handlers.files.copying.pool import CopyPool
 from handlers.files.paths import AllowedRoots
-from handlers.files.pool import CopyPool
-from handlers.files.schemes import open_file_systems
+from handlers.files.systems.schemes import open_file_systems
 from handlers.replication.context import Context, SilentObserver
 from handlers.replication.loading.bootstrap import begin_bootstrap
 from handlers.replication.policy import Policy

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 from bench.replication.counted_metastore import CountedMetastore
 from dev.fixtures.notifications import read_events
-from handlers.files.copies import Copier
+from handlers.files.copying.copies import Copier
+from handlers.files.copying.pool import CopyPool
 from handlers.files.paths import AllowedRoots
-from handlers.files.pool import CopyPool
-from handlers.files.schemes import open_file_systems
+from handlers.files.systems.schemes import open_file_systems
 from handlers.replication.context import Context, SilentObserver
 from handlers.replication.loading.bootstrap import begin_bootstrap
 from handlers.replication.policy import Policy

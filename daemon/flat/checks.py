@@ -68,7 +68,7 @@ def _connect(uris: Sequence[str]) -> LiveMetastore:
 
 def _source_problems(config: Config, name: str, flat: FlatConfig) -> Iterator[Problem]:
     """Yield a problem if the directory of the source cannot be listed. File systems that only Spark can open are left out."""
-    from handlers.files.schemes import open_file_systems
+    from handlers.files.systems.schemes import open_file_systems
 
     path = None if flat.source is None or flat.source.kind != "directory" else flat.source.path
     if path is None:

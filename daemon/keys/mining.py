@@ -126,7 +126,7 @@ def _mine_source(
 def _open_source(config: Config, name: str, source: QuerySourceConfig) -> QuerySource:
     if source.kind == "trino":
         return _open_topic(config, name, source)
-    from handlers.files.schemes import open_file_systems
+    from handlers.files.systems.schemes import open_file_systems
     from streaming.mining.sources.directory import Directory
     from streaming.mining.sources.job_history import JobHistorySource
     from streaming.mining.sources.spark_event_log import SparkEventLogSource

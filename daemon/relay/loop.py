@@ -34,7 +34,7 @@ from daemon.sources.unlogged_partitions import UnloggedPartitions
 from daemon.status.reporter import SourcePart
 from handlers.failpoints import failpoint
 from handlers.files.paths import AllowedRoots
-from handlers.files.schemes import open_file_systems
+from handlers.files.systems.schemes import open_file_systems
 from handlers.metastore.client import Metastore
 from state.errors import GapDetected, InvalidRequest, KafkaUnavailable, NotFound, TidelineError, Transient
 

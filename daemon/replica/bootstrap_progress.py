@@ -15,7 +15,7 @@ from daemon.terminal.layout import bytes_text, duration_text, number_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from handlers.files.jobs import JobStatus
+    from handlers.files.copying.jobs import JobStatus
     from handlers.replication.loading.table.tools import LoadedTable
 
 

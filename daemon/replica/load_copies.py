@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from handlers.files.pool import CopyCounters
+from handlers.files.copying.pool import CopyCounters
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from handlers.files.pool import CopyPool
+    from handlers.files.copying.pool import CopyPool
 
 
 class LoadCopies:

@@ -26,10 +26,10 @@ from daemon.replica.sections.unreplicated import UnreplicatedStatus, list_unrepl
 from daemon.replica.settings import BOOTSTRAP
 from daemon.sources.connections import measured_metastore, topic_reader
 from daemon.status.reporter import ProjectionPart
-from handlers.files.copies import Copier
+from handlers.files.copying.copies import Copier
+from handlers.files.copying.pool import CopyPool
 from handlers.files.paths import AllowedRoots
-from handlers.files.pool import CopyPool
-from handlers.files.schemes import open_file_systems
+from handlers.files.systems.schemes import open_file_systems
 from handlers.replication.context import Context
 from handlers.replication.loading.bootstrap_run import BootstrapOptions
 from handlers.replication.loading.load_thread import LoadThread
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from daemon.replica.metrics import ReplicaMetrics
     from daemon.replica.sections.points import PointStatus
     from daemon.sources.connections import CallMetrics
-    from handlers.files.jobs import JobStatus
+    from handlers.files.copying.jobs import JobStatus
     from handlers.replication.context import Observer
     from handlers.replication.loading.bootstrap_run import BootstrapProgress
     from handlers.replication.operations.promotion import Promotion

@@ -31,7 +31,7 @@ def check(uri: str, config_path: Path | None, as_json: bool, read_only: bool) ->
     """
     from daemon.sources.file_check import FileCheck
     from handlers.files.paths import parse_location
-    from handlers.files.schemes import open_file_systems
+    from handlers.files.systems.schemes import open_file_systems
 
     place = parse_location(uri)
     systems = open_file_systems(load_config(config_path).files.all_options())

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from handlers.files.checksums import new_digest_like
+from handlers.files.copying.checksums import new_digest_like
 from handlers.files.filesystems import CHUNK_BYTES
 from handlers.files.listing import WriteListing, list_write
 from handlers.files.paths import parse_location, to_target_subdir

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.files.listing import list_plain_files
 from handlers.files.paths import parse_location
-from handlers.files.schemes import open_file_systems
+from handlers.files.systems.schemes import open_file_systems
 from state.errors import NotFound
 from state.transactions.valid_write_ids import ValidWriteIds, compare_write_ids
 

@@ -1,4 +1,4 @@
-"""File systems behind one port (``filesystems``), and verified copies of source files (``copies``, run by ``pool``).
+"""Files of both clusters: locations and their checks (``paths``), file systems behind one port, and verified copies of source files.
 
 The package knows no metastore, and no event beyond ``SourceFile``. See ``DESIGN.md``.
 """

@@ -21,9 +21,9 @@ from state.transactions.write_id_mapping import WriteIdMapping
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from handlers.files.copying.jobs import CopyJobs
+    from handlers.files.copying.pool import CopyPool
     from handlers.files.filesystems import FileSystems
-    from handlers.files.jobs import CopyJobs
-    from handlers.files.pool import CopyPool
     from handlers.metastore.client import Metastore
     from handlers.replication.entries.quarantine import QuarantinedTable
     from handlers.replication.policy import Policy

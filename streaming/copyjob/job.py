@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from pyspark import SparkContext
 
-    from handlers.files.jobs import SizedTask
+    from handlers.files.copying.jobs import SizedTask
     from streaming.driver.progress import ProgressListener
 
 

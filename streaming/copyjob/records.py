@@ -6,15 +6,15 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from handlers.events import SourceFile
-from handlers.files.copies import Copied, CopyTask
-from handlers.files.jobs import SizedTask
+from handlers.files.copying.copies import Copied, CopyTask
+from handlers.files.copying.jobs import SizedTask
 from state.errors import MalformedEvent, Refused, TidelineError
 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from handlers.files.jobs import Outcome
+    from handlers.files.copying.jobs import Outcome
 
 
 def write_copy(copy: SizedTask) -> dict[str, Any]:

@@ -11,12 +11,12 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from handlers.files.copies import Copier
-from handlers.files.jobs import require_fence
+from handlers.files.copying.copies import Copier
+from handlers.files.copying.jobs import require_fence
+from handlers.files.copying.pool import CopyPool
+from handlers.files.copying.throttle import Throttle
 from handlers.files.paths import AllowedRoots
-from handlers.files.pool import CopyPool
-from handlers.files.schemes import open_file_systems
-from handlers.files.throttle import Throttle
+from handlers.files.systems.schemes import open_file_systems
 from state.errors import TidelineError
 from streaming.copyjob.records import read_copy, write_outcome
 
@@ -24,8 +24,8 @@ from streaming.copyjob.records import read_copy, write_outcome
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from handlers.files.handles import CopyHandle
-    from handlers.files.jobs import Outcome
+    from handlers.files.copying.handles import CopyHandle
+    from handlers.files.copying.jobs import Outcome
 
 
 Numbered = tuple[int, dict[str, Any]]

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from handlers.events import SourceFile
-from handlers.files.copies import Copied, CopyTask
-from handlers.files.jobs import SizedTask
+from handlers.files.copying.copies import Copied, CopyTask
+from handlers.files.copying.jobs import SizedTask
 from tests.builders.components.spark_cluster import SparkCluster
 from tests.builders.replication.spark_jobs import spark_jobs
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from daemon.replica.copy_jobs.runner import SparkJobs
-    from handlers.files.jobs import Outcome
+    from handlers.files.copying.jobs import Outcome
 
 
 pytestmark = pytest.mark.crash

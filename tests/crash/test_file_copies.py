@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from handlers.files.schemes import open_file_systems
+from handlers.files.systems.schemes import open_file_systems
 from tests.builders.components.availability import require_program
 from tests.builders.replication.warehouse import DELTA, Warehouse
 
@@ -29,9 +29,9 @@ CALLS = ("mkdir", "openat", "write", "copy_file_range", "fsync", "rename", "clos
 PROGRAM = """
 import sys
 from handlers.events import SourceFile
-from handlers.files.copies import Copier, CopyTask
+from handlers.files.copying.copies import Copier, CopyTask
 from handlers.files.paths import AllowedRoots
-from handlers.files.schemes import open_file_systems
+from handlers.files.systems.schemes import open_file_systems
 from state.errors import FilesUnavailable
 source, target, root = SourceFile(sys.argv[1], sys.argv[2] or None, sys.argv[3] or None), sys.argv[4], sys.argv[5]
 try:
@@ -133,10 +133,10 @@ def test_a_file_whose_fsync_failed_is_not_published(tmp_path: Path) -> None:
 GROUP_PROGRAM = """
 import os, sys
 from handlers.events import SourceFile
-from handlers.files.copies import Copier, CopyTask
+from handlers.files.copying.copies import Copier, CopyTask
 from handlers.files.paths import AllowedRoots
-from handlers.files.pool import CopyPool
-from handlers.files.schemes import open_file_systems
+from handlers.files.copying.pool import CopyPool
+from handlers.files.systems.schemes import open_file_systems
 root, target = sys.argv[1], sys.argv[2]
 pool = CopyPool(Copier(open_file_systems(), AllowedRoots.of([root])), workers=1)
 handles = [pool.submit(CopyTask(SourceFile(uri), f"{target}/{uri.rpartition('/')[2]}")) for uri in sys.argv[3:]]

@@ -12,7 +12,7 @@ from dev.stack.process.java_runtime import find_java_with
 from dev.stack.servers.hdfs import Hdfs
 from dev.stack.servers.kerberos import REALM, Kdc
 from handlers.files.paths import parse_location
-from handlers.files.schemes import open_file_systems
+from handlers.files.systems.schemes import open_file_systems
 from state.errors import FilesUnavailable
 from tests.builders.components.availability import start_or_skip
 

@@ -15,9 +15,9 @@ import pytest
 from dev.stack.servers.hdfs import Hdfs
 from dev.stack.servers.hdfs_pair import HdfsPair
 from handlers.events import SourceFile
-from handlers.files.copies import Copier, CopyTask
+from handlers.files.copying.copies import Copier, CopyTask
 from handlers.files.paths import AllowedRoots, parse_location
-from handlers.files.schemes import open_file_systems
+from handlers.files.systems.schemes import open_file_systems
 from state.errors import FilesUnavailable
 from tests.builders.components.availability import start_or_skip
 from tests.builders.components.hdfs_files import record, write

@@ -241,7 +241,7 @@ def _load(path: Path) -> Config:
 
 
 def _mine_queries(config: Config, directory: Path, raw: RawTable) -> None:
-    from handlers.files.schemes import open_file_systems
+    from handlers.files.systems.schemes import open_file_systems
     from streaming.mining.miner import Miner, mine
     from streaming.mining.model import MiningRules
     from streaming.mining.sources.directory import Directory

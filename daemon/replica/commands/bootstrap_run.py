@@ -13,10 +13,10 @@ from daemon.replica.copy_jobs.building import ignore_job
 from daemon.replica.loop import build_projection, handler_policy, load_settings
 from daemon.replica.policies import open_policy, require_policy
 from daemon.sources.connections import CallMetrics
-from handlers.files.copies import Copier
+from handlers.files.copying.copies import Copier
+from handlers.files.copying.pool import CopyPool
 from handlers.files.paths import AllowedRoots
-from handlers.files.pool import CopyPool
-from handlers.files.schemes import open_file_systems
+from handlers.files.systems.schemes import open_file_systems
 from handlers.metastore.client import Metastore
 from handlers.replication.context import SilentObserver
 from handlers.replication.loading.bootstrap import BootstrapResult, begin_bootstrap, is_pending
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from daemon.config.model import Config
-    from handlers.files.jobs import JobStatus
+    from handlers.files.copying.jobs import JobStatus
     from handlers.replication.loading.bootstrap_run import BootstrapProgress
 
 

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from daemon.config.model import Config
     from daemon.replica.copy_jobs.runner import SparkJobs
+    from handlers.files.copying.jobs import JobStatus
     from handlers.files.filesystems import FileSystems
-    from handlers.files.jobs import JobStatus
 
 
 def ignore_job(status: JobStatus) -> None:

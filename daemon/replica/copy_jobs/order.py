@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from handlers.files.jobs import SizedTask
+from handlers.files.copying.jobs import SizedTask
 from state.errors import MalformedEvent
 from streaming.copyjob.records import read_copy, write_copy
 from streaming.copyjob.share import ShareSettings

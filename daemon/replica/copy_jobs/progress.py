@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from daemon.terminal.layout import bytes_text, duration_text, number_text
-from handlers.files.copies import Copied
-from handlers.files.jobs import JobStatus
+from handlers.files.copying.copies import Copied
+from handlers.files.copying.jobs import JobStatus
 from state.copy_shares import copy_cost
 
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from handlers.files.jobs import Outcome, SizedTask
+    from handlers.files.copying.jobs import Outcome, SizedTask
 
 
 def job_line(status: JobStatus) -> str:

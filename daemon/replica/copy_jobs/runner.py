@@ -21,10 +21,10 @@ from daemon.process.children.child import LISTEN_S, STARTED, STOPPED, Child, rep
 from daemon.replica.copy_jobs.commands import DONE, require_spark
 from daemon.replica.copy_jobs.order import write_order
 from daemon.replica.copy_jobs.progress import JobProgress, job_line
+from handlers.files.copying.jobs import create_fence, remove_fence
+from handlers.files.copying.pool import CopyCounters
 from handlers.files.filesystems import sweep
-from handlers.files.jobs import create_fence, remove_fence
 from handlers.files.paths import parse_location
-from handlers.files.pool import CopyCounters
 from state.errors import DriverEnded, FilesUnavailable, Interrupted, TidelineError, Transient
 from streaming.copyjob.job import JobSettings
 from streaming.copyjob.records import read_outcome
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from daemon.config.clusters import CopyJobsConfig
+    from handlers.files.copying.jobs import JobStatus, Outcome, SizedTask
     from handlers.files.filesystems import FileSystems
-    from handlers.files.jobs import JobStatus, Outcome, SizedTask
     from handlers.files.paths import Location
 
 
@@ -96,7 +96,7 @@ class SparkJobs:
         stopping: threading.Event,
         beat: Callable[[], None] = lambda: None,
     ) -> Sequence[Outcome]:
-        """Copy all files; see ``handlers.files.jobs.CopyJobs``."""
+        """Copy all files; see ``handlers.files.copying.jobs.CopyJobs``."""
         with self._turn(stopping, beat):
             guard()
             above = parse_location(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from daemon.process.state_file import open_state
-from handlers.files.copies import Copier
-from handlers.files.pool import CopyPool
-from handlers.files.throttle import Throttle
+from handlers.files.copying.copies import Copier
+from handlers.files.copying.pool import CopyPool
+from handlers.files.copying.throttle import Throttle
 from handlers.replication.external.cycle import ExternalSettings
 from handlers.replication.external.cycle_thread import ExternalThread
 from handlers.replication.external.records import CopyRecords

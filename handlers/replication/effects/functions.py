@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from handlers.events import SourceFile
-from handlers.files.copies import build_copy_task
+from handlers.files.copying.copies import build_copy_task
 from handlers.files.paths import parse_location
 from handlers.replication.entries.unreplicated_tables import UnreplicatedTable
 from handlers.structs.functions import ResourceUri

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Final
 
-from handlers.files.copies import build_copy_task
+from handlers.files.copying.copies import build_copy_task
 from handlers.files.listing import keep_relative_path, list_plain_files
 from handlers.files.paths import parse_location
 from handlers.replication.target_objects import (

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from handlers.files.pool import CopyPool
+    from handlers.files.copying.pool import CopyPool
     from handlers.metastore.client import Metastore
     from handlers.replication.context import Context
     from handlers.replication.external.records import CopyRecords

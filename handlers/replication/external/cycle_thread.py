@@ -21,7 +21,7 @@ from state.errors import Inconsistent, Interrupted, TidelineError, Transient
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from handlers.files.pool import CopyPool
+    from handlers.files.copying.pool import CopyPool
     from handlers.replication.context import Context
     from handlers.replication.external.cycle import ExternalSettings
     from handlers.replication.external.records import CopyRecords

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.events import SourceFile
 from handlers.failpoints import failpoint
-from handlers.files.copies import Copied, CopyTask
+from handlers.files.copying.copies import Copied, CopyTask
+from handlers.files.copying.jobs import SizedTask
 from handlers.files.filesystems import is_hidden
-from handlers.files.jobs import SizedTask
 from handlers.files.reachable import require_reachable
 from state.errors import FileLost, LimitExceeded, NotFound, TidelineError
 from state.external.differences import FileVersion, cut_batches, plan_directory, settle_copies
@@ -23,10 +23,10 @@ from state.external.differences import FileVersion, cut_batches, plan_directory,
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from handlers.files.copying.jobs import Outcome
+    from handlers.files.copying.pool import CopyPool
     from handlers.files.filesystems import Entry, FileSystems
-    from handlers.files.jobs import Outcome
     from handlers.files.paths import Location
-    from handlers.files.pool import CopyPool
     from handlers.replication.external.records import CopyRecords
     from state.external.differences import DirectoryPlan
 

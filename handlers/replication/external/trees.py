@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from concurrent.futures import Future
 
-    from handlers.files.jobs import CopyJobs, Outcome
+    from handlers.files.copying.jobs import CopyJobs, Outcome
     from handlers.replication.external.directories import ComparedDirectory, DirectoryCopier, Tree, TreeCounts
 
 

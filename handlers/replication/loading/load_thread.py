@@ -24,7 +24,7 @@ from state.errors import Inconsistent, TidelineError, Transient
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from handlers.files.pool import CopyPool
+    from handlers.files.copying.pool import CopyPool
     from handlers.replication.context import Context
     from handlers.replication.loading.follower import LoadFollower
     from handlers.replication.loading.table.tools import LoadedTable

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.events import FilesWritten
 from handlers.failpoints import failpoint
-from handlers.files.copies import build_copy_task
+from handlers.files.copying.copies import build_copy_task
 from handlers.files.listing import list_write
 from handlers.files.paths import to_target_subdir
 from handlers.replication.batch_plan import find_early_copies
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from handlers.events import Event, SourceFile, TxnCommitted
-    from handlers.files.handles import CopyHandle
+    from handlers.files.copying.handles import CopyHandle
     from handlers.replication.context import Context
     from state.transactions.open_transactions import SourceTxn, Touched
 

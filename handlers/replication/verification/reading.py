@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from handlers.files.copying.transfer import Transfer
 from handlers.files.filesystems import is_hidden
 from handlers.files.paths import parse_location
-from handlers.files.transfer import Transfer
 from handlers.replication.target_objects import (
     ELSEWHERE,
     format_partition_name,

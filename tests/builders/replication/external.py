@@ -7,8 +7,8 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from handlers.files.copies import Copier
-from handlers.files.pool import CopyPool
+from handlers.files.copying.copies import Copier
+from handlers.files.copying.pool import CopyPool
 from handlers.replication.external.cycle import CycleProgress, ExternalCycle, ExternalSettings
 from handlers.replication.external.records import CopyRecords
 from handlers.structs.objects import FieldSchema, Partition, StorageDescriptor, Table

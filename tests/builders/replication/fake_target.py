@@ -10,10 +10,10 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from handlers.events import SourceFile
-from handlers.files.copies import Copier
+from handlers.files.copying.copies import Copier
+from handlers.files.copying.pool import CopyPool
 from handlers.files.paths import AllowedRoots
-from handlers.files.pool import CopyPool
-from handlers.files.schemes import open_file_systems
+from handlers.files.systems.schemes import open_file_systems
 from handlers.replication.claim.target_position import TargetPosition
 from handlers.replication.context import Context, SilentObserver
 from handlers.replication.entries.quarantine import Quarantine

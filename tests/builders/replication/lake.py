@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dev.stack.endpoints import ClusterEndpoints
-    from handlers.files.jobs import CopyJobs
+    from handlers.files.copying.jobs import CopyJobs
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from handlers.files.pool import CopyCounters
+from handlers.files.copying.pool import CopyCounters
 from state.errors import TidelineError
 
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Sequence
 
-    from handlers.files.copies import Copier
-    from handlers.files.jobs import JobStatus, Outcome, SizedTask
+    from handlers.files.copying.copies import Copier
+    from handlers.files.copying.jobs import JobStatus, Outcome, SizedTask
 
 
 @dataclass

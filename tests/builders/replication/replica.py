@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dev.demo.compare import Side, compare_databases
 from dev.fixtures.notifications import read_events
-from handlers.files.copies import Copier
+from handlers.files.copying.copies import Copier
+from handlers.files.copying.pool import CopyPool
 from handlers.files.paths import AllowedRoots, parse_location
-from handlers.files.pool import CopyPool
-from handlers.files.schemes import open_file_systems
+from handlers.files.systems.schemes import open_file_systems
 from handlers.metastore.client import Metastore
 from handlers.replication.context import Context, SilentObserver
 from handlers.replication.loading.bootstrap import begin_bootstrap
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from handlers.events import Event
+    from handlers.files.copying.jobs import CopyJobs
     from handlers.files.filesystems import FileSystems
-    from handlers.files.jobs import CopyJobs
     from handlers.files.paths import Location
     from handlers.replication.loading.bootstrap_run import BootstrapOptions
     from handlers.structs.objects import Table

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from daemon.config.clusters import CopyJobsConfig
 from daemon.replica.copy_jobs.runner import SparkJobs
-from handlers.files.schemes import open_file_systems
+from handlers.files.systems.schemes import open_file_systems
 
 
 if TYPE_CHECKING:

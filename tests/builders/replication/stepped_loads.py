@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from handlers.files.copies import Copier
-from handlers.files.pool import CopyPool
+from handlers.files.copying.copies import Copier
+from handlers.files.copying.pool import CopyPool
 from handlers.replication.loading.load_thread import LoadThread
 from handlers.replication.loading.table.load import load_table
 from handlers.replication.loading.table.tools import LoadedTable, LoadProgress, LoadSettings, LoadTools

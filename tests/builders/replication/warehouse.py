@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from handlers.events import SourceFile
-from handlers.files.copies import Copier, CopyTask, build_copy_task
+from handlers.files.copying.copies import Copier, CopyTask, build_copy_task
 from handlers.files.paths import AllowedRoots
-from handlers.files.schemes import open_file_systems
+from handlers.files.systems.schemes import open_file_systems
 
 
 if TYPE_CHECKING:

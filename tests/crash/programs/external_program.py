@@ -12,10 +12,10 @@ from contextlib import closing
 from pathlib import Path
 
 from daemon.process.state_file import open_state
-from handlers.files.copies import Copier
+from handlers.files.copying.copies import Copier
+from handlers.files.copying.pool import CopyPool
 from handlers.files.paths import AllowedRoots, parse_location
-from handlers.files.pool import CopyPool
-from handlers.files.schemes import open_file_systems
+from handlers.files.systems.schemes import open_file_systems
 from handlers.replication.external.directories import DirectoryCopier, Tree
 from handlers.replication.external.records import CopyRecords
 from handlers.replication.external.trees import TreeCopier

@@ -11,11 +11,11 @@ import pytest
 
 from dev.stack.servers.hdfs import Hdfs
 from handlers.events import SourceFile
-from handlers.files.checksums import parse_checksum
-from handlers.files.copies import Copier, CopyTask
+from handlers.files.copying.checksums import parse_checksum
+from handlers.files.copying.copies import Copier, CopyTask
 from handlers.files.listing import list_plain_files, list_write_directories
 from handlers.files.paths import AllowedRoots, parse_location
-from handlers.files.schemes import open_file_systems
+from handlers.files.systems.schemes import open_file_systems
 from state.errors import FileLost, FilesUnavailable, NotFound, Refused
 from tests.builders.components.availability import start_or_skip
 from tests.builders.components.hdfs_files import checksum_of, write

@@ -12,10 +12,10 @@ import pytest
 
 from handlers.decoding.fields import parse_source_files
 from handlers.decoding.limits import Limits
-from handlers.files.copies import Copier, build_copy_task
+from handlers.files.copying.copies import Copier, build_copy_task
 from handlers.files.listing import list_write_directories
 from handlers.files.paths import AllowedRoots, parse_location
-from handlers.files.schemes import open_file_systems
+from handlers.files.systems.schemes import open_file_systems
 from handlers.metastore.client import Metastore
 
 

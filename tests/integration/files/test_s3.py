@@ -14,11 +14,11 @@ import pyarrow.fs
 import pytest
 
 from handlers.events import SourceFile
-from handlers.files.arrow import BUFFERED_BYTES_MAX
-from handlers.files.copies import Copier, CopyTask
+from handlers.files.copying.copies import Copier, CopyTask
 from handlers.files.listing import list_plain_files, list_write_directories
 from handlers.files.paths import AllowedRoots, parse_location
-from handlers.files.schemes import open_file_systems
+from handlers.files.systems.arrow import BUFFERED_BYTES_MAX
+from handlers.files.systems.schemes import open_file_systems
 from state.errors import ConfigError, FileLost, FilesUnavailable, NotFound, TidelineError
 
 

@@ -55,7 +55,7 @@ def stream(tmp_path: Path, database: str, spark: Any) -> Stream:
 def test_requested_keys_become_columns_and_a_misspelling_is_reported(
     stream: Stream, log: KeyLog, spark: Any, tmp_path: Path
 ) -> None:
-    from handlers.files.schemes import open_file_systems
+    from handlers.files.systems.schemes import open_file_systems
 
     (tmp_path / "reports").mkdir()
     (tmp_path / "reports" / "names.sql").write_text(QUERY)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from handlers.files.schemes import open_file_systems
+from handlers.files.systems.schemes import open_file_systems
 from streaming.mining.miner import Miner, mine
 from streaming.mining.model import MiningRules, Parser, RawTable
 from streaming.mining.sources.directory import Directory

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from handlers.events import SourceFile
-from handlers.files.copies import Copied, CopyTask
-from handlers.files.jobs import SizedTask
+from handlers.files.copying.copies import Copied, CopyTask
+from handlers.files.copying.jobs import SizedTask
 from handlers.files.paths import parse_location
-from handlers.files.schemes import open_file_systems
+from handlers.files.systems.schemes import open_file_systems
 from tests.builders.replication.spark_jobs import spark_jobs
 
 

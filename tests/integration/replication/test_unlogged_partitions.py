@@ -20,7 +20,7 @@ from daemon.sources.outbox import Outbox
 from daemon.sources.unlogged_partitions import UnloggedPartitions
 from handlers.decoding.decoder import decode
 from handlers.files.paths import AllowedRoots
-from handlers.files.schemes import open_file_systems
+from handlers.files.systems.schemes import open_file_systems
 from handlers.metastore.client import Metastore
 from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.small_workload import ACID, create_source

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from handlers.files.copies import Copier
+from handlers.files.copying.copies import Copier
+from handlers.files.copying.pool import CopyPool
 from handlers.files.paths import AllowedRoots, parse_location
-from handlers.files.pool import CopyPool
-from handlers.files.schemes import open_file_systems
+from handlers.files.systems.schemes import open_file_systems
 from handlers.replication.external.directories import DirectoryCopier, Tree, TreeCounts
 from handlers.replication.external.records import CopyRecords
 from handlers.replication.external.trees import TreeCopier
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from handlers.files.jobs import CopyJobs
+    from handlers.files.copying.jobs import CopyJobs
 
 
 @dataclass

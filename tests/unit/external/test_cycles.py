@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from handlers.files.copies import Copier
-from handlers.files.local import LocalFiles
+from handlers.files.copying.copies import Copier
+from handlers.files.copying.pool import CopyPool
 from handlers.files.paths import AllowedRoots
-from handlers.files.pool import CopyPool
+from handlers.files.systems.local import LocalFiles
 from handlers.replication.external.cycle import DIRECTORY_LIST, ExternalSettings
 from handlers.replication.external.cycle_thread import RETRY_S, ExternalThread
 from handlers.replication.external.records import CopyRecords

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from handlers.files.copies import Copier
+from handlers.files.copying.copies import Copier
 from handlers.files.paths import AllowedRoots
-from handlers.files.schemes import open_file_systems
+from handlers.files.systems.schemes import open_file_systems
 from handlers.replication.external import trees as trees_module
 from state.errors import FileLost, FilesUnavailable
 from tests.builders.replication.local_jobs import LocalJobs

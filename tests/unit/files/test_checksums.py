@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handlers.files.checksums import UNITS, BlockChecksums, CompositeCrc, parse_checksum
+from handlers.files.copying.checksums import UNITS, BlockChecksums, CompositeCrc, parse_checksum
 from handlers.files.paths import parse_location
 
 

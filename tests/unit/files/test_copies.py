@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from handlers.events import SourceFile
-from handlers.files.copies import Copier, CopyTask, build_copy_task
+from handlers.files.copying.copies import Copier, CopyTask, build_copy_task
 from handlers.files.filesystems import PROCESS_TOKEN, TEMPORARY_PREFIX, FileSystems
-from handlers.files.local import LocalFiles, LocalReader, LocalWriter
 from handlers.files.paths import AllowedRoots
+from handlers.files.systems.local import LocalFiles, LocalReader, LocalWriter
 from state.errors import Fenced, FileLost, FilesUnavailable, Refused, UnsafePath
 from tests.builders.replication.warehouse import DELTA, Warehouse, path_of
 

@@ -7,13 +7,13 @@ import pyarrow.fs as pafs
 import pytest
 
 from handlers.events import SourceFile
-from handlers.files.arrow import BUFFERED_BYTES_MAX, ArrowFiles
-from handlers.files.copies import Copier, CopyTask
+from handlers.files.copying.copies import Copier, CopyTask
 from handlers.files.filesystems import OPEN_MAX, TEMPORARY_PREFIX, FileSystem, FileSystems
 from handlers.files.listing import list_plain_files
-from handlers.files.local import LocalFiles
 from handlers.files.paths import AllowedRoots, parse_location
-from handlers.files.schemes import open_file_systems, to_bucket_path
+from handlers.files.systems.arrow import BUFFERED_BYTES_MAX, ArrowFiles
+from handlers.files.systems.local import LocalFiles
+from handlers.files.systems.schemes import open_file_systems, to_bucket_path
 from state.errors import (
     ConfigError,
     FilesUnavailable,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from handlers.files.hdfs import HdfsFiles, HdfsWriter
 from handlers.files.paths import parse_location
+from handlers.files.systems.hdfs import HdfsFiles, HdfsWriter
 
 
 class RecordingStream:

@@ -8,7 +8,7 @@ from handlers.events import SourceFile
 from handlers.files.filesystems import Entry, FileSystems
 from handlers.files.listing import keep_relative_path, list_plain_files, list_write, list_write_directories
 from handlers.files.paths import AllowedRoots, Location
-from handlers.files.schemes import open_file_systems
+from handlers.files.systems.schemes import open_file_systems
 from state.errors import LimitExceeded, NotFound, Refused, UnsafePath
 
 

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from handlers.events import SourceFile
-from handlers.files import handles as handles_module
-from handlers.files.copies import Copied, Copier, CopyTask
-from handlers.files.pool import CopyPool
+from handlers.files.copying import handles as handles_module
+from handlers.files.copying.copies import Copied, Copier, CopyTask
+from handlers.files.copying.pool import CopyPool
 from state.errors import FileLost, FilesUnavailable
 from tests.builders.replication.warehouse import Warehouse, path_of
 
 
 if TYPE_CHECKING:
+    from handlers.files.copying.transfer import Moved, Reserve
     from handlers.files.paths import Location
-    from handlers.files.transfer import Moved, Reserve
 
 
 DEADLINE_S = 120.0

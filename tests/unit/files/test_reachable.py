@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from handlers.events import SourceFile
-from handlers.files.copies import CopyTask, build_copy_task
+from handlers.files.copying.copies import CopyTask, build_copy_task
 from handlers.files.listing import list_plain_files, list_write
-from handlers.files.schemes import open_file_systems
+from handlers.files.systems.schemes import open_file_systems
 from handlers.files.table_listing import TableDirectory
 from state.errors import FileLost, FilesUnavailable, NotFound
 from tests.builders.replication.warehouse import Warehouse

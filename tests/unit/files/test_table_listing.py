@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from handlers.files.paths import AllowedRoots, parse_location
-from handlers.files.schemes import open_file_systems
+from handlers.files.systems.schemes import open_file_systems
 from handlers.files.table_listing import TableDirectory
 from state.errors import NotFound, UnsafePath
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from daemon.keys.text import passes_text
-from handlers.files.schemes import open_file_systems
+from handlers.files.systems.schemes import open_file_systems
 from state.errors import BadInput, ConfigError, NotFound, StateCorrupt, TidelineError
 from streaming.mining.miner import Miner, MiningReport, mine
 from streaming.mining.model import CustomFunction, MiningRules, RawTable

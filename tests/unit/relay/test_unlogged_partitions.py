@@ -16,7 +16,7 @@ from daemon.sources.unlogged_partitions import PAUSE_S, UnloggedPartitions
 from handlers.decoding.decoder import decode
 from handlers.events import FilesWritten, SourceFile, TxnCommitted
 from handlers.files.paths import AllowedRoots
-from handlers.files.schemes import open_file_systems
+from handlers.files.systems.schemes import open_file_systems
 from handlers.structs import tjson
 from handlers.structs.notifications import NotificationEvent, WriteEventInfo
 from handlers.structs.objects import FieldSchema, Partition, SerDeInfo, StorageDescriptor, Table

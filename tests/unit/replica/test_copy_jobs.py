@@ -20,9 +20,9 @@ from daemon.replica.copy_jobs.order import read_order, write_order
 from daemon.replica.copy_jobs.progress import JobProgress, job_line
 from daemon.replica.copy_jobs.runner import SparkJobs
 from handlers.events import SourceFile
-from handlers.files.copies import Copied, CopyTask
-from handlers.files.jobs import SizedTask
-from handlers.files.schemes import open_file_systems
+from handlers.files.copying.copies import Copied, CopyTask
+from handlers.files.copying.jobs import SizedTask
+from handlers.files.systems.schemes import open_file_systems
 from state.errors import (
     ConfigError,
     Fenced,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from handlers.files.jobs import Outcome
+    from handlers.files.copying.jobs import Outcome
 
 
 DRIVER = """
@@ -248,7 +248,7 @@ def test_a_copy_arrives_as_it_was_reported(copied: Copied) -> None:
 
 def test_executors_get_all_the_code_that_they_run(tmp_path: Path) -> None:
     package = write_package(tmp_path / "copies.zip")
-    program = "import streaming.copyjob.share as s, handlers.files.schemes; print(s.__file__)"
+    program = "import streaming.copyjob.share as s, handlers.files.systems.schemes; print(s.__file__)"
     environment = {"PYTHONPATH": str(package)}
     done = subprocess.run(
         [sys.executable, "-c", program],

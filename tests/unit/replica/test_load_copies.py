@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from daemon.replica.load_copies import LoadCopies
-from handlers.files.pool import CopyCounters
+from handlers.files.copying.pool import CopyCounters
 
 
 if TYPE_CHECKING:
-    from handlers.files.pool import CopyPool
+    from handlers.files.copying.pool import CopyPool
 
 
 @dataclass

@@ -9,7 +9,7 @@ import pytest
 from daemon.service.command_line import call
 from daemon.sources.file_check import FileCheck
 from handlers.files.paths import parse_location
-from handlers.files.schemes import open_file_systems
+from handlers.files.systems.schemes import open_file_systems
 from state.errors import FilesUnavailable, NotFound
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from handlers.files.copies import Copied, build_copy_task
-from handlers.files.jobs import SizedTask
+from handlers.files.copying.copies import Copied, build_copy_task
+from handlers.files.copying.jobs import SizedTask
 from handlers.files.paths import parse_location
 from handlers.files.table_listing import TableDirectory
 from handlers.replication.loading.table.snapshot import SnapshotLost
@@ -17,7 +17,7 @@ from state.transactions.acid_directories import AcidDirectory
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from handlers.files.copies import CopyTask
+    from handlers.files.copying.copies import CopyTask
     from handlers.files.paths import Location
     from handlers.files.table_listing import ListedFile
     from handlers.replication.loading.table.tools import LoadProgress, LoadTools

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Sequence
 
+    from handlers.files.copying.jobs import CopyJobs
+    from handlers.files.copying.pool import CopyPool
     from handlers.files.filesystems import FileSystems
-    from handlers.files.jobs import CopyJobs
-    from handlers.files.pool import CopyPool
     from handlers.metastore.client import Metastore
     from handlers.replication.policy import Policy
     from handlers.replication.replicability import Obstacle

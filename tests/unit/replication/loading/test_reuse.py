@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handlers.files.schemes import open_file_systems
+from handlers.files.systems.schemes import open_file_systems
 from handlers.replication.loading.reuse import detach_tables, has_directories, remove_other_directories
 from handlers.replication.policy import Policy
 from handlers.structs.objects import Database

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dev.fixtures.notifications import notification
-from handlers.files.schemes import open_file_systems
+from handlers.files.systems.schemes import open_file_systems
 from handlers.metastore.hive_version import V4_0, V4_2, HiveVersion
 from handlers.replication.policy import Policy
 from handlers.replication.verification.changes import RecentChanges

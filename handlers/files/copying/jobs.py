@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from handlers.files.copies import Copied
+from handlers.files.copying.copies import Copied
 from handlers.files.filesystems import make_temporary_name
 from handlers.files.paths import parse_location, printable
 from handlers.files.reachable import require_directory
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Sequence
 
-    from handlers.files.copies import CopyTask
+    from handlers.files.copying.copies import CopyTask
+    from handlers.files.copying.pool import CopyCounters
     from handlers.files.filesystems import FileSystems
     from handlers.files.paths import Location
-    from handlers.files.pool import CopyCounters
 
 
 Outcome = Copied | TidelineError

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from handlers.files.arrow import ArrowFiles, PathOf
 from handlers.files.filesystems import Factory, FileSystems
-from handlers.files.hdfs import open_hdfs, open_viewfs
-from handlers.files.local import open_local
+from handlers.files.systems.arrow import ArrowFiles, PathOf
+from handlers.files.systems.hdfs import open_hdfs, open_viewfs
+from handlers.files.systems.local import open_local
 from state.errors import ConfigError
 
 

@@ -21,7 +21,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from handlers.files.checksums import Checksum, parse_checksum
+from handlers.files.copying.checksums import Checksum, parse_checksum
+from handlers.files.copying.transfer import (
+    Moved,
+    Reserve,
+    SourceFailed,
+    Transfer,
+    mark_source_errors,
+)
 from handlers.files.filesystems import SweptDirectories, sweep
 from handlers.files.paths import (
     AllowedRoots,
@@ -32,13 +39,6 @@ from handlers.files.paths import (
     to_target_subdir,
 )
 from handlers.files.reachable import require_directory, require_reachable
-from handlers.files.transfer import (
-    Moved,
-    Reserve,
-    SourceFailed,
-    Transfer,
-    mark_source_errors,
-)
 from state.errors import FileLost, FilesUnavailable, NotFound, Refused, TidelineError
 
 

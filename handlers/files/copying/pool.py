@@ -18,9 +18,9 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from handlers.files.byte_budget import ByteBudget
-from handlers.files.copies import Copied, Copier, CopyTask
-from handlers.files.handles import UNSETTLED_MAX, CopyHandle, UnsettledCopies
+from handlers.files.copying.byte_budget import ByteBudget
+from handlers.files.copying.copies import Copied, Copier, CopyTask
+from handlers.files.copying.handles import UNSETTLED_MAX, CopyHandle, UnsettledCopies
 from state.errors import FilesUnavailable, TidelineError
 
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
 
+    from handlers.files.copying.throttle import Throttle
     from handlers.files.paths import AllowedRoots
-    from handlers.files.throttle import Throttle
 
 
 WORKERS_DEFAULT: Final = 8

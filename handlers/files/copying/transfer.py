@@ -18,13 +18,13 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from handlers.files.checksums import Md5
+from handlers.files.copying.checksums import Md5
 from handlers.files.filesystems import CHUNK_BYTES, FileSystem, ReadStream, WriteStream
 from state.errors import FilesUnavailable, TidelineError
 
 
 if TYPE_CHECKING:
-    from handlers.files.checksums import Checksum
+    from handlers.files.copying.checksums import Checksum
 
 
 Guard = Callable[[], AbstractContextManager[None]]

@@ -13,7 +13,7 @@ from state.errors import FilesUnavailable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from handlers.files.copies import Copied, Copier, CopyTask
+    from handlers.files.copying.copies import Copied, Copier, CopyTask
 
 
 UNSETTLED_MAX: Final = 64

@@ -1,0 +1,1 @@
+"""The file systems: the port of ``handlers.files.filesystems`` on system calls, on HDFS and on object stores; ``schemes`` names them."""
