@@ -21,9 +21,9 @@ from dev.stack.process.java_runtime import find_java
 
 
 NEWEST = "4.2"
-LOCKS = {NEWEST: "hive", "4.1": "hive41"}
-"""Locks by version. Clusters of 4.1 have another hive-exec. The listener of the notification log is that of 4.2, because no repository has
-another; Hive 4.0 cannot load it."""
+LOCKS = {NEWEST: "hive", "4.1": "hive41", "4.0": "hive40"}
+"""Locks by version; an older one replaces some jars. The listener of the notification log is that of 4.2, because no repository has another.
+Hive 4.0 cannot load it, so its clusters log no events and can only be targets."""
 SOURCES = Path(__file__).parent / "java"
 SCHEMA = Path(__file__).parent / "schema" / "transactions.sql"
 _FIXED_TIME = (2020, 1, 1, 0, 0, 0)

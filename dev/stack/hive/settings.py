@@ -29,6 +29,13 @@ HOUSEKEEPING = ",".join(
 ONE_JOB_AT_A_TIME = "tideline.stack.OneJobAtATime"
 _MESSAGES = "org.apache.hadoop.hive.metastore.messaging.json"
 ENCODERS = {"gzip": f"{_MESSAGES}.gzip.GzipJSONMessageEncoder", "json": f"{_MESSAGES}.JSONMessageEncoder"}
+# Hive 4.0 cannot load the listener of 4.2, and has this setting under a misspelt name.
+_OF_VERSION: Mapping[str, Mapping[str, str]] = {
+    "4.0": {
+        "metastore.transactional.event.listeners": "",
+        "metastore.metastore.event.db.notification.api.auth": "false",
+    }
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +127,7 @@ def build_metastore_properties(
         "metastore.task.threads.remote": HOUSEKEEPING,
         "hive.metastore.client.capability.check": "false",
         **_compactor(settings),
+        **_OF_VERSION.get(settings.hive, {}),
         **settings.extra,
     }
 

@@ -10,19 +10,21 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+import orjson
+
 from handlers.metastore.objects.partitions import BATCH
 from handlers.replication.target_objects import KEEP_STATISTICS, is_transactional, replayed_write_id
+from handlers.structs.statistics import ColumnStatistics, ColumnStatisticsDesc
 from state.errors import InvalidRequest, MalformedEvent, NotFound
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from handlers.events import StatisticsDeleted, StatisticsUpdated
+    from handlers.events import StatisticsDeleted, StatisticsUpdated, TableAltered
     from handlers.metastore.client import Metastore
     from handlers.replication.context import Context
     from handlers.structs.objects import Partition, Table
-    from handlers.structs.statistics import ColumnStatistics
 
 
 ACCURATE: Final = "COLUMN_STATS_ACCURATE"
@@ -114,6 +116,44 @@ def _drop_unknown_columns(statistics: ColumnStatistics, table: str, context: Con
     before = statistics.statsObj or []
     statistics.statsObj = [each for each in before if (each.colName or "").lower() in columns]
     return len(statistics.statsObj) < len(before)
+
+
+def restore_after_rename(event: TableAltered, table: str, context: Context) -> None:
+    """Write the target's statistics of a renamed table to it again, those that were accurate at the source before.
+
+    A rename moves the statistics of the table's columns, and marks them as accurate again only at the end, after its event. Hive 4.2 does that
+    by a call of its own, which it logs at the source; what 4.0 and 4.1 do is in no event. (Partitions keep their mark.)
+    """
+    before, after = event.before.value, event.after.value
+    columns = sorted(_accurate_columns(before) - _accurate_columns(after))
+    if not columns or not _is_accurate(after):
+        return
+    db = context.policy.target_db
+    write_id = replayed_write_id(event.write_id, after)
+    valid = context.valid_up_to(table, write_id)
+    found = context.target.table_statistics(db, table, columns)
+    if found:
+        description = ColumnStatisticsDesc(isTblLevel=True, dbName=db, tableName=table)
+        statistics = ColumnStatistics(statsDesc=description, statsObj=found, engine="hive")
+        context.target.update_table_statistics(statistics, write_id=write_id, valid_write_ids=valid)
+
+
+def _accurate_columns(table: Table) -> set[str]:
+    """Return the columns that the table's mark names; none where it is not the JSON that Hive writes."""
+    mark = _read_mark(table).get("COLUMN_STATS")
+    return set(mark) if isinstance(mark, dict) else set()
+
+
+def _is_accurate(table: Table) -> bool:
+    return _read_mark(table).get("BASIC_STATS") == "true"
+
+
+def _read_mark(table: Table) -> dict[str, object]:
+    try:
+        mark = orjson.loads((table.parameters or {}).get(ACCURATE, ""))
+    except ValueError:
+        return {}
+    return mark if isinstance(mark, dict) else {}
 
 
 def mark_inaccurate(table: str, write_id: int, partition_names: Iterable[str], context: Context) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from handlers.replication.effects import moves
+from handlers.replication.effects import moves, statistics
 from handlers.replication.effects.plain_files import (
     add_sub_directories,
     copy_current_files,
@@ -104,6 +104,7 @@ def rename(event: TableAltered, context: Context) -> None:
     context.loads.rename(old, new)
     context.table_cache.forget(old)
     context.table_cache.forget(new)
+    statistics.restore_after_rename(event, new, context)
 
 
 def _replace(event: TableAltered, current_name: str, context: Context) -> None:

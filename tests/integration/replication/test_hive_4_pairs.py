@@ -1,4 +1,4 @@
-"""A target of Hive 4.1 with a source of 4.2: the whole workload, written and compared through each version's own SQL engine."""
+"""Source and target of different versions of Hive 4: the whole workload, written and compared through each version's own SQL engine."""
 
 from __future__ import annotations
 
@@ -22,17 +22,16 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.old_hive, pytest.mark.long]
 
 
-@pytest.fixture
-def pair(tmp_path: Path) -> Iterator[Pair]:
+@pytest.fixture(params=[("4.2", "4.0"), ("4.2", "4.1"), ("4.1", "4.2")], ids="-to-".join)
+def pair(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Pair]:
+    source, target = (ClusterSettings(hive=version) for version in request.param)
     with ExitStack() as running:
-        with start_or_skip("clusters of Hive 4.2 and 4.1"):
-            made = running.enter_context(
-                running_pair(tmp_path, ClusterSettings(), ClusterSettings(hive="4.1"))
-            )
+        with start_or_skip(f"clusters of Hive {source.hive} and {target.hive}"):
+            made = running.enter_context(running_pair(tmp_path, source, target))
         yield made
 
 
-def test_a_replica_on_an_older_hive_4_equals_its_source(pair: Pair) -> None:
+def test_a_replica_of_another_hive_4_equals_its_source(pair: Pair) -> None:
     replica = replicate_workload(pair)
     found = verify(replica)
     assert {name: each.differences for name, each in found.items() if each.differences} == {}

@@ -20,6 +20,7 @@ from handlers.events import (
     SourceFile,
     StatisticsDeleted,
     StatisticsUpdated,
+    TableAltered,
 )
 from handlers.replication.claim.target_position import TargetPosition
 from handlers.replication.context import SilentObserver
@@ -398,6 +399,43 @@ def deleted(column: str | None, partition_name: str | None = None) -> Statistics
     return StatisticsDeleted(
         **header("DELETE_PART_COL_STAT_EVENT"), column=column, partition_name=partition_name
     )
+
+
+MARK = "COLUMN_STATS_ACCURATE"
+BASIC = '{"BASIC_STATS":"true"}'
+WITH_COLUMNS = '{"BASIC_STATS":"true","COLUMN_STATS":{"item":"true","qty":"true"}}'
+
+
+def rename_with_marks(before: str, after: str) -> TableAltered:
+    kept = {**PLAIN, "transactional": "false"}
+    tables_of_event = [
+        a_table(name, parameters={**kept, MARK: mark})
+        for name, mark in (("sums", before), ("tallies", after))
+    ]
+    event = altered(5, "sums", new_name="tallies")
+    return replace(event, before=embedded(tables_of_event[0]), after=embedded(tables_of_event[1]))
+
+
+def test_a_rename_writes_the_accurate_statistics_again(replica: FakedReplica) -> None:
+    found = [ColumnStatisticsObj(colName="qty", colType="bigint", statsData=ColumnStatisticsData())]
+    target = RecordingMetastore(
+        {"get_table": a_table("tallies", location="file:/t"), "table_statistics": found}
+    )
+    tables.rename(rename_with_marks(WITH_COLUMNS, BASIC), context_on(replica, target))
+    assert target.only("table_statistics").arguments == ("shop_r", "tallies", ["item", "qty"])
+    written = target.only("update_table_statistics").arguments[0]
+    assert (written.statsDesc.tableName, written.statsObj) == ("tallies", found)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(BASIC, BASIC), (WITH_COLUMNS, ""), (WITH_COLUMNS, WITH_COLUMNS), ("{", "[]")]
+)
+def test_a_rename_writes_no_statistics_that_were_not_accurate_or_still_are(
+    replica: FakedReplica, before: str, after: str
+) -> None:
+    target = RecordingMetastore({"get_table": a_table("tallies", location="file:/t")})
+    tables.rename(rename_with_marks(before, after), context_on(replica, target))
+    assert "update_table_statistics" not in target.names()
 
 
 def test_deleted_statistics_are_deleted_on_the_target(replica: FakedReplica) -> None:

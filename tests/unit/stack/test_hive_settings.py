@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -78,7 +79,28 @@ def test_postgresql_replaces_derby() -> None:
     assert properties["javax.jdo.option.ConnectionURL"].endswith("/hms")
 
 
-def test_an_older_hive_replaces_jars_of_the_newest_by_its_own() -> None:
-    newest, older = read_hive_lock("4.2"), read_hive_lock("4.1")
-    changed = [(a.coordinates, b.coordinates) for a, b in zip(newest, older, strict=True) if a != b]
-    assert changed == [("org.apache.hive:hive-exec:4.2.0", "org.apache.hive:hive-exec:4.1.0")]
+@pytest.mark.parametrize(
+    ("hive", "own"),
+    [
+        ("4.1", ["hive-exec:4.1.0"]),
+        (
+            "4.0",
+            [
+                "hive-exec:4.0.1",
+                "datanucleus-api-jdo:5.2.8",
+                "datanucleus-core:5.2.10",
+                "datanucleus-rdbms:5.2.10",
+            ],
+        ),
+    ],
+)
+def test_an_older_hive_replaces_jars_of_the_newest_by_its_own(hive: str, own: list[str]) -> None:
+    newest, older = read_hive_lock("4.2"), read_hive_lock(hive)
+    changed = [one.coordinates for one, other in zip(older, newest, strict=True) if one != other]
+    assert [each.partition(":")[2] for each in changed] == own
+
+
+def test_a_metastore_of_hive_4_0_logs_no_events() -> None:
+    older = metastore(ClusterSettings(hive="4.0"))
+    assert older["metastore.transactional.event.listeners"] == ""
+    assert metastore()["metastore.transactional.event.listeners"] != ""
