@@ -7,6 +7,7 @@ and types. Times are in seconds unless their name says otherwise.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -194,6 +195,11 @@ class FlatSettings:
     def name(self) -> str:
         """The name for users: ``database.table``."""
         return f"{self.database}.{self.table}"
+
+    @property
+    def fingerprint(self) -> str:
+        """Name and location in a form for names of locks and labels."""
+        return hashlib.sha256(f"{self.name} {self.location}".encode()).hexdigest()[:16]
 
     @property
     def publishes_by(self) -> Publishing:

@@ -61,11 +61,12 @@ def run_job(
     Returns how many tasks failed and were repeated. Raises ConfigError if Spark, Java, or a package of the executors is missing, and Transient if Spark gives up.
     """
     from streaming.driver import session
+    from streaming.jvm_errors import jvm_errors
 
     if PYTHON in settings.spark.conf:
         os.environ["PYSPARK_PYTHON"] = settings.spark.conf[PYTHON]
     spark = session.start(settings.spark, name="tideline copies")
-    with session.jvm_errors(spark), tempfile.TemporaryDirectory(prefix="tideline-job-") as directory:
+    with jvm_errors(spark), tempfile.TemporaryDirectory(prefix="tideline-job-") as directory:
         context = spark.sparkContext
         progress({"event": "started", "application": context.applicationId})
         context.addPyFile(str(write_package(Path(directory) / "tideline_copies.zip")))

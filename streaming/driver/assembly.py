@@ -8,7 +8,6 @@ restarted driver still holds it.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
 import platform
@@ -213,5 +212,4 @@ def lock(settings: FlatSettings) -> None:
 
 def lock_path(settings: FlatSettings) -> Path:
     """Return the path of the table's lock file."""
-    name = hashlib.sha256(f"{settings.name} {settings.location}".encode()).hexdigest()[:16]
-    return Path(tempfile.gettempdir()) / f"tideline-flat-{name}.lock"
+    return Path(tempfile.gettempdir()) / f"tideline-flat-{settings.fingerprint}.lock"

@@ -4,8 +4,7 @@ Splitting depends on settings that differ from Spark's defaults (keys are compar
 that Spark supports, and on a Kafka connector of exactly Spark's version. All of this is decided here, so that drivers, tests and
 benchmarks run alike. ``settings.conf`` takes precedence over everything except the settings that splitting requires.
 
-A session belongs to its process: there is one JVM, and ``stop`` ends it. If the JVM dies first, every call through py4j fails in its own
-way; ``jvm_errors`` turns the first failure into one error.
+A session belongs to its process: there is one JVM, and ``stop`` ends it. ``jvm_errors`` decides what a failure of it means.
 
 Spark creates a directory ``artifacts`` in the JVM's working directory. The JVM therefore starts in a directory of its own, and relative
 paths of files in the settings are made absolute before.
@@ -13,7 +12,6 @@ paths of files in the settings are made absolute before.
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import shutil
@@ -25,7 +23,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from state.errors import ConfigError, TidelineError, Transient
+from state.errors import ConfigError
+from streaming.jvm_errors import start_error
 from streaming.split import plain_rows
 from streaming.split.splitter import REQUIRED_CONF
 
@@ -56,10 +55,8 @@ KAFKA_JARS: Final = (
 """Prefixes of the jars of Spark's Kafka source."""
 FILE_LISTS: Final = ("spark.jars", "spark.files", "spark.archives")
 """Settings with comma-separated paths."""
-PY4J_LOGGERS: Final = ("", "py4j.clientserver")
-"""Loggers to which py4j writes errors that it also raises."""
-EXIT_S: Final = 3.0
-"""How long to wait for the exit status of a JVM that has closed its connection."""
+CHECKED: Final = "spark.sql.session.timeZone"
+"""A setting whose first reading checks all settings of SQL, which is otherwise done by the first query."""
 CONF: Final = {
     "spark.ui.enabled": "false",
     "spark.driver.host": LOOPBACK,
@@ -80,7 +77,10 @@ def start(
     kafka: bool = False,
     beside: Callable[[Any], None] | None = None,
 ) -> SparkSession:
-    """Start a session. Raises ConfigError if PySpark or a supported Java is missing, or Spark refuses a setting.
+    """Start a session.
+
+    Raises ConfigError if PySpark or a supported Java is missing, or Spark refuses a setting, and Transient if the network, files,
+    memory or the cluster failed.
 
     ``beside`` runs in a thread while the session starts, as soon as there is a JVM, which it receives. Its errors are ignored, so it may
     only do in advance what is done again later.
@@ -116,54 +116,6 @@ def start(
     conf["spark.jars"] = ",".join(filter(None, [conf.get("spark.jars"), str(plain_rows.JAR)]))
     with _working_directory():
         return _create_session(name, conf, beside)
-
-
-@contextmanager
-def jvm_errors(spark: SparkSession) -> Iterator[None]:
-    """Raise one Transient if the JVM of ``spark`` dies, whatever its death causes in the code that uses it; stop it at the end."""
-    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001 - PySpark has no other way to its JVM
-    process: subprocess.Popen[bytes] = gateway.proc
-    for name in PY4J_LOGGERS:
-        logging.getLogger(name).addFilter(is_unreported)
-    try:
-        yield
-    except Exception as error:
-        if not _has_ended(process, error):
-            raise
-        raise Transient(
-            "Spark's JVM ended",
-            status=process.returncode,
-            hint="A negative status is a signal; -9 usually means that memory was short (spark.driver_memory).",
-        ) from None
-    finally:
-        # PySpark logs a stack trace for each call of a JVM that is dead or ends.
-        logging.getLogger("py4j").setLevel(logging.CRITICAL)
-        if process.poll() is None:
-            spark.stop()
-
-
-def is_unreported(record: logging.LogRecord) -> bool:
-    """Whether nothing but this log record reports an error.
-
-    Typed errors of a batch and broken connections to the JVM are raised and reported once; py4j also logs each with a stack trace.
-    """
-    from py4j.protocol import Py4JNetworkError
-
-    error = record.exc_info[1] if record.exc_info else None
-    return not isinstance(error, (TidelineError, Py4JNetworkError))
-
-
-def _has_ended(process: subprocess.Popen[bytes], error: BaseException | None) -> bool:
-    """Whether the JVM is dead. Its connection breaks a moment before its status is known, so after a broken one it is waited for."""
-    from py4j.protocol import Py4JError, Py4JJavaError
-
-    is_broken = isinstance(error, ConnectionError)
-    while error is not None:
-        is_broken |= isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError)
-        error = error.__cause__ or error.__context__
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(EXIT_S if is_broken else 0)
-    return process.returncode is not None
 
 
 @contextmanager
@@ -222,21 +174,23 @@ def _merge_jars(chosen: Mapping[str, str], conf: Mapping[str, str]) -> dict[str,
 def _create_session(
     name: str, conf: dict[str, str], beside: Callable[[Any], None] | None = None
 ) -> SparkSession:
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(name)
     for key, value in conf.items():
         builder = builder.config(key, value)
+    ahead: threading.Thread | None = None
     try:
-        ahead = None if beside is None else _run_beside(_start_jvm(conf), beside)
+        if beside is not None:
+            ahead = _run_beside(_start_jvm(conf), beside)
         session: SparkSession = builder.getOrCreate()
-    except (PySparkException, RuntimeError) as error:
-        raise ConfigError(
-            "Spark does not start", reason=str(error)[:500], hint="See Spark's own output above."
-        ) from error
-    if ahead is not None:
-        ahead.join()
+        _join(ahead)
+        session.conf.get(CHECKED)
+    except (PySparkException, Py4JError, RuntimeError, OSError) as error:
+        _join(ahead)  # it may be creating a catalog, which must not be left incomplete
+        raise start_error(error, conf) from error
     session.sparkContext.setLogLevel("ERROR")
     return session
 
@@ -260,6 +214,11 @@ def _run_beside(jvm: Any, call: Callable[[Any], None]) -> threading.Thread:
     thread = threading.Thread(target=run, name="beside", daemon=True)
     thread.start()
     return thread
+
+
+def _join(thread: threading.Thread | None) -> None:
+    if thread is not None:
+        thread.join()
 
 
 def check_installed() -> None:

@@ -9,6 +9,7 @@ from handlers.replication.verification.findings import Difference, Findings, Not
 from handlers.replication.verification.reading import PAGE
 from handlers.replication.verification.row_files import find_row_files
 from state.errors import Unsupported
+from streaming.jvm_errors import NETWORK, find_cause, read_causes, run_error
 from streaming.rows.row_reader import RowSummary, TableRows, find_format, summarize_rows
 
 
@@ -50,14 +51,16 @@ class RowComparison:
             return f"unreadable: {error}"
 
     def _summarize(self, table: OneTable, names: Sequence[str]) -> dict[str, RowSummary]:
-        from py4j.protocol import Py4JError
+        from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 
         columns = [(column.name or "", column.type or "") for column in table.table.sd.cols or []]
         how = TableRows(columns, find_format(table.table.sd.inputFormat), table.write_ids)
         try:
             return summarize_rows(self.spark, how, find_row_files(table, names))
-        except (Py4JError, PySparkException) as error:
+        except (Py4JJavaError, PySparkException) as error:
+            if find_cause(causes := read_causes(error), NETWORK) and (found := run_error(causes)):
+                raise found from error
             raise _Unreadable(_first_cause(str(error))) from error
 
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from state.errors import FilesUnavailable
+from state.errors import ConfigError, FilesUnavailable
+from streaming.jvm_errors import read_causes, run_error
 from streaming.settings import DirectorySource, KafkaSource
 
 
@@ -84,7 +85,18 @@ def _open_directory(reader: DataStreamReader, path: str) -> DataFrame:
 
 
 def _open_kafka(spark: SparkSession, source: KafkaSource) -> DataFrame:
+    from pyspark.errors import PySparkException
+
     reader = spark.readStream.format("kafka")
     for name, value in build_kafka_options(source).items():
         reader = reader.option(name, value)
-    return normalize_columns(reader.load(), arrival="unix_seconds(timestamp)", part="partition")
+    try:
+        records = reader.load()
+    except PySparkException as error:
+        raise run_error(read_causes(error)) or ConfigError(
+            "Spark refuses the settings of the topic",
+            topic=source.topic,
+            reason=str(error)[:300],
+            hint="Correct flat.NAME.source.options, and the jars of Spark's Kafka source (spark.jars).",
+        ) from error
+    return normalize_columns(records, arrival="unix_seconds(timestamp)", part="partition")

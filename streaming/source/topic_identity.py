@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from state.errors import KafkaUnavailable, NotFound, StateCorrupt, TopicReplaced
+from state.errors import ConfigError, KafkaUnavailable, NotFound, StateCorrupt, TopicReplaced
+from streaming.jvm_errors import find_cause, read_causes
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -31,6 +33,9 @@ METADATA_S: Final = 10.0
 
 
 _POLL_S: Final = 0.1
+CONFIG: Final = frozenset({"org.apache.kafka.common.config.ConfigException"})
+_UNRESOLVED: Final = "No resolvable bootstrap urls"
+"""What the client says if no name of a broker can be resolved, which may pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +104,7 @@ class TopicGuard:
 
 
 class SparkTopicReader:
-    """Uses Kafka's admin client in Spark's JVM, with the settings of Spark's source."""
+    """Uses Kafka's admin client in Spark's JVM, with the settings of Spark's source. Raises ConfigError if it refuses them."""
 
     def __init__(self, spark: SparkSession, source: KafkaSource) -> None:
         context: Any = spark.sparkContext
@@ -110,25 +115,13 @@ class SparkTopicReader:
         properties.put("request.timeout.ms", str(TIMEOUT_MS // 2))
         for name, value in source.options.items():
             properties.put(name, value)
-        self._admin = self._jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
+        with _errors(source.topic):
+            self._admin = self._jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
 
     def describe(self, name: str) -> Topic:
         """Return id and end offsets, in two requests."""
-        from py4j.protocol import Py4JError, Py4JJavaError
-
-        try:
+        with _errors(name):
             return self._describe(name)
-        except Py4JJavaError as error:
-            reason = str(error.java_exception)[:500]
-            if "UnknownTopicOrPartition" in reason:
-                raise NotFound("the topic does not exist", topic=name) from error
-            raise KafkaUnavailable(
-                "the broker cannot describe the topic", topic=name, reason=reason
-            ) from error
-        except Py4JError as error:
-            raise KafkaUnavailable(
-                "Spark's JVM does not answer", topic=name, reason=str(error)[:500]
-            ) from error
 
     def close(self) -> None:
         """Close the connections."""
@@ -149,6 +142,30 @@ class SparkTopicReader:
         found = self._admin.listOffsets(specs).all().get()
         ends = {part: int(found.get(each).offset()) for part, each in sorted(partitions.items())}
         return Topic(name, str(described.topicId().toString()), ends)
+
+
+@contextmanager
+def _errors(topic: str) -> Iterator[None]:
+    """Raise Tideline's errors for exceptions of Kafka's client."""
+    from py4j.protocol import Py4JError, Py4JJavaError
+
+    try:
+        yield
+    except Py4JJavaError as error:
+        causes = read_causes(error)
+        reason = " | ".join(map(str, causes))[:500]
+        if "UnknownTopicOrPartition" in reason:
+            raise NotFound("the topic does not exist", topic=topic) from error
+        if find_cause(causes, CONFIG) and _UNRESOLVED not in reason:
+            raise ConfigError(
+                "Kafka's client refuses its settings",
+                topic=topic,
+                reason=reason,
+                hint="Correct section 'kafka', or bootstrap, options and secrets in flat.NAME.source.",
+            ) from error
+        raise KafkaUnavailable("the broker cannot describe the topic", topic=topic, reason=reason) from error
+    except Py4JError as error:
+        raise KafkaUnavailable("Spark's JVM does not answer", topic=topic, reason=str(error)[:500]) from error
 
 
 def _parse_identity(text: str, path: str) -> tuple[str, str]:

@@ -152,13 +152,14 @@ def test_executors_are_pods_and_a_killed_one_is_replaced_without_loss_or_duplica
         table.finished = table.check()
         assert table.finished == set(table.events) | table.lost
         eventually(lambda: runner.running() == [], DEADLINE_S)
-        left = names_of_executors(administrator)
-        assert len(left) == 2, (
-            "pods of a killed driver end, and are removed with the daemon's pod that owns them"
-        )
+        assert len(names_of_executors(administrator)) == 2, "pods of a killed driver end and stay"
+        assert len(configuration_maps(administrator)) == 1
         table.land(range(4, 5), lambda n: f"x{n}")
         table.ends_well()
-        assert names_of_executors(administrator) == left, "a driver that ends removes its pods"
+        assert names_of_executors(administrator) == set(), (
+            "the next driver removes them, and its own at its end"
+        )
+        assert configuration_maps(administrator) == set()
     used, refused = requests_of_account(api_server)
     (rule,) = objects["Role"]["rules"]
     assert refused == []
@@ -170,14 +171,20 @@ def names_of_executors(api: Api) -> set[str]:
     return {pod["metadata"]["name"] for pod in api.items("Pod", "spark-role=executor")}
 
 
+def configuration_maps(api: Api) -> set[str]:
+    """Return the names of the configuration maps of executors."""
+    return {each["metadata"]["name"] for each in api.items("ConfigMap", "spark-role=executor")}
+
+
 def check_pods(runner: PodRunner, owner: str) -> None:
-    """Check that the pods are as configured, and that the pod of the daemon owns them."""
+    """Check that the pods are as configured, that the pod of the daemon owns them, and that they name their table."""
     for pod in runner.pods.values():
         (container,) = pod["spec"]["containers"]
         assert (container["image"], container["args"]) == (IMAGE, ["executor"])
         assert container["resources"]["limits"]["memory"] == "1408Mi"
         assert container["resources"]["requests"] == {"cpu": "1", "memory": "1408Mi"}
         assert [each["uid"] for each in pod["metadata"]["ownerReferences"]] == [owner]
+        assert len(pod["metadata"]["labels"]["tideline-table"]) == 16
         environment = {each["name"]: each.get("value") for each in container["env"]}
         here = socket.gethostbyname(socket.gethostname())  # in a pod, its address
         assert str(environment["SPARK_DRIVER_URL"]).startswith(f"spark://CoarseGrainedScheduler@{here}:")

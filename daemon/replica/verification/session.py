@@ -59,13 +59,15 @@ def open_verifier(
 
 @contextmanager
 def open_row_comparison(settings: SparkSettings) -> Iterator[CompareRows]:
-    """Start Spark and provide a comparison of rows. Raises ConfigError, with the package to install, if Spark is missing."""
+    """Start Spark and provide a comparison of rows. Raises ConfigError, with the package to install, if Spark is missing.
+
+    Raises Transient if Spark's JVM or its environment fails: that is no difference of rows.
+    """
     from streaming.driver.session import start
+    from streaming.jvm_errors import jvm_errors
     from streaming.rows.comparison import RowComparison
     from streaming.rows.row_reader import CONF
 
     spark = start(replace(settings, conf={**settings.conf, **CONF}), name="tideline-verify")
-    try:
+    with jvm_errors(spark):
         yield RowComparison(spark)
-    finally:
-        spark.stop()

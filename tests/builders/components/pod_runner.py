@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from tests.builders.components.kubernetes_api import Refused
@@ -20,7 +21,6 @@ from tests.builders.components.kubernetes_api import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
     from types import TracebackType
 
     from tests.builders.components.kubernetes_api import Api
@@ -103,12 +103,14 @@ class PodRunner:
         own = {
             "SPARK_CONF_DIR": str(mounted),
             "SPARK_LOCAL_DIRS": str(self.directory / name / "scratch"),
+            "PYTHONPATH": str(Path.cwd()),  # an executor leaves the driver's jars in its working directory
         }
         self.pods[name] = pod
         with (self.directory / f"{name}.log").open("wb") as log:
             self._running[name] = subprocess.Popen(
                 [sys.executable, "-m", "daemon", *container["args"]],
                 env=os.environ | environment | own,
+                cwd=self.directory / name,
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )

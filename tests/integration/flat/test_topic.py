@@ -12,8 +12,10 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from state.errors import TopicReplaced
+from state.errors import ConfigError, KafkaUnavailable, TopicReplaced
 from streaming.settings import KafkaSource
+from streaming.source.raw_events import open_source
+from streaming.source.topic_identity import SparkTopicReader
 from tests.builders.flat.streams import Stream, rules
 
 
@@ -69,3 +71,16 @@ def test_records_are_in_the_table_once_and_another_topic_of_the_name_is_refused(
     with pytest.raises(TopicReplaced):
         stream.run(spark)
     assert len(stream.rows(spark)) == 190
+
+
+def test_a_broker_whose_name_is_unknown_may_come_back_and_settings_that_kafka_refuses_are_named(
+    spark: Any,
+) -> None:
+    with pytest.raises(KafkaUnavailable, match="bootstrap"):
+        SparkTopicReader(spark, KafkaSource("broker.invalid:9092", "events"))
+    nonsense = {"security.protocol": "nonsense"}
+    with pytest.raises(ConfigError, match="nonsense"):
+        SparkTopicReader(spark, KafkaSource("127.0.0.1:1", "events", options=nonsense))
+    unsupported = {"auto.offset.reset": "latest"}
+    with pytest.raises(ConfigError, match=r"auto\.offset\.reset"):
+        open_source(spark, KafkaSource("127.0.0.1:1", "events", options=unsupported))

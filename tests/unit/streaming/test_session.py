@@ -1,15 +1,12 @@
 from __future__ import annotations
 
-import logging
 import os
-import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from py4j.protocol import Py4JNetworkError
 
-from state.errors import ConfigError, FilesUnavailable, StateLocked, Transient
+from state.errors import ConfigError
 from streaming.driver import session
 from streaming.settings import SparkSettings
 
@@ -161,52 +158,3 @@ def test_a_failure_of_what_is_done_in_advance_is_ignored() -> None:
 
     session._run_beside("the JVM", fail).join()
     assert seen == ["the JVM"]
-
-
-class FakeSpark:
-    """A session whose JVM is a process."""
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self.sparkContext = self
-        self._gateway = self
-        self.proc = process
-        self.stopped = 0
-
-    def stop(self) -> None:
-        self.stopped += 1
-
-
-def test_a_dead_jvm_is_one_transient_error_whatever_failed_because_of_it() -> None:
-    with subprocess.Popen(["sleep", "60"]) as process:
-        spark: Any = FakeSpark(process)
-        process.kill()
-        with pytest.raises(Transient, match="JVM ended") as caught, session.jvm_errors(spark):
-            raise Py4JNetworkError("Answer from Java side is empty")
-        assert (caught.value.context["status"], caught.value.__cause__, spark.stopped) == (-9, None, 0)
-
-
-def test_errors_of_a_living_jvm_are_raised_unchanged_and_it_is_stopped() -> None:
-    with subprocess.Popen(["sleep", "60"]) as process:
-        spark: Any = FakeSpark(process)
-        with pytest.raises(StateLocked), session.jvm_errors(spark):
-            raise StateLocked("another writer")
-        assert spark.stopped == 1
-        process.kill()
-
-
-@pytest.mark.parametrize(
-    ("error", "is_logged"),
-    [
-        (FilesUnavailable("gone"), False),
-        (Py4JNetworkError("reset"), False),
-        (KeyError("a defect"), True),
-        (None, True),
-    ],
-)
-def test_py4j_does_not_log_errors_that_are_reported_anyway(
-    error: Exception | None, is_logged: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    logger = logging.getLogger("tests.py4j")
-    logger.addFilter(session.is_unreported)
-    logger.error("Exception while sending command.", exc_info=error)
-    assert bool(caplog.records) is is_logged
