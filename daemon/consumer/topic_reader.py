@@ -120,15 +120,20 @@ class TopicReader:
             )
 
     def read(self, timeout_s: float) -> Batch:
-        """Return the next events, at most ``batch_events``, waiting up to ``timeout_s`` for the first.
+        """Return the next events, at most ``batch_events`` and about ``batch_bytes``, waiting up to ``timeout_s`` for the first.
 
         Raises GapDetected with both ids; ConfigError, Transient.
         """
         self._ended = self._take(timeout_s)
         events: list[Event] = []
-        duplicates = filled = 0
-        while len(events) < self._settings.batch_events and (record := self._next()) is not None:
+        duplicates = filled = size_bytes = 0
+        while (
+            len(events) < self._settings.batch_events
+            and size_bytes < self._settings.batch_bytes
+            and (record := self._next()) is not None
+        ):
             event = self._decoder.decode(record)
+            size_bytes += record.size_bytes
             if (
                 isinstance(event, Undecodable)
                 and event.db is None

@@ -61,6 +61,26 @@ def test_a_batch_has_at_most_the_configured_number_of_events_and_its_end_positio
     assert not batch.caught_up
 
 
+def test_a_batch_ends_with_the_event_that_reaches_the_configured_length(reader_of: ReaderOf) -> None:
+    records = records_of(log_of(9))
+    lengths = [len(record.value or b"") for record in records]
+    reader = reader_of(ListedTopic(records), batch_bytes=sum(lengths[:2]) + 1)
+    reader.seek(Position(0))
+    batch = reader.read(0)
+    assert [event.event_id for event in batch.events] == [1, 2, 3]
+    assert not batch.caught_up
+    assert ids(reader) == [4, 5, 6, 7, 8, 9]
+
+
+def test_events_read_from_the_log_are_bounded_by_their_length_too(reader_of: ReaderOf) -> None:
+    log = log_of(9)
+    reader = reader_of(ListedTopic(records_of(log)[8:]), filler=outbox(log), batch_bytes=1)
+    reader.seek(Position(0))
+    batches = [reader.read(0).events for _ in range(12)]
+    assert [event.event_id for batch in batches for event in batch] == list(range(1, 10))
+    assert max(map(len, batches)) == 1
+
+
 def test_a_topic_delivered_twice_changes_nothing_and_is_counted(reader_of: ReaderOf) -> None:
     records = records_of(log_of(9))
     reader = reader_of(ListedTopic([*records, *records, *records]))
