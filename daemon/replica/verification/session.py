@@ -61,7 +61,7 @@ def open_verifier(
 def open_row_comparison(settings: SparkSettings) -> Iterator[CompareRows]:
     """Start Spark and provide a comparison of rows. Raises ConfigError, with the package to install, if Spark is missing.
 
-    Raises Transient if Spark's JVM or its environment fails: that is no difference of rows.
+    Raises Transient if Spark's JVM or its environment fails, because that is not a difference of rows.
     """
     from streaming.driver.session import start
     from streaming.jvm_errors import jvm_errors
