@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -23,6 +24,7 @@ from daemon.endpoint.verification.verifier import Verifier
 from handlers.catalog.index.index_file import IndexFile
 from handlers.expressions.expression_reader import ExpressionReader
 from state.errors import NotFound, TidelineError
+from state.freshness import Freshness
 
 
 if TYPE_CHECKING:
@@ -65,15 +67,18 @@ class SourceAnswers:
         self._cache = AnswerCache()
         metrics.differing.set_function(lambda: len(self._differing.all()))
         metrics.answer_cache_bytes.set_function(lambda: self._cache.size)
-        self._access = IndexAccess(
+        access = partial(
+            IndexAccess,
             file=self._file,
             newest=NewestEvent(self._query),
             watch=PositionWatch(self._file.position),
             differing=self._differing,
-            freshness=serve.rule,
             wait_s=serve.wait_ms / 1000,
             behind=behind,
         )
+        self._access = access(freshness=serve.rule)
+        # A permitted stale answer differs from the metastore's as long as the follower is behind, so it is compared with an exact one.
+        exact = access(freshness=Freshness())
         compared = replace(settings, answer_s=COMPARE_S)
 
         def count(outcome: Outcome) -> None:
@@ -81,7 +86,7 @@ class SourceAnswers:
 
         self._verifier = Verifier(
             lambda: Upstream.of_endpoint(compared),
-            IndexAnswers(self._access, NoObserver(), self._read, self._cache).respond,
+            IndexAnswers(exact, NoObserver(), self._read, self._cache).respond,
             self._differing,
             count,
         )

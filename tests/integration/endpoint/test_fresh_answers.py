@@ -35,6 +35,8 @@ pytestmark = pytest.mark.long
 
 WRITERS, CHANGES = 5, 30
 ATTEMPTS = 10
+STALE_READS = 100
+"""How many answers are made, and compared, while the follower stands still."""
 VALUES = [f"v{number}" for number in range(4)]
 
 
@@ -143,6 +145,31 @@ def test_events_of_other_databases_do_not_make_the_index_old(served: Served) -> 
             other.drop_database(f"{served.db}_{number}")
             served.names(client)
     assert served.endpoint_when(lambda found: found["answered"] >= 40)["not_answered"] == before
+
+
+def test_a_stale_answer_that_the_freshness_permits_does_not_count_as_different(
+    concurrent_metastore: MetastoreServer, kafka: str, tmp_path: Path
+) -> None:
+    served = Served(concurrent_metastore.uri, kafka, tmp_path, freshness="eventual")
+    served.start()
+    try:
+        with client_of(served.port) as client, closing(Metastore([served.metastore])) as metastore:
+            while not served.endpoint_when(lambda _: True)["answered"]:
+                served.names(client)  # forwarded until the index has passed the end of its first listing
+            before = served.endpoint_when(lambda _: True)["compared"]
+            served.send(signal.SIGSTOP)
+            served.add(metastore, "new", "0")
+            for _ in range(STALE_READS):
+                assert served.names(client) == frozenset()  # a differing table would be forwarded
+                assert served.db in client.get_all_databases()
+            served.send(signal.SIGCONT)
+            found = served.endpoint_when(lambda row: row["compared"] > before)
+            while not served.names(client):
+                continue
+        assert found["differing"] == []
+    finally:
+        served.send(signal.SIGCONT)
+        served.stop()
 
 
 def test_a_killed_endpoint_is_started_again_and_harms_no_other_part(served: Served) -> None:
