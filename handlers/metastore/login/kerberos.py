@@ -34,6 +34,8 @@ _HINTS: Final = {
     _PROTOCOL
     + 31: "The keys of the client or of the metastore do not match those of the KDC: export the keytabs again.",
     _TICKET_EXPIRED: "The ticket has expired: run kinit, or give Tideline a keytab, with which it renews tickets.",
+    _PROTOCOL
+    + 33: "The ticket is not valid yet: the clocks of this host and of the KDC differ too much; synchronize them.",
     _PROTOCOL + 37: "The clocks of this host and of the KDC differ too much: synchronize them.",
     _PROTOCOL + 156: "No KDC of the realm answers: check krb5.conf and the network.",
     _PROTOCOL + 154: "krb5.conf does not name a KDC of the realm.",
@@ -79,6 +81,7 @@ class Kerberos:
                 return self._choose_protection(challenge)
             token = self._context.step(challenge)
         except GssapiError as error:
+            self._discard_expired_tickets(error)
             raise self._failed("the Kerberos login failed", error) from error
         self._has_ticket = True
         return token
@@ -89,6 +92,14 @@ class Kerberos:
         If only the KDC failed, they stay, because they are still good for other servers.
         """
         if self._has_ticket and self._login.keytab is not None:
+            destroy_ticket_cache(_ticket_cache(self._login))
+
+    def _discard_expired_tickets(self, error: GssapiError) -> None:
+        """Discard tickets that could not be renewed: as long as there are any, the library only says that they have expired.
+
+        The next attempt then reports why the KDC issues no new ones.
+        """
+        if error.code == _TICKET_EXPIRED and self._login.keytab is not None:
             destroy_ticket_cache(_ticket_cache(self._login))
 
     def wrap(self, message: bytes) -> bytes:
