@@ -76,6 +76,10 @@ s3: stack ## Test files, replicas and flat tables on an object store (MinIO, bui
 hdfs: stack ## Test copies, replication and flat tables on HDFS, and its failures (up to eleven JVMs, about 7 GB of memory)
 	$(PYTEST) tests/hdfs
 
+.PHONY: kerberos
+kerberos: stack ## Test clients, daemon and endpoint with Kerberos (five JVMs; needs MIT Kerberos, KRB5_ROOT=DIR for unpacked packages)
+	$(PYTEST) tests/kerberos tests/hdfs/test_kerberos.py
+
 .PHONY: k8s
 k8s: stack ## Test executors of flat tables as pods on a Kubernetes API server (built once with Go; needs Java 17)
 	$(PYTEST) tests/kubernetes

@@ -1,17 +1,27 @@
-"""A Hive 4.2 metastore that demands Kerberos of its clients: Hive's own server, with a keytab of the realm of ``Kdc``."""
+"""Hive 4.2 with Kerberos: metastores that demand it of their clients, and SQL engines that log in with a ticket or a delegation token.
+
+All of them are Hive's own programs, in a realm of ``Kdc``. ::
+
+    with Kdc(directory / "kdc") as kdc, KerberizedStack(directory, kdc) as stack: ...
+"""
 
 from __future__ import annotations
 
 import socket
+from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from dev.stack.hive.servers import Metastore
+from dev.stack.cluster import HiveCluster, Stack
+from dev.stack.hive.servers import Metastore, SqlEngine
 from dev.stack.hive.settings import ClusterSettings, write_conf
 from dev.stack.process.kerberos_java import OPTIONS, extract_sasl_classes
 from dev.stack.servers.kerberos import REALM
+from handlers.metastore.client import Metastore as Client
 
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from dev.stack.servers.kerberos import Kdc
@@ -19,28 +29,49 @@ if TYPE_CHECKING:
 
 HOST: Final = "localhost"
 PRINCIPAL: Final = f"hive/{HOST}@{REALM}"
+WRITER: Final = f"writer@{REALM}"
+"""Who the SQL engine logs in as."""
+ALL_PROTECTIONS: Final = "authentication,integrity,privacy"
+_GROUPS: Final = "hive=hive;tideline=tideline;writer=writer"
+"""Groups of the users, which this machine does not have."""
 
 
 class KerberizedMetastore(Metastore):
-    """The metastore. ``protection`` is Hadoop's: authentication, integrity, privacy, or several of them."""
+    """The metastore.
 
-    def __init__(self, directory: Path, kdc: Kdc, protection: str = "authentication") -> None:
+    ``protection`` is Hadoop's: authentication, integrity, privacy, or several of them.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        kdc: Kdc,
+        protection: str = "authentication",
+        extra: Mapping[str, str] | None = None,
+    ) -> None:
         hadoop = {
             "hadoop.security.authentication": "kerberos",
             "hadoop.rpc.protection": protection,
-            "hadoop.user.group.static.mapping.overrides": "hive=hive;tideline=tideline",
+            "hadoop.user.group.static.mapping.overrides": _GROUPS,
         }
         hive = {
             "hive.metastore.sasl.enabled": "true",
-            "hive.metastore.kerberos.keytab.file": str(kdc.export(f"hive/{HOST}")),
+            "hive.metastore.kerberos.keytab.file": str(kdc.keytab_of(f"hive/{HOST}")),
             "hive.metastore.kerberos.principal": PRINCIPAL,
             "hive.metastore.execute.setugi": "false",
+            "yarn.resourcemanager.principal": PRINCIPAL,  # Hadoop reads no table without one
         }
         self._hadoop_conf = directory / "hadoop-conf"
-        self._krb5_conf = kdc.config
+        self._kdc = kdc
         jars = (self._hadoop_conf, extract_sasl_classes(directory / "java"))
-        super().__init__(directory, settings=ClusterSettings(extra=hadoop | hive, jars=jars))
+        settings = ClusterSettings(extra={**hadoop, **hive, **(extra or {})}, jars=jars)
+        super().__init__(directory, settings=settings)
         self._hadoop = hadoop
+
+    def last_event_id(self) -> int:
+        """Return the id of the newest event in the log; the process must have a login for this metastore."""
+        with closing(Client(self.uri)) as client:
+            return client.current_event_id()
 
     @property
     def uri(self) -> str:
@@ -54,9 +85,72 @@ class KerberizedMetastore(Metastore):
 
     def environment(self) -> dict[str, str]:
         """Name the realm's configuration."""
-        options = [f"-Djava.security.krb5.conf={self._krb5_conf}", *OPTIONS]
-        return super().environment() | {"JAVA_TOOL_OPTIONS": " ".join(options)}
+        return super().environment() | {"JAVA_TOOL_OPTIONS": java_options(self._kdc.config)}
 
     def check_ready(self) -> None:
         """Ready when it accepts connections; calls need a login."""
         socket.create_connection((HOST, self.port), timeout=1).close()
+
+
+class KerberizedEngine(SqlEngine):
+    """The SQL engine. It logs in as ``WRITER``, or with a delegation token in a file of Hadoop's form.
+
+    MapReduce runs only with a token: with Kerberos, Hadoop needs native libraries that no artifact contains.
+    """
+
+    def __init__(
+        self,
+        metastore: KerberizedMetastore,
+        kdc: Kdc,
+        *,
+        metastore_uri: str | None = None,
+        token_file: Path | None = None,
+    ) -> None:
+        super().__init__(metastore, metastore_uri=metastore_uri)
+        self._kdc = kdc
+        self._token_file = token_file
+        if token_file is not None:
+            self.settings = _without_kerberos(self.settings)
+
+    def environment(self) -> dict[str, str]:
+        """Name the realm's configuration, and the ticket or the token."""
+        credentials = (
+            {"KRB5CCNAME": str(self._kdc.log_in(WRITER, self._kdc.keytab_of("writer")))}
+            if self._token_file is None
+            else {"HADOOP_TOKEN_FILE_LOCATION": str(self._token_file)}
+        )
+        options = {"JAVA_TOOL_OPTIONS": java_options(self._kdc.config)}
+        return super().environment() | options | credentials
+
+
+class KerberizedCluster(HiveCluster):
+    """A cluster whose SQL engine, if it is used, logs in with the token in ``token_file``; write it before the engine starts."""
+
+    def __init__(self, directory: Path, kdc: Kdc) -> None:
+        super().__init__(directory)
+        self.token_file = directory / "token"
+        self.metastore: KerberizedMetastore = KerberizedMetastore(directory, kdc, ALL_PROTECTIONS)
+        self.engine = KerberizedEngine(self.metastore, kdc, token_file=self.token_file)
+
+
+class KerberizedStack(Stack):
+    """Kafka, a source and a target; clients of both clusters must log in."""
+
+    source: KerberizedCluster
+    target: KerberizedCluster
+
+    def __init__(self, directory: Path, kdc: Kdc) -> None:
+        super().__init__(directory)
+        self.source = KerberizedCluster(self.directory / "source", kdc)
+        self.target = KerberizedCluster(self.directory / "target", kdc)
+
+
+def _without_kerberos(settings: ClusterSettings) -> ClusterSettings:
+    """Return settings of a process with SASL and without tickets, as jobs on a cluster have them."""
+    extra = {name: value for name, value in settings.extra.items() if not name.startswith("hadoop.security")}
+    return replace(settings, extra=extra, jars=settings.jars[1:])
+
+
+def java_options(config: Path) -> str:
+    """Return the options of a Java program that uses a realm's configuration."""
+    return " ".join([f"-Djava.security.krb5.conf={config}", *OPTIONS])

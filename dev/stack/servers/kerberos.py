@@ -39,8 +39,11 @@ class Kdc(Component):
     def __init__(self, directory: Path) -> None:
         super().__init__("kdc", directory)
         self.port = free_port()
+        self.clock_skew_s: int | None = None
+        """By how much clients' clocks may differ from the KDC's, from its next start on; with -1 every clock differs too much."""
         self._root = Path(os.environ.get("KRB5_ROOT", "/"))
         self._owner_watch: OwnerWatch | None = None
+        self._keytabs: dict[str, Path] = {}
 
     @property
     def config(self) -> Path:
@@ -49,14 +52,25 @@ class Kdc(Component):
 
     def prepare(self) -> None:
         """Write the configuration; create the database of principals at the first start."""
-        self.config.write_text(
-            CLIENT_CONFIG.format(realm=REALM, host=HOST, port=self.port, modules=self._modules())
-        )
+        self.write_config(self.config.name)
+        self.write_config("server.conf", clock_skew_s=self.clock_skew_s)
         (self.directory / "kdc.conf").write_text(
             SERVER_CONFIG.format(realm=REALM, host=HOST, port=self.port, directory=self.directory)
         )
         if not (self.directory / "principals").exists():
             self._run("kdb5_util", "create", "-s", "-r", REALM, "-P", secrets.token_hex(16))
+
+    def write_config(self, name: str, *, clock_skew_s: int | None = None) -> Path:
+        """Write a configuration of the realm for a program, and return it.
+
+        ``clock_skew_s`` is by how much the clocks of others may differ; with -1 every clock differs too much.
+        """
+        skew = "" if clock_skew_s is None else f" clockskew = {clock_skew_s}\n"
+        config = self.directory / name
+        config.write_text(
+            CONFIG.format(realm=REALM, host=HOST, port=self.port, modules=self._modules(), skew=skew)
+        )
+        return config
 
     def _modules(self) -> str:
         """Return the section that names the directory of database modules, if it is not the system's."""
@@ -72,7 +86,7 @@ class Kdc(Component):
         libraries = os.pathsep.join(map(str, self._root.glob("usr/lib/*-linux-gnu")))
         unpacked = {"LD_LIBRARY_PATH": libraries} if self._root != Path("/") else {}
         return {
-            "KRB5_CONFIG": str(self.config),
+            "KRB5_CONFIG": str(self.directory / "server.conf"),
             "KRB5_KDC_PROFILE": str(self.directory / "kdc.conf"),
             **unpacked,
         }
@@ -81,8 +95,14 @@ class Kdc(Component):
         """Ready when it accepts connections."""
         socket.create_connection((HOST, self.port), timeout=1).close()
 
+    def keytab_of(self, principal: str) -> Path:
+        """Return the keytab of a principal that several programs share, created by the first call."""
+        if principal not in self._keytabs:
+            self._keytabs[principal] = self.export(principal)
+        return self._keytabs[principal]
+
     def export(self, *principals: str) -> Path:
-        """Create principals and return a keytab with all of them."""
+        """Create principals and return a keytab with all of them; each has a new key, so its earlier keytabs are invalid."""
         keytab = self.directory / f"{secrets.token_hex(4)}.keytab"
         for principal in principals:
             self._run("kadmin.local", "-r", REALM, "-q", f"addprinc -randkey {principal}")
@@ -122,7 +142,7 @@ class Kdc(Component):
         return found
 
     def _run(self, name: str, *arguments: str) -> None:
-        environment = os.environ | self.environment()
+        environment = os.environ | self.environment() | {"KRB5_CONFIG": str(self.config)}
         command = [self._find(name), *arguments]
         done = subprocess.run(
             command, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
@@ -144,7 +164,7 @@ class Kdc(Component):
             self._owner_watch.close()
 
 
-CLIENT_CONFIG: Final = """\
+CONFIG: Final = """\
 [libdefaults]
  default_realm = {realm}
  dns_lookup_kdc = false
@@ -152,7 +172,7 @@ CLIENT_CONFIG: Final = """\
  dns_canonicalize_hostname = false
  rdns = false
  udp_preference_limit = 1
-[realms]
+{skew}[realms]
  {realm} = {{
   kdc = {host}:{port}
  }}

@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import dedent
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,9 +15,8 @@ from daemon.endpoint.settings import EndpointSettings
 from daemon.service.configuration import load_config
 from daemon.sources.checks import live_problems
 from dev.fixtures.hive_tables import a_table
-from dev.stack import cli
-from dev.stack.hive.kerberized import HOST, PRINCIPAL, KerberizedMetastore
-from dev.stack.servers.kerberos import REALM, Kdc
+from dev.stack.hive.kerberized import ALL_PROTECTIONS, HOST, PRINCIPAL, KerberizedMetastore
+from dev.stack.servers.kerberos import REALM
 from handlers.metastore.client import Metastore
 from handlers.metastore.connection import Address
 from handlers.metastore.login.logins import PROTECTIONS, KerberosLogin, use_logins
@@ -25,16 +24,14 @@ from handlers.structs.objects import Database
 from state.errors import LoginFailed, MetastoreUnavailable
 from tests.builders.components.availability import start_or_skip
 from tests.builders.daemon.killed_stack import wait_until
+from tests.builders.kerberos.secure_daemon import USER
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from dev.stack.servers.kerberos import Kdc
     from handlers.metastore.login.logins import Protection
-
-
-USER: Final = f"tideline@{REALM}"
-ALL: Final = "authentication,integrity,privacy"
 
 
 @dataclass(frozen=True)
@@ -58,28 +55,21 @@ class Secure:
             client.current_event_id()
         return failed.value
 
+    def wait_for_expiry(self, login: KerberosLogin) -> None:
+        """Wait until tickets that were issued before have expired."""
+        assert login.client is not None
+        assert login.keytab is not None
+        later = self.kdc.log_in(login.client, login.keytab)
+        wait_until(lambda: not self.kdc.is_valid(later))
+
 
 @pytest.fixture(scope="module")
-def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
-    with start_or_skip("Kerberos"):
-        cli.fetch_all()
-        kdc = Kdc(tmp_path_factory.mktemp("kdc"))
-        kdc.__enter__()
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("KRB5_CONFIG", str(kdc.config))
-        environment.setenv("KRB5CCNAME", f"FILE:{kdc.directory}/none")
-        with start_or_skip("metastore of Hive 4.2 with Kerberos"):
-            metastore = KerberizedMetastore(tmp_path_factory.mktemp("kerberized"), kdc, ALL)
-            metastore.start()
-        yield Secure(metastore, kdc, kdc.export("tideline"))
-        metastore.stop()
-    kdc.__exit__(None, None, None)
-
-
-@pytest.fixture(autouse=True)
-def no_logins() -> Iterator[None]:
-    yield
-    use_logins({})
+def secure(kdc: Kdc, keytab: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
+    with start_or_skip("metastore of Hive 4.2 with Kerberos"):
+        metastore = KerberizedMetastore(tmp_path_factory.mktemp("kerberized"), kdc, ALL_PROTECTIONS)
+        metastore.start()
+    yield Secure(metastore, kdc, keytab)
+    metastore.stop()
 
 
 @pytest.mark.parametrize("protection", PROTECTIONS)
@@ -192,13 +182,25 @@ def test_a_new_connection_renews_tickets_that_have_expired(secure: Secure) -> No
     login = replace(secure.login, client=f"brief@{REALM}", keytab=keytab)
     with closing(secure.client(login)) as client:
         client.current_event_id()
-        later = secure.kdc.log_in(login.client or "", keytab)
-        wait_until(lambda: not secure.kdc.is_valid(later))
+        secure.wait_for_expiry(login)
         client.current_event_id()  # an open connection needs no ticket
         issued = secure.kdc.count_logins("brief")
         client.close()
         client.current_event_id()
         assert secure.kdc.count_logins("brief") > issued
+
+
+def test_after_tickets_have_expired_the_second_failure_names_the_reason_of_the_kdc(secure: Secure) -> None:
+    keytab = secure.kdc.export("short")
+    secure.kdc.modify("short", "-maxlife", "2 seconds")
+    login = replace(secure.login, client=f"short@{REALM}", keytab=keytab)
+    with closing(secure.client(login)) as client:
+        client.current_event_id()
+    for _ in range(2):  # the library uses a ticket in its last second, which 'klist' does not
+        secure.wait_for_expiry(login)
+    secure.kdc.modify("short", "-allow_tix")
+    assert "accepts the keytab" in secure.failure(login).hint
+    assert "locked or disabled" in secure.failure(login).hint
 
 
 def test_a_client_without_a_login_is_told_which_setting_may_be_missing(secure: Secure) -> None:
