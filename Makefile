@@ -17,7 +17,7 @@ COMPILE := $(UV) pip compile --quiet --generate-hashes --no-header --no-emit-ind
 PYTEST := $(BIN)/pytest
 S3_TESTS := tests/integration/files/test_s3.py tests/integration/flat/test_storage.py tests/integration/flat/test_object_store.py \
             tests/integration/flat/test_a_day_in_an_object_store.py tests/integration/replication/test_object_store_replica.py \
-            tests/crash/test_flat_object_store.py \
+            tests/crash/test_flat_object_store.py tests/crash/test_replay_crash_in_a_store.py \
             tests/integration/replication/test_external_tables_in_a_store.py \
             tests/integration/replication/test_copy_jobs_in_a_store.py
 

@@ -17,6 +17,7 @@ from tests.integration.conftest import source, stack, target
 
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from dev.stack.endpoints import ClusterEndpoints
@@ -33,6 +34,12 @@ def written(source: ClusterEndpoints) -> Written:  # noqa: F811 - a fixture asks
         return write_all(session, metastore, f"crash_{uuid.uuid4().hex[:8]}")
 
 
+@pytest.fixture
+def files() -> Mapping[str, Mapping[str, object]] | None:
+    """The options of file systems; the same tests run with other clusters elsewhere."""
+    return None
+
+
 @pytest.mark.parametrize("step", STEPS)
 def test_a_replica_killed_at_every_pass_through_a_failpoint_ends_equal_to_its_source(
     step: str,
@@ -40,9 +47,10 @@ def test_a_replica_killed_at_every_pass_through_a_failpoint_ends_equal_to_its_so
     source: ClusterEndpoints,  # noqa: F811 - likewise
     target: ClusterEndpoints,  # noqa: F811 - likewise
     tmp_path: Path,
+    files: Mapping[str, Mapping[str, object]] | None,
 ) -> None:
     """The n-th run is killed at its n-th pass through the failpoint, so that each run gets further, until one finishes."""
-    replay = KilledReplay.of(written, source, target, tmp_path)
+    replay = KilledReplay.of(written, source, target, tmp_path, files=files)
     kills = 0
     while replay.run(f"{step}:{kills + 1}"):
         kills += 1

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.crash.test_replay_crash import (
+    files,
     test_a_replica_killed_at_every_pass_through_a_failpoint_ends_equal_to_its_source,
     written,
 )
@@ -16,7 +17,11 @@ if TYPE_CHECKING:
     from dev.stack.cluster import Stack
     from dev.stack.endpoints import ClusterEndpoints
 
-__all__ = ["test_a_replica_killed_at_every_pass_through_a_failpoint_ends_equal_to_its_source", "written"]
+__all__ = [
+    "files",
+    "test_a_replica_killed_at_every_pass_through_a_failpoint_ends_equal_to_its_source",
+    "written",
+]
 
 
 @pytest.fixture(scope="module")

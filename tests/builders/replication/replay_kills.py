@@ -19,6 +19,8 @@ from tests.builders.replication.replica import build_replica
 
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from dev.stack.endpoints import ClusterEndpoints
     from tests.builders.replication.replica import Replica
     from tests.builders.replication.small_workload import Written
@@ -88,6 +90,7 @@ def killed_replica(settings: dict[str, Any]) -> Replica:
         roots=settings["roots"],
         store=SqliteStore(Path(settings["state"]), schema_version=1),
         start=False,
+        files=settings["files"],
     )
 
 
@@ -101,6 +104,8 @@ class KilledReplay:
     state: Path
     target_db: str
     program: str = "tests.crash.programs.replay_program"
+    files: Mapping[str, Mapping[str, object]] | None = None
+    """The options of file systems."""
 
     @staticmethod
     def of(
@@ -109,9 +114,11 @@ class KilledReplay:
         target: ClusterEndpoints,
         directory: Path,
         program: str = "tests.crash.programs.replay_program",
+        files: Mapping[str, Mapping[str, object]] | None = None,
     ) -> KilledReplay:
         target_db = f"{written.db}_{uuid.uuid4().hex[:6]}"
-        return KilledReplay(written, source, target, directory / f"{target_db}.db", target_db, program)
+        state = directory / f"{target_db}.db"
+        return KilledReplay(written, source, target, state, target_db, program, files)
 
     @property
     def roots(self) -> list[str]:
@@ -126,6 +133,7 @@ class KilledReplay:
             "target_db": self.target_db,
             "state": str(self.state),
             "roots": self.roots,
+            "files": self.files,
             "before": self.written.before,
             "upto": self.written.last,
         }
@@ -153,6 +161,7 @@ class KilledReplay:
             roots=self.roots,
             store=store,
             start=False,
+            files=self.files,
         )
         with closing(replica.projection):
             replica.projection.open()
