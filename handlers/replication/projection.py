@@ -1,8 +1,8 @@
 """The replication projection: one policy's reader of the topic, with position, write-id mapping and quarantine in a state file.
 
 Effects on the target come first, and each is idempotent. Then position, write-id mapping and quarantine become durable in one
-store transaction: every ``RECORD_EVENTS`` events or ``RECORD_S`` seconds, at the end of a batch, before and after events that change
-names (``renames``), and as soon as a table is quarantined or released. The last is necessary because the next commit may raise
+store transaction: every ``RECORD_EVENTS`` events or ``RECORD_S`` seconds, at the end of a batch, between events that must not be repeated
+together (``unrecorded_events``), and as soon as a table is quarantined or released. The last is necessary because the next commit may raise
 ``repl.last.id`` past that event, and a restart would then take the event for applied.
 
 The recorded position is never inside an event: the write parts of a commit are only kept in memory until the commit itself.
@@ -20,7 +20,7 @@ from handlers.events import DatabaseDropped, WriteIdsAllocated
 from handlers.failpoints import failpoint
 from handlers.replication.batch_plan import find_superseded_alters, select_lookahead_events
 from handlers.replication.claim.target_claim import TargetClaim
-from handlers.replication.dispatch import Dispatcher
+from handlers.replication.dispatch import OUT_OF_SCOPE, Dispatcher
 from handlers.replication.effects import functions
 from handlers.replication.entries.kept_entries import format_entries
 from handlers.replication.entries.left_tables import drop_left, plan_drops
@@ -47,7 +47,6 @@ from handlers.replication.operations.promotion import (
 )
 from handlers.replication.operations.retirement import require_active
 from handlers.replication.renames import (
-    are_undone,
     find_alterations,
     is_foreign,
     may_concern,
@@ -56,6 +55,7 @@ from handlers.replication.renames import (
 from handlers.replication.target_faults import TargetFaults
 from handlers.replication.target_progress import TargetProgress
 from handlers.replication.transactions.reconciliation import Reconciliation
+from handlers.replication.unrecorded_events import UnrecordedEvents, is_repeated_alone
 from state.errors import ConfigError, ServerFault, TidelineError
 from state.positions import POSITION_KEY, Position, Step
 from state.table_failure import TableFailure
@@ -63,6 +63,7 @@ from state.table_failure import TableFailure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from collections.abc import Set as AbstractSet
 
     from handlers.events import Event
     from handlers.replication.context import Context
@@ -112,8 +113,7 @@ class ReplicationProjection:
         """
         self._beat = beat
         self._unrecorded_events = 0
-        self._altered: set[Alteration] = set()
-        """What was altered since the position was recorded."""
+        self._unrecorded = UnrecordedEvents()
         self._recorded_s = clock()
         self._source_name = source_name
         self._bootstraps_itself = bootstraps_itself
@@ -293,29 +293,34 @@ class ReplicationProjection:
         return isinstance(first, DatabaseDropped) and self._context.policy.covers_db(first.db)
 
     def _advance(self, event: Event, *, merged: bool) -> None:
-        """Apply the next event; record the position before and after an event that cannot be repeated later."""
+        """Apply the next event; record the position between two events that must not be repeated together (``unrecorded_events``)."""
         self.loads.prepare(event)
         concerns = event.event_id > self._target_event_id and may_concern(event, self._context.policy)
-        checkpoint = concerns and needs_checkpoint(event)
         joined = self._joiner.select(event) if concerns and not merged else ()
         altered = find_alterations(join(joined) if joined else event) if concerns else frozenset()
-        if checkpoint and self._target_progress.must_precede(event):
-            self._target_progress.raise_to(self._position.applied_event_id)
-        elif checkpoint or (not merged and are_undone(altered, self._altered)):
-            self._record()
-        self._altered |= altered
-        self._apply_one(event, joined, merged=merged)
+        if concerns and not merged:
+            self._record_between(event, altered)
+        reason = self._apply_one(event, joined, merged=merged)
+        if concerns and reason != OUT_OF_SCOPE:
+            self._unrecorded.add(event, altered)
         self._load_unverified()
         event.forget_values()
         self._position = Position(event.event_id, event.part, event.parts)
         self._applied_time_s = event.time_s
         self._unrecorded_events += 1
         if (
-            checkpoint
+            (concerns and is_repeated_alone(event))
             or self._context.quarantine.unsaved
             or self._context.loads.unsaved
             or self._is_record_due()
         ):
+            self._record()
+
+    def _record_between(self, event: Event, altered: AbstractSet[Alteration]) -> None:
+        """Record the position before an event that must not be repeated together with those since the last record."""
+        if needs_checkpoint(event) and self._target_progress.must_precede(event):
+            self._target_progress.raise_to(self._position.applied_event_id)
+        elif self._unrecorded.must_precede(event, altered):
             self._record()
 
     def _load_unverified(self) -> None:
@@ -333,7 +338,8 @@ class ReplicationProjection:
     def _is_record_due(self) -> bool:
         return self._unrecorded_events >= RECORD_EVENTS or self._clock() - self._recorded_s >= RECORD_S
 
-    def _apply_one(self, event: Event, joined: Sequence[Joinable], *, merged: bool) -> None:
+    def _apply_one(self, event: Event, joined: Sequence[Joinable], *, merged: bool) -> str | None:
+        """Apply the event; return None if it took effect, otherwise the reason why it did not."""
         started = time.perf_counter()
         failpoint("replay.decoded")
         if event.event_id <= self._target_event_id:
@@ -353,6 +359,7 @@ class ReplicationProjection:
             observer.event_applied(event.kind, time.perf_counter() - started)
         else:
             observer.event_skipped(event.kind, reason)
+        return reason
 
     def _apply_joined(self, joined: Sequence[Joinable]) -> bool:
         """Apply events together; return whether that succeeded. Otherwise each is applied at its turn."""
@@ -386,7 +393,7 @@ class ReplicationProjection:
             if self._applied_time_s is not None:
                 txn.put(APPLIED_TIME_KEY, str(self._applied_time_s).encode())
         self._unrecorded_events, self._recorded_s = 0, self._clock()
-        self._altered.clear()
+        self._unrecorded.clear()
         failpoint("replay.after-position")
 
     def _record_before_end(self, event_id: int) -> None:

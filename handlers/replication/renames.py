@@ -1,9 +1,9 @@
 """Events that create, drop or rename tables and databases, and the names that an event refers to.
 
 Such events cannot be repeated freely: a repeated rename would rename another table if a later event created one under the old
-name, and a repeated alteration finds no table if a later event renamed it. Replay therefore records its position before and
-after each of them (``needs_checkpoint``), so that a restart repeats at most this one event. Between two other alterations of the same
-object it is recorded as well (``find_alterations``), so that a restart does not show an older state of it.
+name, and a repeated alteration finds no table if a later event renamed it. Replay therefore records its position between each of
+them (``needs_checkpoint``) and other events of the same names, so that a restart repeats at most one of them. Between two other alterations of
+the same object it is recorded as well (``find_alterations``), so that a restart does not show an older state of it.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def follow_table(write: FilesWritten, write_ids: WriteIdMapping) -> FilesWritten
 
 
 def needs_checkpoint(event: Event) -> bool:
-    """Whether the position must be recorded right before and right after the event."""
+    """Whether the position must be recorded between the event and other events of the same names (``unrecorded_events``)."""
     if isinstance(event, TableCreated | TableDropped | DatabaseCreated | DatabaseDropped | FunctionCreated):
         return True
     if isinstance(event, PartitionsAltered):

@@ -43,10 +43,14 @@ class TableCache:
         table = self._tables.get(name)
         if table is None:
             table = self._target.get_table(self._db, name)
-            self._tables[name] = table
-            if len(self._tables) > _TABLES_MAX:
-                self._tables.popitem(last=False)
+            self.put(name, table)
         return table
+
+    def put(self, name: str, table: Table) -> None:
+        """Cache a table as the target has it, without reading it."""
+        self._tables[name] = table
+        if len(self._tables) > _TABLES_MAX:
+            self._tables.popitem(last=False)
 
     def location(self, name: str, partition_name: str = "") -> str:
         """Return the URI of the directory of a table or partition; raise NotFound if there is none."""

@@ -131,6 +131,10 @@ def _replace(event: TableAltered, current_name: str, context: Context) -> None:
         valid_write_ids=context.valid_up_to(current_name, write_id),
         environment=KEEP_STATISTICS,
     )
+    if is_transactional(target_table) and current_name == _name(target_table):
+        context.table_cache.put(
+            current_name, target_table
+        )  # the metastore changes only tables without transactions
     if left is not None and not before.partitionKeys:
         moves.remove_left_files(context, left, owner=after)
 

@@ -72,7 +72,7 @@ def test_a_position_recorded_within_a_batch_is_never_inside_an_event(replica: Fa
     watched.projection.apply(
         [created(1), allocated(2, 1, 1), written(3, file, part=0, parts=2), committed(3, part=1, parts=2)]
     )
-    assert watched.recorded == [1, 2, 2, 2]
+    assert watched.recorded == [0, 1, 2, 2]
     assert replica.stored_position() == 3
 
 
