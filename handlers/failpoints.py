@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 from typing import Final
@@ -31,11 +32,13 @@ class _Countdown:
     def __init__(self, setting: str) -> None:
         self.name, _, count = setting.partition(":")
         self.left = int(count or 1)
+        self._lock = threading.Lock()
 
     def reached(self) -> bool:
         """Count one pass and return whether it is the last."""
-        self.left -= 1
-        return self.left == 0
+        with self._lock:
+            self.left -= 1
+            return self.left == 0
 
 
 _CHOSEN: Final = _Countdown(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None

@@ -60,7 +60,7 @@ def find_superseded_alters(events: Iterable[Event]) -> frozenset[int]:
             pending.clear()
             continue
         key = (event.db, event.table)
-        if isinstance(event, TableAltered) and _is_plain(event):
+        if isinstance(event, TableAltered) and is_plain(event):
             if key in pending:
                 superseded.add(pending[key])
             pending[key] = event.event_id
@@ -71,7 +71,7 @@ def find_superseded_alters(events: Iterable[Event]) -> frozenset[int]:
     return frozenset(superseded)
 
 
-def _is_plain(event: TableAltered) -> bool:
+def is_plain(event: TableAltered) -> bool:
     """Whether the event can be decoded, and neither truncates nor renames nor moves to another location."""
     if event.truncate:
         return False

@@ -101,6 +101,10 @@ class StoredState(Protocol):
         """Write the changes since the last call."""
 
 
+LANES: Final = 3
+"""Connections for work ahead (``lanes``), beside replay's own. More gain little: the target's metastore serializes the end of every change,
+because it numbers the events of its own log."""
+
 QUARANTINED: Final = "quarantined"
 SKIPPED: Final = "failed"
 """Reasons why an event had no effect: its table is, or just was, quarantined; or it failed and the policy skips failures."""
@@ -127,6 +131,8 @@ class Context:
     jobs: CopyJobs | None = None
     """Copies of many files outside of this process; None if ``copies`` makes all."""
     unproven: UnprovenCommits = field(default_factory=UnprovenCommits)
+    lanes: int = LANES
+    """So many changes are applied ahead of their turn at a time; 0 for none."""
 
     @staticmethod
     def between(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from handlers.decoding.header import UNREADABLE_KIND
 from handlers.events import (
@@ -63,6 +63,12 @@ from handlers.replication.transactions.replay import TransactionReplay
 from state.errors import BadInput, Inconsistent, NotFound, Refused, ServerFault, TidelineError
 
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from handlers.structs.objects import Table
+
+
 Effect = Callable[[Any, Context], None]
 DATABASE_EFFECTS: Final[dict[type[Event], Effect]] = {
     DatabaseCreated: databases.create,
@@ -106,6 +112,13 @@ NOTHING_TO_DO: Final = "nothing-to-do"
 OUT_OF_SCOPE: Final = "out-of-scope"
 
 
+def apply_table_effect(event: Event, context: Context) -> None:
+    """Apply the effect of an event of ``TABLE_EFFECTS``."""
+    failpoint("replay.before-effect")
+    TABLE_EFFECTS[type(event)](event, context)
+    failpoint("replay.after-effect")
+
+
 class Dispatcher:
     """Applies the events of one policy, one at a time and in order."""
 
@@ -133,6 +146,17 @@ class Dispatcher:
         except (BadInput, Refused, Inconsistent, ServerFault):
             return False
         return True
+
+    def adopt(self, events: Sequence[Event], table: Table | None) -> None:
+        """Take over what was applied ahead of its turn (``work_ahead``), with the target's table as far as it is known."""
+        context, name = self._context, events[0].table or ""
+        if table is None:
+            context.table_cache.forget(name)
+        else:
+            context.table_cache.put(name, table)
+            context.table_cache.forget_partitions(name)
+        if isinstance(events[0], TableDropped):
+            tables.forget(events[0].db, name, context)
 
     def _apply_selected(self, event: Event) -> str | None:
         kind = type(event)
@@ -312,9 +336,7 @@ class Dispatcher:
         elif isinstance(event, WriteIdsAllocated):
             self.transactions.allocate(event)
         else:
-            failpoint("replay.before-effect")
-            TABLE_EFFECTS[type(event)](event, self._context)
-            failpoint("replay.after-effect")
+            apply_table_effect(event, self._context)
 
     def _apply_to_waiting(self, event: Event, table: str) -> str | None:
         """Skip the event of a table that waits for its load; a drop is applied."""

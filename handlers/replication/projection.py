@@ -26,6 +26,7 @@ from handlers.replication.entries.kept_entries import format_entries
 from handlers.replication.entries.left_tables import drop_left, plan_drops
 from handlers.replication.entries.unreplicated_tables import record_existing
 from handlers.replication.joined_events import EventJoiner, join
+from handlers.replication.lanes import Lanes
 from handlers.replication.loading.bootstrap import begin_bootstrap, is_pending
 from handlers.replication.loading.bootstrap_run import BootstrapOptions, run_bootstrap
 from handlers.replication.loading.follower import LoadFollower
@@ -56,6 +57,7 @@ from handlers.replication.target_faults import TargetFaults
 from handlers.replication.target_progress import TargetProgress
 from handlers.replication.transactions.reconciliation import Reconciliation
 from handlers.replication.unrecorded_events import UnrecordedEvents, is_repeated_alone
+from handlers.replication.work_ahead import WorkAhead
 from state.errors import ConfigError, ServerFault, TidelineError
 from state.positions import POSITION_KEY, Position, Step
 from state.table_failure import TableFailure
@@ -70,6 +72,7 @@ if TYPE_CHECKING:
     from handlers.replication.entries.left_tables import PlannedDrop
     from handlers.replication.joined_events import Joinable
     from handlers.replication.renames import Alteration
+    from handlers.replication.work_ahead import AppliedAhead
     from state.store import Store
 
 
@@ -114,6 +117,8 @@ class ReplicationProjection:
         self._beat = beat
         self._unrecorded_events = 0
         self._unrecorded = UnrecordedEvents()
+        self._upcoming = 0
+        """The event that is applied now, or was applied last."""
         self._recorded_s = clock()
         self._source_name = source_name
         self._bootstraps_itself = bootstraps_itself
@@ -127,6 +132,12 @@ class ReplicationProjection:
         transactions.unproven_max = UNPROVEN_MAX
         self._target_progress = TargetProgress(
             context, prove=transactions.prove, record=self._record, clock=clock
+        )
+        self._ahead = WorkAhead(
+            context,
+            self._joiner,
+            Lanes(context, context.lanes) if context.lanes else None,
+            must_raise_before=self._target_progress.must_precede,
         )
         context.target_position.kept = lambda: format_entries(
             context.quarantine.entries(), context.loads.waiting(), context.left.entries()
@@ -266,6 +277,8 @@ class ReplicationProjection:
         self._joiner.begin(new, uncertain_up_to=max(transactions.uncertain_up_to, self._target_event_id))
         self._recorded_s = self._clock()
         try:
+            if new and new[0].event_id > transactions.uncertain_up_to:
+                self._ahead.begin(new, merged, unknown_up_to=transactions.unknown_up_to)
             files.start_early_copies(ahead)
             for event in events:
                 if self._position.step(event.event_id, event.part) is not Step.DUPLICATE:
@@ -275,6 +288,7 @@ class ReplicationProjection:
                         files.start_early_copies(later for later in ahead if later.event_id > event.event_id)
             self._dispatcher.transactions.prove()
         finally:
+            self._ahead.end()
             self._record()
         if self._target_progress.is_due():
             self._target_progress.raise_to(self._position.applied_event_id)
@@ -296,11 +310,15 @@ class ReplicationProjection:
         """Apply the next event; record the position between two events that must not be repeated together (``unrecorded_events``)."""
         self.loads.prepare(event)
         concerns = event.event_id > self._target_event_id and may_concern(event, self._context.policy)
-        joined = self._joiner.select(event) if concerns and not merged else ()
-        altered = find_alterations(join(joined) if joined else event) if concerns else frozenset()
-        if concerns and not merged:
+        self._upcoming = event.event_id
+        ahead = self._ahead.take(event) if concerns and not merged else None
+        applies = concerns and not merged and ahead is None
+        joined = self._joiner.select(event) if applies else ()
+        together = joined or (event,) if ahead is None else ahead.events
+        altered = frozenset().union(*map(find_alterations, together if concerns else ()))
+        if applies:
             self._record_between(event, altered)
-        reason = self._apply_one(event, joined, merged=merged)
+        reason = self._apply_one(event, joined, ahead, merged=merged)
         if concerns and reason != OUT_OF_SCOPE:
             self._unrecorded.add(event, altered)
         self._load_unverified()
@@ -338,7 +356,9 @@ class ReplicationProjection:
     def _is_record_due(self) -> bool:
         return self._unrecorded_events >= RECORD_EVENTS or self._clock() - self._recorded_s >= RECORD_S
 
-    def _apply_one(self, event: Event, joined: Sequence[Joinable], *, merged: bool) -> str | None:
+    def _apply_one(
+        self, event: Event, joined: Sequence[Joinable], ahead: AppliedAhead | None, *, merged: bool
+    ) -> str | None:
         """Apply the event; return None if it took effect, otherwise the reason why it did not."""
         started = time.perf_counter()
         failpoint("replay.decoded")
@@ -347,6 +367,10 @@ class ReplicationProjection:
             reason: str | None = "on-target"
         elif merged:
             reason = "merged"
+        elif ahead is not None:
+            self._dispatcher.adopt(ahead.events, ahead.done.table)
+            self._joiner.confirm(ahead.events)
+            reason, started = None, time.perf_counter() - ahead.done.seconds
         elif joined and self._apply_joined(joined):
             reason = None
         else:
@@ -394,6 +418,7 @@ class ReplicationProjection:
                 txn.put(APPLIED_TIME_KEY, str(self._applied_time_s).encode())
         self._unrecorded_events, self._recorded_s = 0, self._clock()
         self._unrecorded.clear()
+        self._ahead.start_after(done.event_id, upcoming=self._upcoming)
         failpoint("replay.after-position")
 
     def _record_before_end(self, event_id: int) -> None:
@@ -513,6 +538,7 @@ class ReplicationProjection:
             with suppress(TidelineError):
                 self.settle()
         self._dispatcher.transactions.files.cancel_all()
+        self._ahead.close()
         self._context.source.close()
         self._context.target_position.close()
         self._context.target.close()

@@ -46,6 +46,10 @@ class TableCache:
             self.put(name, table)
         return table
 
+    def peek(self, name: str) -> Table | None:
+        """Return the table if it is cached."""
+        return self._tables.get(name)
+
     def put(self, name: str, table: Table) -> None:
         """Cache a table as the target has it, without reading it."""
         self._tables[name] = table
@@ -86,6 +90,10 @@ class TableCache:
     def forget(self, name: str) -> None:
         """Remove a table that is about to change, with its partitions."""
         self._tables.pop(name, None)
+        self._locations.pop(name, None)
+
+    def forget_partitions(self, name: str) -> None:
+        """Remove the partitions of a table."""
         self._locations.pop(name, None)
 
     def forget_partition(self, name: str, partition_name: str) -> None:

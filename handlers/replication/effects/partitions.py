@@ -203,9 +203,18 @@ def drop(event: PartitionsDropped, context: Context) -> None:
     for name in names:
         context.table_cache.forget_partition(event.table, name)
     with suppress(NotFound):
-        context.target.drop_partitions(
-            context.policy.target_db, event.table, names, delete_data=owns_data(owner), if_exists=True
-        )
+        _drop(event, names, owner, context)
+
+
+def _drop(event: PartitionsDropped, names: Sequence[str], owner: Table, context: Context) -> None:
+    """Drop the partitions together. One costs the metastore a third by the call for a single partition."""
+    db, table = context.policy.target_db, event.table or ""
+    if len(names) == 1:
+        (spec,) = event.specs
+        values = [spec[key] for key in partition_key_names(owner)]
+        context.target.drop_partition(db, table, values, delete_data=owns_data(owner), if_exists=True)
+    else:
+        context.target.drop_partitions(db, table, names, delete_data=owns_data(owner), if_exists=True)
 
 
 def record_touched(

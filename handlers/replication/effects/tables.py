@@ -132,9 +132,8 @@ def _replace(event: TableAltered, current_name: str, context: Context) -> None:
         environment=KEEP_STATISTICS,
     )
     if is_transactional(target_table) and current_name == _name(target_table):
-        context.table_cache.put(
-            current_name, target_table
-        )  # the metastore changes only tables without transactions
+        # The metastore changes what it is sent only for tables without transactions.
+        context.table_cache.put(current_name, target_table)
     if left is not None and not before.partitionKeys:
         moves.remove_left_files(context, left, owner=after)
 

@@ -93,6 +93,12 @@ def is_unreplicated(event: Event, context: Context) -> bool:
     return known and owner is None
 
 
+def has_obstacle(event: Event, context: Context) -> bool:
+    """Whether the event shows that its table cannot be replicated; changes nothing."""
+    owner = _find_object(event)
+    return owner is not None and _find_obstacle(owner, event.table or "", context) is not None
+
+
 def record_existing(event_id: int, context: Context) -> None:
     """Record tables of the source that cannot be replicated and of which no event was applied yet: those that the target lacks.
 

@@ -245,6 +245,13 @@ class FakeTarget:
 
         self._called("drop_partitions", drop)
 
+    def drop_partition(self, _db: str, table: str, values: Sequence[str], **_options: Any) -> None:
+        def drop() -> None:
+            (key,) = self.tables[table].partitionKeys or []
+            self.partitions.get(table, {}).pop(f"{key.name}={values[0]}", None)
+
+        self._called("drop_partition", drop)
+
     def get_partitions(self, _db: str, table: str, names: Sequence[str]) -> list[Partition]:
         present = self.partitions.get(table, {})
         return [present[name].copy() for name in names if name in present]
@@ -362,7 +369,9 @@ class FakeClient:
         self.guard: Callable[[], None] = lambda: None
 
     def clone(self) -> FakeClient:
-        return FakeClient(self.target)
+        made = FakeClient(self.target)
+        made.guard = self.guard
+        return made
 
     def __getattr__(self, name: str) -> Any:
         answer = getattr(self.target, name)
@@ -377,7 +386,7 @@ class FakeClient:
 
 
 def fake_context(
-    target: FakeTarget, policy: Policy, *, copies: CopyPool, files: FileSystems, clock: Clock
+    target: FakeTarget, policy: Policy, *, copies: CopyPool, files: FileSystems, clock: Clock, lanes: int = 0
 ) -> Context:
     """Return the context of one process, with clients of its own; the fake also plays the source."""
     client, other = FakeClient(target), FakeClient(target)
@@ -398,6 +407,7 @@ def fake_context(
         copies=copies,
         files=files,
         observer=SilentObserver(),
+        lanes=lanes,
     )
 
 
@@ -468,8 +478,13 @@ class FakedReplica:
         return Position.from_bytes(value).event_id
 
 
-def faked_replica(directory: Path, *, store: Store | None = None, **policy: Any) -> FakedReplica:
-    """Return a replica of ``shop`` as ``shop_r``, bootstrapped at event 0, with an empty target database."""
+def faked_replica(
+    directory: Path, *, store: Store | None = None, lanes: int = 0, **policy: Any
+) -> FakedReplica:
+    """Return a replica of ``shop`` as ``shop_r``, bootstrapped at event 0, with an empty target database.
+
+    Without lanes, the order of all calls is that of the events.
+    """
     target, now = FakeTarget(directory / "target"), Clock()
     target.warehouse.mkdir(parents=True, exist_ok=True)
     store = store or MemoryStore()
@@ -477,7 +492,9 @@ def faked_replica(directory: Path, *, store: Store | None = None, **policy: Any)
     target.databases["shop_r"] = Database(name="shop_r", parameters={})
     file_systems = open_file_systems()
     copier = Copier(file_systems, AllowedRoots.of([f"file:{directory}/source"]), attempts_max=2)
-    context = fake_context(target, chosen, copies=CopyPool(copier, workers=1), files=file_systems, clock=now)
+    context = fake_context(
+        target, chosen, copies=CopyPool(copier, workers=1), files=file_systems, clock=now, lanes=lanes
+    )
     with store.transaction() as txn:
         txn.put(POSITION_KEY, Position(0).to_bytes())
     projection = ReplicationProjection(source_name="lake", context=context, store=store, clock=now)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from handlers.events import (
     Embedded,
+    Event,
     FilesWritten,
     PartitionsAdded,
     PartitionsAltered,
@@ -151,9 +153,9 @@ def aborted(event_id: int, txn_id: int = 1) -> TxnAborted:
     return TxnAborted(event_id=event_id, time_s=0, kind="ABORT_TXN", txn_id=txn_id)
 
 
-def dropped(event_id: int, table: str = "orders") -> TableDropped:
+def dropped(event_id: int, table: str = "orders", **fields: Any) -> TableDropped:
     """Return a DROP_TABLE."""
-    return TableDropped(event_id=event_id, time_s=0, kind="DROP_TABLE", db="shop", table=table)
+    return TableDropped(event_id=event_id, time_s=0, kind="DROP_TABLE", db="shop", table=table, **fields)
 
 
 def statistics(event_id: int, table: str = "orders") -> StatisticsUpdated:
@@ -220,3 +222,10 @@ def partitions_dropped(event_id: int, table: str = "orders", *values: str) -> Pa
         owner=None,
         specs=tuple({"dt": value} for value in values),
     )
+
+
+def with_object(event: Event, **fields: Any) -> Any:
+    """Return an event with the object of its table, as the metastore embeds it."""
+    owner: Any = embedded(a_table(event.table or "", **fields))
+    changes: dict[str, Any] = {"before" if isinstance(event, TableDropped) else "owner": owner}
+    return replace(event, **changes)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dev.demo.workload import ROLL_BACK_AFTER_WRITING
-from dev.fixtures.hive_tables import a_partition
+from dev.fixtures.hive_tables import ACID as ACID_PARAMETERS
+from dev.fixtures.hive_tables import a_partition, a_table
 
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def write_all(sql: Session, source: Metastore, db: str) -> Written:
     sql.run(f"create table {db}.orders (id int, item string) {ACID}")
     sql.run(f"insert into {db}.orders values (7,'new')")
     change_partitions(sql, source, db)
+    change_independent_tables(sql, source, db)
     sql.run(f"create table {db}.plain (id int) {PLAIN}")
     sql.run(f"insert into {db}.plain values (1)")
     sql.run(f"insert overwrite table {db}.plain values (2)")
@@ -85,6 +87,23 @@ def change_partitions(sql: Session, source: Metastore, db: str) -> None:
         source.alter_partitions(db, "visits", [partition])
     for value in ("p", "q"):
         source.drop_partition(db, "visits", [value])
+
+
+def change_independent_tables(sql: Session, source: Metastore, db: str) -> None:
+    """Change tables that have nothing to do with each other, with a commit of another in between: replay makes some of the changes at the same time."""
+    for name in ("left", "right", "brief"):
+        source.create_table(a_table(db, name, partition_keys=["dt"], parameters=ACID_PARAMETERS))
+    for name in ("left", "right"):
+        table = source.get_table(db, name)
+        source.add_partitions(db, name, [a_partition(table, value) for value in ("u", "v")])
+    sql.run(f"insert into {db}.bought values (10,'beside')")
+    for name in ("left", "right"):
+        table = source.get_table(db, name)
+        table.parameters = {**(table.parameters or {}), "note": name}
+        source.alter_table(db, name, table)
+        source.drop_partition(db, name, ["u"])
+    source.drop_table(db, "brief")
+    source.create_table(a_table(db, "brief", parameters=ACID_PARAMETERS))
 
 
 def roll_back(sql: Session, statement: str) -> None:

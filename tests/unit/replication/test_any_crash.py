@@ -32,6 +32,7 @@ from tests.builders.replication.replay_events import (
     partition_altered,
     partitions_added,
     partitions_dropped,
+    with_object,
     written,
 )
 
@@ -80,7 +81,7 @@ class Source:
         self.notes[name], self.files[name], self.write_ids[name] = 0, set(), 0
 
     def drop(self, name: str) -> None:
-        self._log(lambda at: dropped(at, name))
+        self._log(lambda at: with_object(dropped(at, name)))
         del self.notes[name], self.files[name], self.write_ids[name]
 
     def alter(self, name: str) -> None:
@@ -105,13 +106,13 @@ class Source:
         match choice // 6 % 4:
             case 0 if value not in present:
                 present[value] = "0"
-                self._log(lambda at: partitions_added(at, name, value))
+                self._log(lambda at: with_object(partitions_added(at, name, value)))
             case 1 if value in present:
                 del present[value]
-                self._log(lambda at: partitions_dropped(at, name, value))
+                self._log(lambda at: with_object(partitions_dropped(at, name, value)))
             case 2 if value in present:
                 present[value] = note = str(len(self.events))
-                self._log(lambda at: partition_altered(at, value, name, note=note))
+                self._log(lambda at: with_object(partition_altered(at, value, name, note=note)))
             case 3:
                 self.write(name, commits=choice // 24 % 2 == 0)
 

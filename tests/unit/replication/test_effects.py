@@ -266,6 +266,15 @@ def test_dropped_partitions_lose_their_data_only_if_hive_owns_it(
     assert dropped.options == {"delete_data": deleted, "if_exists": True}
 
 
+def test_one_dropped_partition_takes_the_faster_call(replica: FakedReplica) -> None:
+    target = RecordingMetastore({"get_table": partitioned(PLAIN)})
+    event = PartitionsDropped(**header("DROP_PARTITION"), owner=None, specs=({"dt": "a/2"},))
+    partitions.drop(event, context_on(replica, target))
+    dropped = target.only("drop_partition")
+    assert dropped.arguments[2] == ["a/2"]
+    assert dropped.options == {"delete_data": True, "if_exists": True}
+
+
 # --- files of plain tables ---
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from handlers.events import Event, PartitionsAdded, PartitionsDropped, Undecodable
 from handlers.metastore.objects.partitions import BATCH
-from handlers.replication.joined_events import find_joinable, join
+from handlers.replication.joined_events import DROPS_MIN, find_joinable, join
 from state.errors import InvalidRequest, MalformedEvent, ServerFault, TidelineError
 from tests.builders.replication.replay_events import (
     a_partition,
@@ -48,7 +48,9 @@ def test_added_partitions_of_one_table_are_joined() -> None:
 
 
 def test_dropped_partitions_of_one_table_are_joined() -> None:
-    assert joined(partitions_dropped(1, "a", "1"), partitions_dropped(2, "a", "2")) == [1, 2]
+    events = [partitions_dropped(at, "a", str(at)) for at in range(1, DROPS_MIN + 1)]
+    assert joined(*events) == list(range(1, DROPS_MIN + 1))
+    assert joined(*events[:-1]) == [1], "single drops take less time than one of some"
 
 
 def test_altered_partitions_of_one_table_are_joined() -> None:

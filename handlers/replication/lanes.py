@@ -1,0 +1,109 @@
+"""Lanes: threads that change the target's metastore while replay does something else, each with a connection of its own.
+
+A lane has no state. It gets a copy of the context with an empty mapping and empty entries, which nobody stores, and a cache of its own for one event.
+What an event changes in the state of the policy is recorded at the event's turn, by replay's thread (``work_ahead``).
+
+Every change is checked against the claim of the target database, as those of replay's own connection are.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING
+
+from handlers.replication.dispatch import apply_table_effect
+from handlers.replication.entries.quarantine import Quarantine
+from handlers.replication.loading.table_loads import TableLoads
+from handlers.replication.table_cache import TableCache
+from state.transactions.write_id_mapping import WriteIdMapping
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from concurrent.futures import Future
+
+    from handlers.events import Event
+    from handlers.metastore.client import Metastore
+    from handlers.replication.context import Context
+    from handlers.structs.objects import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a lane did."""
+
+    table: Table | None
+    """The target's table afterwards, as far as the lane knows it."""
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Events that a lane applies with one call: one, or those that are joined to it."""
+
+    events: Sequence[Event]
+    future: Future[Done]
+
+
+class Lanes:
+    """At most so many changes of the target at a time. Used by replay's thread."""
+
+    def __init__(self, context: Context, count: int) -> None:
+        self._context = context
+        self._executor = ThreadPoolExecutor(count, thread_name_prefix=f"lane-{context.policy.name}")
+        self._unused: SimpleQueue[Metastore] = SimpleQueue()
+        self._connections: list[Metastore] = []
+
+    def start(self, event: Event, events: Sequence[Event], known: Table | None) -> Job:
+        """Apply ``event``, which stands for ``events``, in a lane; ``known`` is the target's table if replay has cached it."""
+        return Job(events, self._executor.submit(self._apply, event, known))
+
+    def _apply(self, event: Event, known: Table | None) -> Done:
+        target = self._take_connection()
+        try:
+            cache = TableCache(target, self._context.policy)
+            if known is not None:
+                cache.put(event.table or "", known)
+            started = time.perf_counter()
+            apply_table_effect(event, self._build_context(target, cache))
+            return Done(cache.peek(event.table or ""), time.perf_counter() - started)
+        finally:
+            self._unused.put(target)
+
+    def _take_connection(self) -> Metastore:
+        """Return a client that no other lane uses."""
+        try:
+            return self._unused.get_nowait()
+        except Empty:
+            made = self._context.target.clone()
+            self._connections.append(made)
+            return made
+
+    def _build_context(self, target: Metastore, cache: TableCache) -> Context:
+        return replace(
+            self._context,
+            target=target,
+            table_cache=cache,
+            write_ids=WriteIdMapping(),
+            quarantine=Quarantine(),
+            loads=TableLoads(),
+        )
+
+    def finish(self, job: Job) -> Done | None:
+        """Wait for a job that has begun; return None if it has not begun, which cancels it, or if it failed."""
+        if job.future.cancel() or job.future.exception() is not None:
+            return None
+        return job.future.result()
+
+    def stop(self, jobs: Sequence[Job]) -> None:
+        """Cancel jobs that have not begun, and wait for the others."""
+        wait([job.future for job in jobs if not job.future.cancel()])
+
+    def close(self) -> None:
+        """Release threads and connections."""
+        self._executor.shutdown()
+        for connection in self._connections:
+            connection.close()

@@ -1,0 +1,151 @@
+"""Work ahead of the turn: changes of independent tables overlap.
+
+Replay applies one event after the other. Most of its time it waits for the target's metastore, which can make several changes at once. So events of
+tables that do not depend on anything unrecorded (``independence``) are started in lanes, while replay applies the events before them. The order of
+the rest stays: allocations, commits and aborts, files, renames and whatever concerns several tables are applied by replay itself, at their turn.
+
+1. At the beginning of a batch and after each record of the position, events whose predecessors are recorded are started.
+2. At the turn of such an event, replay waits for it, records what it changes in the state, and moves the position on. So the position passes an
+   event only if it and all before it are applied.
+3. If the lane failed, or has not begun, replay applies the event itself. So a failure has the right event and table, is handled in one place, and in order.
+   Whatever the lane has done of it is repeated, which changes nothing.
+4. At the end of a batch, also by an error, no lane works any more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from heapq import heapify, heappop
+from typing import TYPE_CHECKING
+
+from handlers.replication.entries.unreplicated_tables import has_obstacle
+from handlers.replication.independence import CANDIDATES, find_predecessors, may_run_ahead
+from handlers.replication.joined_events import Joinable, join
+from handlers.replication.metadata_only import select_metadata
+from handlers.replication.renames import needs_checkpoint
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Sequence
+
+    from handlers.events import Event
+    from handlers.replication.context import Context
+    from handlers.replication.joined_events import EventJoiner
+    from handlers.replication.lanes import Done, Job, Lanes
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedAhead:
+    """An event that was applied ahead of its turn, with those that were joined to it."""
+
+    events: Sequence[Event]
+    done: Done
+
+
+class WorkAhead:
+    """Starts the independent events of one batch after the other. Used by the projection's thread."""
+
+    def __init__(
+        self,
+        context: Context,
+        joiner: EventJoiner,
+        lanes: Lanes | None,
+        *,
+        must_raise_before: Callable[[Event], bool],
+    ) -> None:
+        """``must_raise_before`` returns whether the target's position must be raised before an event; None as ``lanes`` starts nothing."""
+        self._context = context
+        self._joiner = joiner
+        self._lanes = lanes
+        self._must_raise_before = must_raise_before
+        self._waiting: list[tuple[int, int]] = []
+        """A heap of what an event waits for and its own id."""
+        self._events: dict[int, Event] = {}
+        self._postponed: list[Event] = []
+        """Events that wait until the target's position is raised."""
+        self._jobs: dict[int, Job] = {}
+
+    def begin(self, events: Sequence[Event], merged: Container[int], *, unknown_up_to: int) -> None:
+        """Start what may be started of a batch; ``events`` are those that may concern the policy, and all before them is recorded.
+
+        ``merged`` are the ids of events that are not applied. Of transactions up to ``unknown_up_to``, the state does not know the tables.
+        """
+        if self._lanes is None:
+            return
+        self._events = {
+            event.event_id: event
+            for event in events[1:]
+            if isinstance(event, CANDIDATES) and event.event_id not in merged
+        }
+        if not self._events:
+            return
+        found = find_predecessors(events, lambda txn_id: self._find_tables(txn_id, unknown_up_to))
+        self._events = {event_id: event for event_id, event in self._events.items() if event_id in found}
+        self._waiting = [(found[event_id], event_id) for event_id in self._events]
+        heapify(self._waiting)
+        self.start_after(0, upcoming=events[0].event_id)
+
+    def _find_tables(self, txn_id: int, unknown_up_to: int) -> list[str] | None:
+        """Return the tables that a transaction writes into; None if the state may not know them."""
+        if txn_id <= unknown_up_to:
+            return None
+        known = self._context.write_ids.get(txn_id)
+        return [] if known is None else [name.partition(".")[2] for name, _, _ in known.allocations]
+
+    def start_after(self, recorded: int, *, upcoming: int) -> None:
+        """Start the events that wait for nothing after ``recorded``; replay itself applies those up to ``upcoming``."""
+        ready, self._postponed = self._postponed, []
+        while self._waiting and self._waiting[0][0] <= recorded:
+            ready.append(self._events.pop(heappop(self._waiting)[1]))
+        for event in ready:
+            if event.event_id <= upcoming or not self._may_start(event):
+                continue
+            if needs_checkpoint(event) and self._must_raise_before(event):
+                self._postponed.append(event)
+            else:
+                self._start(event)
+
+    def _may_start(self, event: Event) -> bool:
+        """Whether replay would apply the event as it is, if it were its turn."""
+        context, table = self._context, event.table
+        if table is None or not context.in_scope(event.db, table) or self._joiner.is_done(event):
+            return False
+        if context.loads.contains_event(table, event.event_id) or not may_run_ahead(event):
+            return False
+        return not has_obstacle(event, context) and not context.write_ids.held_write_ids(
+            f"{event.db}.{table}"
+        )
+
+    def _start(self, event: Event) -> None:
+        events: Sequence[Event] = [event]
+        whole = event
+        if isinstance(event, Joinable):
+            joined = self._joiner.find(event)
+            events, whole = joined, join(joined)
+        selected = select_metadata(whole, self._context.policy)
+        if selected is not None and self._lanes is not None:
+            known = self._context.table_cache.peek(event.table or "")
+            self._jobs[event.event_id] = self._lanes.start(selected, events, known)
+
+    def take(self, event: Event) -> AppliedAhead | None:
+        """Wait for the event at its turn; return what was applied ahead, or None if replay must apply it."""
+        job = self._jobs.pop(event.event_id, None)
+        if job is None or self._lanes is None:
+            return None
+        done = self._lanes.finish(job)
+        return None if done is None else AppliedAhead(job.events, done)
+
+    def end(self) -> None:
+        """Wait until nothing is being applied."""
+        self._waiting.clear()
+        self._events.clear()
+        self._postponed.clear()
+        if self._lanes is not None:
+            self._lanes.stop(list(self._jobs.values()))
+        self._jobs.clear()
+
+    def close(self) -> None:
+        """Release threads and connections."""
+        self.end()
+        if self._lanes is not None:
+            self._lanes.close()
