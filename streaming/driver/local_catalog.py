@@ -7,6 +7,7 @@ production needs a metastore (``flat.NAME.metastore``). Spark settings that name
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 CATALOG: Final = "spark.sql.catalogImplementation"
 DIRECTORY: Final = ".metastore"
 """Directory within the table's directory; hidden, so that no engine reads it as data."""
+COMPLETE: Final = "service.properties"
+"""The file that Derby writes at the end of the creation of a database."""
 
 
 def is_used(settings: FlatSettings) -> bool:
@@ -75,12 +78,19 @@ def open_ahead(settings: FlatSettings, conf: Mapping[str, str]) -> Callable[[Any
 
 
 def make_directory(settings: FlatSettings) -> None:
-    """Create the table's directory for Derby's log if Spark's own catalog is used. Raises ConfigError if that fails."""
+    """Create the table's directory for Derby's log if Spark's own catalog is used. Raises ConfigError if that fails.
+
+    A catalog whose creation was interrupted is removed, because Derby refuses to open it. It has no table yet. The caller holds the
+    table's lock.
+    """
     if not is_used(settings):
         return
     directory = Path(_local_path(settings.location))
     try:
         directory.mkdir(parents=True, exist_ok=True)
+        catalog = directory / DIRECTORY
+        if catalog.is_dir() and not (catalog / COMPLETE).exists():
+            shutil.rmtree(catalog)
     except OSError as error:
         raise ConfigError(
             "the table's directory cannot be created",

@@ -82,3 +82,12 @@ def test_a_port_in_use_and_settings_that_spark_refuses_are_named(tmp_path: Path)
         assert stopped(output)["reason"] == "config"
         assert value in output or setting in output
         assert "defect" not in output
+
+
+def test_a_catalog_whose_creation_was_interrupted_is_created_again(tmp_path: Path) -> None:
+    left = tmp_path / "table" / ".metastore"
+    for name in ("log", "seg0", "tmp"):
+        (left / name).mkdir(parents=True)
+    code, output = run_once(tmp_path, {})
+    assert (code, stopped(output)["reason"]) == (0, "source exhausted"), output
+    assert (left / "service.properties").exists()

@@ -82,3 +82,15 @@ def test_a_plan_beside_a_driver_on_sparks_own_catalog_answers_at_once_that_it_is
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(StateLocked):
             commands.plan(settings)
+
+
+def test_a_catalog_whose_creation_was_interrupted_is_removed_and_a_complete_one_stays(tmp_path: Path) -> None:
+    settings = replace(SETTINGS, location=str(tmp_path))
+    catalog = tmp_path / DIRECTORY
+    (catalog / "seg0").mkdir(parents=True)
+    make_directory(settings)
+    assert not catalog.exists()
+    (catalog / "seg0").mkdir(parents=True)
+    (catalog / "service.properties").touch()
+    make_directory(settings)
+    assert (catalog / "seg0").is_dir()
