@@ -136,6 +136,10 @@ def seal(table: str, config_path: Path | None, as_json: bool) -> None:
     "--any-number", is_flag=True, help="Use the events of the raw table even if it has more than the hour."
 )
 @click.option("--key", help="Only hours without a value of this key, as $.a.b.")
+@click.option(
+    "--match",
+    help="With --key: another key that identifies events, such as $.uuid. Then only the column of --key is computed.",
+)
 @config_option
 @json_option
 @click.pass_context
@@ -146,6 +150,7 @@ def backfill(  # noqa: PLR0913, PLR0917 - one parameter per option is click's wa
     end: str | None,
     any_number: bool,
     key: str | None,
+    match: str | None,
     config_path: Path | None,
     as_json: bool,
 ) -> None:
@@ -158,9 +163,13 @@ def backfill(  # noqa: PLR0913, PLR0917 - one parameter per option is click's wa
     from state.columns.paths import parse_column_key
 
     settings = _settings(config_path, table)
-    column = None if key is None else parse_column_key(key)
+    if match is not None and key is None:
+        raise click.UsageError("--match needs --key")
+    column, by = (None if text is None else parse_column_key(text) for text in (key, match))
     hours = hours_between(first, end)
-    done = spark_commands().backfill(settings, hours, _show_event, any_number=any_number, key=column)
+    done = spark_commands().backfill(
+        settings, hours, _show_event, any_number=any_number, key=column, match=by
+    )
     if as_json:
         echo_json(done)
     else:

@@ -134,6 +134,8 @@ def backfill_text(done: Sequence[BackfillResult]) -> str:
 def _backfill_outcome(hour: BackfillResult) -> str:
     if not hour.is_done:
         return f"unchanged: the raw table has {number_text(hour.raw_rows)}"
+    if hour.is_matched:
+        return "filled, other columns copied"
     return "split again" if hour.raw_rows == hour.rows else f"split again, {number_text(hour.rows)} before"
 
 

@@ -76,17 +76,18 @@ def backfill(
     *,
     any_number: bool = False,
     key: KeyPath | None = None,
+    match: KeyPath | None = None,
 ) -> list[BackfillResult]:
     """Split sealed hours (None: all) again from the raw table, after all maintenance that is due.
 
-    With ``key``, only hours without a value of it. ``progress`` receives an event for every rewritten hour.
+    With ``key``, only hours without a value of it, and with ``match`` too, only this column. ``progress`` receives an event for every rewritten hour.
     """
     from streaming.upkeep.backfill import backfill as filled
 
     with _session(settings, progress) as parts:
         parts.maintenance.run(everything=True)
         state, rewriter = parts.stream.lease.hold(), parts.sealer.rewriter
-        done = filled(rewriter, state, hours, any_number=any_number, key=key)
+        done = filled(rewriter, state, hours, any_number=any_number, key=key, match=match)
         _save_snapshot(parts)
         return done
 

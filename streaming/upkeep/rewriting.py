@@ -126,7 +126,8 @@ class Rewriter:
         # 3. Compare.
         new_files = self.sampler.list_files(str(location))
         new = merge_counts(self.sampler.read_counts(new_files))
-        _check_complete(partition, old, new, state.layout, more_rows=more_rows)
+        fills = replaced_by is not None  # new values may not fit their columns
+        _check_complete(partition, old, new, state.layout, more_rows=more_rows, more_rescued=fills)
         return self._switch(partition, self.lease.hold(), location, new, sealed=sealed)
 
     def read(self, files: Sequence[str], layout: Layout) -> DataFrame:
@@ -203,9 +204,15 @@ class Rewriter:
 
 
 def _check_complete(
-    partition: HourPartition, old: FileCounts, new: FileCounts, layout: Layout, *, more_rows: bool
+    partition: HourPartition,
+    old: FileCounts,
+    new: FileCounts,
+    layout: Layout,
+    *,
+    more_rows: bool,
+    more_rescued: bool,
 ) -> None:
-    """Raise Inconsistent unless all rows and values are present and no more rows are rescued than before."""
+    """Raise Inconsistent unless all rows and values are present and, without ``more_rescued``, no more rows are rescued than before."""
     names = [slot.name for slot in layout.slots]
     lost = [
         names[slot]
@@ -213,7 +220,7 @@ def _check_complete(
         if slot > 0 and count > (new.nonnull[slot] if slot < len(new.nonnull) else 0)
     ]
     fewer = new.rows < old.rows or (new.rows > old.rows and not more_rows)
-    if fewer or lost or (new.nonnull[:1] > old.nonnull[:1] and not more_rows):
+    if fewer or lost or (new.nonnull[:1] > old.nonnull[:1] and not more_rescued):
         raise Inconsistent(
             "the rewritten files of an hour lack rows or values",
             hour=partition.hour,

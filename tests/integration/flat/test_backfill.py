@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from state.errors import NotFound
+from state.errors import InvalidRequest, NotFound
 from streaming.settings import Limits
 from streaming.upkeep import backfill as backfilling
+from streaming.upkeep import raw_hours
 from streaming.upkeep.backfill import backfill
 from tests.builders.flat.streams import Stream, key, rules
 
@@ -87,15 +88,77 @@ def test_hours_are_split_from_one_scan_of_the_raw_directory(
     stream.land("4", [event(4, 0, price="x")])
     stream.run(spark)
     scans: list[list[int]] = []
-    stage = backfilling._stage_group
+    stage = raw_hours.stage_hours
 
     def count(*given: Any) -> None:
-        scans.append([each.hour for each in given[3]])
+        scans.append([each.hour for each in given[4]])
         stage(*given)
 
-    monkeypatch.setattr(backfilling, "_stage_group", count)
+    monkeypatch.setattr(backfilling, "stage_hours", count)
     parts = stream.parts(spark)
     backfill(parts.sealer.rewriter, parts.stream.lease.hold(), None)
     assert scans == [[FIRST + hour * HOUR_S for hour in range(4)]]
     prices = {row["uuid"]: row["price"] for row in stream.rows(spark)}
     assert (prices["0-0"], prices["1-1"], prices["4-0"]) == ("0.5", "1", "x")
+
+
+def make_hours(stream: Stream, spark: Any, events: list[list[Any]]) -> Stream:
+    """Write hours before the key ``newly`` has a column, and one after; return the stream that knows it."""
+    for hour, rows in enumerate(events):
+        stream.land(f"{hour}", rows)
+    stream.run(spark)
+    stream.settings = replace(
+        stream.settings,
+        rules=rules("epoch", "uuid", "price", "newly", probation_values=1, misfits_min=1_000),
+        raw_location=str(stream.landing),
+    )
+    stream.land("last", [event(9, n, newly=n) for n in range(5)])
+    stream.run(spark)
+    return stream
+
+
+def test_one_key_is_filled_beside_the_columns_of_an_hour_if_another_key_identifies_its_events(
+    tmp_path: Path, spark: Any, database: str
+) -> None:
+    spark.sql(f"CREATE DATABASE {database}")
+    stream = Stream.of_directory(
+        tmp_path / "flat", database, rules("epoch", "uuid", "price", misfits_min=1_000)
+    )
+    plain = [event(0, n, price=n, newly=n + 100) for n in range(20)]
+    strays = [event(1, n, price="text" if n == 3 else n, newly="x" if n == 4 else n) for n in range(20)]
+    twice = [event(2, n % 19, newly=n) for n in range(20)]
+    nameless = [event(3, n, newly=n) for n in range(20)]
+    del nameless[7]["uuid"]
+    make_hours(stream, spark, [plain, [*strays, "not JSON"], twice, nameless])
+    before = {row["uuid"]: row for row in stream.rows(spark)}
+    parts = stream.parts(spark)
+
+    done = backfill(
+        parts.sealer.rewriter, parts.stream.lease.hold(), None, key=key("newly"), match=key("uuid")
+    )
+
+    assert [(each.is_done, each.is_matched) for each in done] == [
+        (True, True),
+        (True, True),
+        (True, False),
+        (True, False),
+    ]
+    rows = stream.rows(spark)
+    assert len(rows) == 86
+    after = {row["uuid"]: row for row in rows}
+    for n in range(20):
+        assert after[f"0-{n}"]["newly"] == str(n + 100)
+        assert after[f"1-{n}"]["newly"] == (None if n == 4 else str(n))
+        assert after[f"1-{n}"]["price"] == before[f"1-{n}"]["price"]
+        assert bool(after[f"1-{n}"]["_rescued"]) == (n == 4 or bool(before[f"1-{n}"]["_rescued"]))
+    assert {row["newly"] for row in rows if (row["uuid"] or "").startswith("2-")} == {
+        str(n) for n in range(20)
+    }
+    assert sum(row["_rescued"] == "not JSON" for row in rows) == 1
+    assert not parts.storage.list(f"{stream.settings.location}/.staging")
+    with pytest.raises(NotFound, match="no column"):
+        backfill(
+            parts.sealer.rewriter, parts.stream.lease.hold(), None, key=key("newly"), match=key("nothing")
+        )
+    with pytest.raises(InvalidRequest, match="matched"):
+        backfill(parts.sealer.rewriter, parts.stream.lease.hold(), None, key=key("newly"), match=key("newly"))

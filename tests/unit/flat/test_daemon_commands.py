@@ -89,12 +89,14 @@ def test_upkeep_and_backfills_are_told_in_words() -> None:
             BackfillResult(HOUR, 50, 50, is_done=True),
             BackfillResult(HOUR + 3_600, 50, 40, is_done=False),
             BackfillResult(HOUR + 7_200, 50, 60, is_done=True),
+            BackfillResult(HOUR + 10_800, 50, 50, is_done=True, is_matched=True),
         ]
     ).splitlines() == [
         "2016-04-18 21h            50 rows  split again",
         "2016-04-18 22h            50 rows  unchanged: the raw table has 40",
         "2016-04-18 23h            60 rows  split again, 50 before",
-        "2 of 3 sealed hours were split again from the raw table",
+        "2016-04-19 00h            50 rows  filled, other columns copied",
+        "3 of 4 sealed hours were split again from the raw table",
     ]
 
 
@@ -156,9 +158,10 @@ class FakeCommands:
         *,
         any_number: bool,
         key: KeyPath | None,
+        match: KeyPath | None,
     ) -> list[BackfillResult]:
         progress(REWRITTEN)
-        self.given += [settings.name, hours, any_number, key]
+        self.given += [settings.name, hours, any_number, key, match]
         return [BackfillResult(HOUR, 5, 4, is_done=False)]
 
     def plan(self, settings: FlatSettings) -> Proposal:
@@ -223,7 +226,13 @@ def test_a_backfill_that_left_an_hour_ends_with_1(split: Callable[..., tuple[int
     assert "unchanged: " in output
     assert output.startswith("2016-04-18 21h backfilled, 1 of 3, about 4 min left\n")
     assert split("backfill", "events", "--key", "$.a.b")[0] == 1
+    assert split("backfill", "events", "--key", "$.a.b", "--match", "$.uuid")[0] == 1
     assert split("backfill", "events", "--from", "then")[0] == 1
+
+
+def test_rows_are_matched_only_to_fill_one_key(split: Callable[..., tuple[int, str]]) -> None:
+    code, output = split("backfill", "events", "--match", "$.uuid")
+    assert (code, "--match needs --key" in output) == (2, True)
 
 
 def test_an_unknown_table_is_one_message_and_exit_code_1(tmp_path: Path) -> None:
