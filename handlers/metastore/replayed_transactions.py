@@ -2,7 +2,8 @@
 
 The target's metastore maps source transactions to its own, for each policy (a text that the caller chooses and must keep).
 Two rules apply to every call, because breaking them succeeds silently with another effect (reference:
-hive-replication.md §0.4, §0b.7): ``txn_type=REPL_CREATED`` is always sent, and a call names one source transaction.
+hive-replication.md §0.4, §0b.7): ``txn_type=REPL_CREATED`` is always sent, and a call names one source transaction, or several about which
+the target was asked (``open_many_replayed``, ``allocate_many_replayed``).
 
 **Lost transactions.** If opening a transaction takes the metastore longer than ``metastore.txn.opentxn.timeout`` (1 s), Hive deletes
 the new transaction, but not its row in the mapping, and then answers with the id that no longer exists. A metastore that has just been
@@ -51,22 +52,41 @@ class ReplayedTransactionCalls(TransactionCalls):
         The mapping ends with the commit or abort; after that, this call would open another transaction. The caller prevents
         it by its position. Raises TargetDiverged if the answer is not exactly one id, Unsupported before Hive 4.0.
         """
-        self._require_replay()
-        request = OpenTxnRequest(
-            num_txns=1,
-            user=self.options.user or self.options.identifier,
-            hostname=socket.gethostname(),
-            agentInfo=self.options.identifier,
-            replPolicy=policy,
-            replSrcTxnIds=[source_txn],
-            txn_type=TxnType.REPL_CREATED,
-        )
-        opened = self._invoke(OPEN, request).txn_ids
+        opened = self._open_replayed(policy, [source_txn])
         if len(opened) != 1:
             raise TargetDiverged(
                 "the target did not open exactly one transaction", source_txn=source_txn, opened=opened
             )
         return opened[0]
+
+    def open_many_replayed(self, policy: str, source_txns: Sequence[int]) -> dict[int, int]:
+        """Open many transactions by one call; return those of the target that are open now, by source transaction (since Hive 4.2).
+
+        If some are open already, Hive returns these, in any order, and opens none (OpenTxnsFunction). So the answer is read from the mapping,
+        and what is missing there is opened by a second call. An id that is named twice is an internal error. A transaction that Hive has lost is
+        returned as well; an allocation for it fails.
+        """
+        opened: dict[int, int] = {}
+        for _ in range(2):
+            missing = [each for each in source_txns if each not in opened]
+            if missing:
+                self._open_replayed(policy, missing)
+                mapped = self._read_mapping(policy)
+                opened = {each: mapped[each] for each in source_txns if each in mapped}
+        return opened
+
+    def _open_replayed(self, policy: str, source_txns: Sequence[int]) -> list[int]:
+        self._require_replay()
+        request = OpenTxnRequest(
+            num_txns=len(source_txns),
+            user=self.options.user or self.options.identifier,
+            hostname=socket.gethostname(),
+            agentInfo=self.options.identifier,
+            replPolicy=policy,
+            replSrcTxnIds=list(source_txns),
+            txn_type=TxnType.REPL_CREATED,
+        )
+        return self._invoke(OPEN, request).txn_ids
 
     def allocate_replayed(
         self, policy: str, db: str, table: str, source_txn: int, write_id: int, *, reallocate: bool = False
@@ -93,6 +113,24 @@ class ReplayedTransactionCalls(TransactionCalls):
             return allocated[0].writeId if allocated else None
 
         return self._send(allocate, policy, source_txn, ServerFault)
+
+    def allocate_many_replayed(
+        self, policy: str, db: str, table: str, allocations: Sequence[tuple[int, int]]
+    ) -> dict[int, int]:
+        """Allocate write ids, each named with its source transaction, by one call; return them by the target's transaction.
+
+        They must be the table's next ones on the target, without a gap and in the order of the target's transactions: see
+        ``state.transactions.joined_allocations``, which selects them, for what Hive does otherwise. If a transaction is not open, nothing is
+        allocated: the answer is empty if its mapping is gone, and ServerFault if Hive has lost it.
+        """
+        self._require_replay()
+        request = AllocateTableWriteIdsRequest(
+            dbName=db,
+            tableName=table,
+            replPolicy=policy,
+            srcTxnToWriteIdList=[TxnToWriteId(txnId=txn, writeId=write_id) for txn, write_id in allocations],
+        )
+        return {each.txnId: each.writeId for each in self._invoke(ALLOCATE, request).txnToWriteIds}
 
     def commit_replayed(self, policy: str, source_txn: int, writes: Sequence[WriteEventInfo]) -> None:
         """Commit. ``writes`` contains the target's table names and the source's file entries; the files must be in place.

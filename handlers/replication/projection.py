@@ -183,6 +183,7 @@ class ReplicationProjection:
         require_not_promoted(self._store, context.policy)
         context.table_cache.clear()
         self._dispatcher.transactions.files.cancel_all()
+        self._dispatcher.transactions.lookahead.clear()
         context.load_state(self._store)
         self.loads.restart()
         stored = self._store.get(POSITION_KEY)
@@ -274,7 +275,9 @@ class ReplicationProjection:
         merged, ahead = find_superseded_alters(new), select_lookahead_events(new)
         transactions = self._dispatcher.transactions
         files = transactions.files
-        self._joiner.begin(new, uncertain_up_to=max(transactions.uncertain_up_to, self._target_event_id))
+        uncertain_up_to = max(transactions.uncertain_up_to, self._target_event_id)
+        self._joiner.begin(new, uncertain_up_to=uncertain_up_to)
+        transactions.lookahead.begin(new, uncertain_up_to=uncertain_up_to)
         self._recorded_s = self._clock()
         try:
             if new and new[0].event_id > transactions.uncertain_up_to:

@@ -67,6 +67,10 @@ class TableCache:
             self._remember(name, partition_name, location)
         return location
 
+    def knows_partition(self, name: str, partition_name: str) -> bool:
+        """Whether ``location`` answers from the cache."""
+        return partition_name in self._locations.get(name, {})
+
     def locations(self, name: str, partition_names: Sequence[str]) -> dict[str, str]:
         """Return the URIs of those of the named partitions that exist; one call for many that are not cached."""
         known = self._locations.get(name, {})

@@ -63,9 +63,13 @@ class WriteIdMapping:
 
     def holds(self, txn_id: int, table: str, write_id: int) -> bool:
         """Whether a transaction holds this write id of ``table``."""
+        return self.find_write_id(txn_id, table) == write_id
+
+    def find_write_id(self, txn_id: int, table: str) -> int | None:
+        """Return the newest write id that a transaction holds in ``table``; None if it holds none."""
         txn = self._entries.txns.get(txn_id)
         held = None if txn is None else txn.by_table.get(table)
-        return held is not None and held.write_id == write_id
+        return None if held is None else held.write_id
 
     def find_target_txn(self, txn_id: int) -> int | None:
         """Return the target transaction that stands for a source transaction; None if none was linked."""
@@ -92,6 +96,11 @@ class WriteIdMapping:
         """Return the lists of at most so many tables, as ``valid_write_ids`` does."""
         known = islice(self._entries.tables.items(), tables_max)
         return tuple(ids.to_valid_write_ids(table) for table, ids in known)
+
+    def high_water_mark(self, table: str) -> int:
+        """Return the highest write id of a table that is known; 0 if none is."""
+        ids = self._entries.tables.get(table)
+        return 0 if ids is None else ids.high_water_mark
 
     def held_write_ids(self, table: str) -> frozenset[tuple[int, int]]:
         """Return the open write ids of a table, each with its transaction."""

@@ -34,7 +34,7 @@ from state.transactions.valid_write_ids import WriteIdState
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from handlers.events import Event, SourceFile, TxnCommitted
     from handlers.files.copying.handles import CopyHandle
@@ -65,8 +65,10 @@ class PendingWrite:
 class TransactionFiles:
     """The copies of transactions that are not yet committed on the target; kept in memory only."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, is_ahead: Callable[[int, str, int], bool]) -> None:
+        """``is_ahead`` returns whether a write id was allocated on the target ahead of its turn (``WriteIdLookahead.holds``)."""
         self._context = context
+        self._is_ahead = is_ahead
         self._pending: dict[int, list[PendingWrite]] = {}
         """Write events of the transactions being replayed, by transaction."""
         self._early: dict[tuple[int, int], PendingWrite] = {}
@@ -94,18 +96,29 @@ class TransactionFiles:
 
     def start_early_copies(self, coming: Iterable[Event]) -> None:
         """Start copies for write events among ``coming``, the rest of a batch's look-ahead events."""
-        for event in find_early_copies(coming, self._context.write_ids.holds):
-            key = (event.event_id, event.part)
+        others = (event for event in coming if (event.event_id, event.part) not in self._early)
+        for event in find_early_copies(others, self._may_copy):
             repeated = event.event_id <= self.repeated_up_to
-            if key in self._early or repeated or not self._context.in_scope(event.db, event.table):
+            if repeated or not self._context.in_scope(event.db, event.table):
                 continue
             if self._context.copies.pending()[0] + len(event.files) > EARLY_FILES_MAX:
                 return
+            if not self._holds(event) and not self._knows_directory(event):
+                continue  # its partition may come with a later event, and each query costs a call
             with suppress(
                 BadInput, Refused
             ):  # the error is raised again at the event's turn, and counts there
                 directory = self._context.table_cache.location(event.table or "", event.partition_name)
-                self._early[key] = self._submit(event, directory)
+                self._early[event.event_id, event.part] = self._submit(event, directory)
+
+    def _knows_directory(self, event: FilesWritten) -> bool:
+        table, partition = event.table or "", event.partition_name
+        return not partition or self._context.table_cache.knows_partition(table, partition)
+
+    def _may_copy(self, txn_id: int, table: str, write_id: int) -> bool:
+        return self._context.write_ids.holds(txn_id, table, write_id) or self._is_ahead(
+            txn_id, table, write_id
+        )
 
     def start_copies(self, event: FilesWritten) -> None:
         """Start the copies of a write event at its turn, unless they started early.

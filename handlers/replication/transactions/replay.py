@@ -3,9 +3,9 @@
 The order of the steps is essential (reference: hive-replication.md §2.2, §11, and the answers of a real metastore in
 stack/hive4):
 
-1. At the first write id in scope, open a target transaction, with one source id per call: if several ids are given and some
-   are already known, none is opened.
-2. Allocate write ids one per call, and compare each answer with the source's write id.
+1. At the first write id in scope, open a target transaction.
+2. Allocate write ids, and compare each answer with the source's write id. Steps 1 and 2 may have been done for many write ids at once, ahead of their
+   turn (``lookahead``).
 3. Copy the files, only for transactions that the source has committed. They go below directories of a write id that is not
    yet visible on the target. A Hive 4 target forgets aborted transactions and would then show their files.
 4. Record that everything before this event is applied, because opening the transaction again after its commit would damage the
@@ -25,9 +25,11 @@ from typing import TYPE_CHECKING
 from handlers.failpoints import failpoint
 from handlers.replication.effects.statistics import mark_inaccurate
 from handlers.replication.transactions.files import TransactionFiles
+from handlers.replication.transactions.lookahead import WriteIdLookahead
 from handlers.replication.transactions.source_writes import fail_tables, fetch_writes
 from handlers.replication.transactions.target_write_ids import find_state, require_committed
 from state.errors import BadInput, Refused, ServerFault, TargetDiverged
+from state.transactions.joined_allocations import WriteIdOfTxn
 from state.transactions.unproven_commits import UnprovenCommit
 from state.transactions.valid_write_ids import WriteIdState
 
@@ -46,7 +48,8 @@ class TransactionReplay:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self.files = TransactionFiles(context)
+        self.lookahead = WriteIdLookahead(context)
+        self.files = TransactionFiles(context, self.lookahead.holds)
         self.unknown_up_to = -1
         """Source transactions up to this one may be open on the target although the write-id mapping does not know them."""
         self.unverified: set[str] = set()
@@ -71,6 +74,7 @@ class TransactionReplay:
         assert table is not None
         write_ids = self._context.write_ids
         for txn_id, write_id in event.pairs:
+            self.lookahead.prepare(event, WriteIdOfTxn(txn_id, write_id))
             known = write_ids.allocate(txn_id, f"{event.db}.{table}", write_id, event.event_id) is None
             if known and txn_id not in write_ids:
                 continue  # the event is repeated, and the transaction has ended since
@@ -78,8 +82,10 @@ class TransactionReplay:
                 continue
             failpoint("replay.before-open")
             write_ids.link_target_txn(txn_id, self._open(txn_id))  # step 1
+            self.lookahead.forget(txn_id)
             failpoint("replay.after-open")
-            self._allocate_one(table, txn_id, write_id)  # step 2
+            if self.lookahead.take_write_id(txn_id, table) != write_id:
+                self._allocate_one(table, txn_id, write_id)  # step 2
             failpoint("replay.after-allocate")
 
     def _has_ended(self, table: str, txn_id: int, write_id: int) -> bool:
@@ -89,7 +95,7 @@ class TransactionReplay:
 
     def _open(self, txn_id: int) -> int:
         """Return the target's transaction for a source transaction, opened at its first write id in scope (step 1)."""
-        known = self._context.write_ids.find_target_txn(txn_id)
+        known = self._context.write_ids.find_target_txn(txn_id) or self.lookahead.find_target_txn(txn_id)
         if known is not None:
             return known
         return self._context.target.open_replayed(self._context.policy.txn_map_key, txn_id)
@@ -133,7 +139,7 @@ class TransactionReplay:
     def commit(self, event: TxnCommitted) -> bool:
         """Commit on the target (steps 3 to 6); return whether the transaction concerns the policy."""
         known = self._context.write_ids.get(event.txn_id)
-        if not self._concerns_policy(event.txn_id, known):
+        if self._end_unused(event, known) or not self._concerns_policy(event.txn_id, known):
             return False
         self._fail_tables_ahead(event)
         if not event.enriched:
@@ -190,7 +196,7 @@ class TransactionReplay:
     def abort(self, event: TxnAborted) -> bool:
         """Abort on the target, which has no files of the transaction; return whether it concerns the policy."""
         known = self._context.write_ids.get(event.txn_id)
-        if not self._concerns_policy(event.txn_id, known):
+        if self._end_unused(event, known) or not self._concerns_policy(event.txn_id, known):
             return False
         self._mark_inaccurate(event, known, only_quarantined=False)
         self._record_before(event)  # step 4
@@ -199,6 +205,15 @@ class TransactionReplay:
         failpoint("replay.after-abort")
         self._context.write_ids.abort(event.txn_id)
         self._ahead = {key: write_id for key, write_id in self._ahead.items() if key[0] != event.txn_id}
+        return True
+
+    def _end_unused(self, event: TxnCommitted | TxnAborted, known: SourceTxn | None) -> bool:
+        """Abort a transaction that was opened ahead, and whose tables are not followed any more; return whether it is one."""
+        if known is not None or not self.lookahead.is_unused(event.txn_id):
+            return False
+        self._record_before(event)
+        self._context.target.abort_replayed(self._context.policy.txn_map_key, event.txn_id)
+        self.lookahead.forget(event.txn_id)
         return True
 
     def _concerns_policy(self, txn_id: int, known: SourceTxn | None) -> bool:

@@ -82,10 +82,13 @@ class FakeTarget:
         self.dies_at: tuple[int, bool] | None = None
         self.dead = False
         self._steps = 0
+        self.damaged: list[str] = []
+        """Tables whose write ids a real target would have forgotten or mixed up, because several were allocated by one wrong call."""
         self.reopened: list[int] = []
         """Source transactions that were opened again after their end, which damages a real target."""
         self._ended: set[int] = set()
         self._txns: dict[int, int] = {}
+        self._opened = 0
         self._write_ids: dict[tuple[str, int], int] = {}
 
     def fails(self, call: str, error: TidelineError, times: int = 1) -> None:
@@ -260,9 +263,22 @@ class FakeTarget:
         def open_one() -> int:
             if source_txn in self._ended:
                 self.reopened.append(source_txn)
-            return self._txns.setdefault(source_txn, 1000 + source_txn)
+            return self._txns.setdefault(source_txn, self._next_txn())
 
         return int(self._called("open_replayed", open_one))
+
+    def _next_txn(self) -> int:
+        self._opened += 1
+        return 1000 + self._opened
+
+    def open_many_replayed(self, _policy: str, source_txns: Sequence[int]) -> dict[int, int]:
+        def open_many() -> dict[int, int]:
+            assert len(set(source_txns)) == len(source_txns)
+            self.reopened += [txn for txn in source_txns if txn in self._ended]
+            return {txn: self._txns.setdefault(txn, self._next_txn()) for txn in source_txns}
+
+        answer: dict[int, int] = self._called("open_many_replayed", open_many)
+        return answer
 
     def allocate_replayed(
         self, _policy: str, _db: str, table: str, source_txn: int, write_id: int, *, reallocate: bool = False
@@ -275,6 +291,24 @@ class FakeTarget:
             return self._write_ids.setdefault((table, source_txn), write_id)
 
         answer: int | None = self._called("allocate_replayed", allocate)
+        return answer
+
+    def allocate_many_replayed(
+        self, _policy: str, _db: str, table: str, allocations: Sequence[tuple[int, int]]
+    ) -> dict[int, int]:
+        """As Hive: in the order of the target's transactions, from the first named id on; see ``test_replayed_transactions``."""
+
+        def allocate() -> dict[int, int]:
+            if any(txn not in self._txns for txn, _ in allocations):
+                return {}
+            first = allocations[0][1]
+            if first != self.write_ids.get(table, first - 1) + 1:
+                self.damaged.append(table)
+            for offset, txn in enumerate(sorted((txn for txn, _ in allocations), key=self._txns.__getitem__)):
+                self._write_ids[table, txn] = first + offset
+            return {self._txns[txn]: self._write_ids[table, txn] for txn, _ in allocations}
+
+        answer: dict[int, int] = self._called("allocate_many_replayed", allocate)
         return answer
 
     def seed_write_ids(self, table: str, high_water_mark: int) -> None:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 COMMITS = 20
-CALLS_PER_COMMIT_MAX = 4
+OTHER_CALLS_MAX = 12
+"""Calls that all commits of a batch share, and checks of the target database that depend on the time."""
 
 
 def write_inserts(source: ClusterEndpoints, db: str, count: int, *, create: bool = True) -> None:
@@ -53,7 +54,7 @@ def freeze_position(replica: Replica) -> None:
     )
 
 
-def test_a_small_commit_costs_the_target_at_most_four_calls(
+def test_small_commits_of_a_batch_cost_the_target_one_call_each_and_share_all_others(
     replica: Replica, source: ClusterEndpoints, target: ClusterEndpoints, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     freeze_position(replica)
@@ -64,10 +65,13 @@ def test_a_small_commit_costs_the_target_at_most_four_calls(
     replica.projection.apply(events[:first])
     counts = count_calls(monkeypatch, target)
     replica.projection.apply(events[first:])
-    for call in ("open_txns", "allocate_table_write_ids", "commit_txn"):
-        assert counts[call] == COMMITS
+    assert counts["commit_txn"] == COMMITS
+    assert counts["open_txns"] == 1
+    assert counts["allocate_table_write_ids"] <= 2, (
+        "a second one if the target numbered the transactions in another order"
+    )
     assert counts["get_valid_write_ids"] == 1, "one proof for all"
-    assert counts.total() <= CALLS_PER_COMMIT_MAX * COMMITS, counts
+    assert counts.total() - COMMITS - counts["get_database"] <= OTHER_CALLS_MAX, counts
     replica.projection.settle()
     assert replica.differences() == []
 
@@ -93,7 +97,7 @@ def test_a_policy_that_loses_its_state_within_a_stream_of_commits_repeats_none_o
         position = again.projection.open()
         write_inserts(source, db, 2, create=False)
         repeated = again.events(position.event_id)
-        assert sum(event.kind == "COMMIT_TXN" for event in repeated) == 7
+        assert sum(event.kind == "ALLOC_WRITE_ID_EVENT" and event.db == db for event in repeated) == 7
         again.projection.apply(repeated)
         again.projection.settle()
         assert again.quarantined() == {}

@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 STOPS_ITSELF: Final = """
 import importlib, os, signal, sys
 stopped = importlib.import_module("handlers.replication.{module}")
+passed = []
 def stop(name):
-    if name == "{failpoint}":
+    if name == "{failpoint}" and not passed:
+        passed.append(name)
         os.kill(os.getpid(), signal.SIGSTOP)
 stopped.failpoint = stop
 from tests.crash.programs.replay_program import main

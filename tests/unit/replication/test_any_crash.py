@@ -17,6 +17,7 @@ from handlers.events import Event, SourceFile
 from handlers.replication import projection
 from handlers.replication.context import Context
 from handlers.replication.projection import RECORD_EVENTS, ReplicationProjection
+from handlers.replication.transactions import lookahead
 from state.positions import POSITION_KEY, Position
 from state.store.memory import MemoryStore
 from tests.builders.daemon.loops import eventually
@@ -61,6 +62,8 @@ class Source:
     txns: int = 0
     partitions: dict[str, dict[str, str]] = field(default_factory=dict)
     """The note in each partition, by table and value."""
+    open: dict[int, dict[str, int]] = field(default_factory=dict)
+    """The write ids of open transactions, by table."""
 
     def do(self, choice: int) -> None:
         """Make one of the changes that are possible now."""
@@ -75,6 +78,53 @@ class Source:
             can += [partial(self.rename, name, other) for other in free]
             can.append(partial(self.write, name, commits=False))
         can[choice % len(can)]()
+
+    def interleave(self, choice: int) -> None:
+        """Make a step of one of several transactions, or change a table that none of them writes into."""
+        name, written_to = NAMES[choice % 2], {each for held in self.open.values() for each in held}
+        if name not in self.files:
+            self.create(name)
+            return
+        match choice // 2 % 8:
+            case 0 | 1 | 2:
+                self.txns += 1
+                self._allocate(self.txns, name)
+            case 3 if self.open and name not in self.open[min(self.open)]:
+                self._allocate(min(self.open), name)
+            case 4 if self.open:
+                self._end(max(self.open), commits=True)
+            case 5 if self.open:
+                self._end(min(self.open), commits=False)
+            case 6 if name not in written_to:
+                self.drop(name)
+            case 7:
+                self.alter(name)
+            case _ if self.open:
+                self._end(min(self.open), commits=True)
+
+    def end_all(self) -> None:
+        for txn_id in sorted(self.open):
+            self._end(txn_id, commits=True)
+
+    def _allocate(self, txn_id: int, name: str) -> None:
+        self.write_ids[name] += 1
+        write_id = self.write_ids[name]
+        self.open.setdefault(txn_id, {})[name] = write_id
+        self._log(lambda at: allocated(at, txn_id, write_id, name))
+
+    def _end(self, txn_id: int, *, commits: bool) -> None:
+        held, at = self.open.pop(txn_id), self._next()
+        if not commits:
+            self.events.append(aborted(at, txn_id))
+            return
+        parts = len(held) + 1
+        for part, (name, write_id) in enumerate(held.items()):
+            file = self._file(txn_id, write_id)
+            self.files[name].add(f"{file.subdir}/bucket_{txn_id}")
+            self.events.append(
+                written(at, file, txn_id=txn_id, write_id=write_id, table=name, part=part, parts=parts)
+            )
+        self.events.append(committed(at, txn_id, part=parts - 1, parts=parts))
 
     def create(self, name: str) -> None:
         self._log(lambda at: created(at, name))
@@ -215,6 +265,7 @@ def equals(target: FakeTarget, source: Source) -> None:
         assert {str(p.relative_to(root)) for p in root.rglob("bucket_*")} == files, name
     assert target.open_txns == []
     assert target.reopened == []
+    assert target.damaged == []
     present = {
         (name, partition): (values.parameters or {})["note"]
         for name, partitions in target.partitions.items()
@@ -314,3 +365,37 @@ def test_a_replica_killed_anywhere_while_it_joins_changes_of_partitions_ends_equ
     faked: FakedReplica, base: Path, lose_state: bool, choices: list[int]
 ) -> None:
     Deaths(faked, base, write_history(base, choices, partitions=True)).try_all(lose_state=lose_state)
+
+
+BEGIN_A, BEGIN_B, ALSO_B, COMMIT_NEWEST, ABORT_OLDEST, DROP_A, ALTER_A, COMMIT_OLDEST = (
+    0,
+    1,
+    7,
+    8,
+    10,
+    12,
+    14,
+    6,
+)
+"""Steps of transactions that write into two tables."""
+
+
+@pytest.mark.parametrize("lose_state", [False, True], ids=["with its state", "without its state"])
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.integers(0, 15), min_size=4, max_size=9))
+@example([0, 1, BEGIN_A, BEGIN_A, BEGIN_A, COMMIT_NEWEST, ABORT_OLDEST, BEGIN_A])
+@example(
+    [0, 1, BEGIN_A, BEGIN_B, BEGIN_A, ALSO_B, BEGIN_B, COMMIT_NEWEST]
+)  # the tables' ids are in different orders
+@example([0, 1, BEGIN_A, BEGIN_A, COMMIT_OLDEST, COMMIT_OLDEST, DROP_A, 0, BEGIN_A, BEGIN_A])
+@example([0, 1, BEGIN_A, ALTER_A, BEGIN_A, ALTER_A, BEGIN_B, COMMIT_OLDEST, BEGIN_A])
+def test_a_replica_killed_anywhere_while_transactions_are_opened_ahead_ends_equal_to_its_source(
+    faked: FakedReplica, base: Path, monkeypatch: pytest.MonkeyPatch, lose_state: bool, choices: list[int]
+) -> None:
+    monkeypatch.setattr(lookahead, "JOINED_MIN", 2)
+    shutil.rmtree(base / "source", ignore_errors=True)
+    source = Source(base)
+    for choice in choices:
+        source.interleave(choice)
+    source.end_all()
+    Deaths(faked, base, source).try_all(lose_state=lose_state)

@@ -1,0 +1,117 @@
+"""The write ids that the events of a batch will allocate, as far as nothing in between can change the table that they belong to.
+
+An event that creates, drops or renames a table, truncates it, or alters more of it than parameters is a look-ahead barrier for its names: the write
+ids behind it may belong to another table, or to one that is not replicated any more, or whose alteration failed. An event whose
+table is not known is a barrier for all.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from handlers.events import (
+    Event,
+    FilesWritten,
+    Inserted,
+    PartitionsAdded,
+    PartitionsAltered,
+    PartitionsDropped,
+    StatisticsDeleted,
+    StatisticsUpdated,
+    TableAltered,
+    TxnAborted,
+    TxnCommitted,
+    TxnsOpened,
+    Unhandled,
+    WriteIdsAllocated,
+)
+from handlers.replication.renames import find_names
+from handlers.replication.replicability import find_obstacle
+from handlers.replication.target_objects import is_transactional
+from state.errors import BadInput
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from handlers.structs.objects import Table
+    from state.transactions.joined_allocations import WriteIdOfTxn
+
+
+class ComingAllocation(NamedTuple):
+    """A write id that a later event of the batch allocates in ``table``, by its name without the database."""
+
+    event_id: int
+    table: str
+    pair: WriteIdOfTxn
+
+
+EVENTS_MAX: Final = 1_000
+"""So many events are looked at."""
+_HARMLESS: Final = (
+    TxnsOpened,
+    TxnCommitted,
+    TxnAborted,
+    Unhandled,
+    FilesWritten,
+    Inserted,
+    PartitionsAdded,
+    PartitionsAltered,
+    PartitionsDropped,
+    StatisticsUpdated,
+    StatisticsDeleted,
+)
+
+
+def find_coming_allocations(
+    events: Iterable[Event], select: Callable[[WriteIdsAllocated], Iterable[WriteIdOfTxn]]
+) -> Iterator[ComingAllocation]:
+    """Yield what ``events`` allocate, in order and once for each transaction and table.
+
+    ``select`` returns what an event will allocate on the target if nothing changes until its turn. A second id of the same transaction in a table
+    replaces the first, which takes a call of its own: it is a barrier, too.
+    """
+    barred: set[str] = set()
+    seen: set[tuple[int, str]] = set()
+    for event in islice(events, EVENTS_MAX):
+        if isinstance(event, WriteIdsAllocated):
+            table = event.table
+            for pair in select(event) if table is not None and table not in barred else ():
+                assert table is not None
+                if (pair.txn_id, table) in seen:
+                    barred.add(table)
+                    break
+                seen.add((pair.txn_id, table))
+                yield ComingAllocation(event.event_id, table, pair)
+        elif not isinstance(event, _HARMLESS):
+            if event.table is None:
+                return
+            barred |= _find_barred(event, event.table)
+
+
+def _find_barred(event: Event, table: str) -> frozenset[str]:
+    """Return the tables for which the event is a barrier."""
+    if isinstance(event, TableAltered) and not event.truncate and _changes_only_parameters(event):
+        return frozenset()
+    return find_names(event) | {table}
+
+
+def _changes_only_parameters(event: TableAltered) -> bool:
+    """Whether the table stays the same except for parameters that do not decide how it is replicated."""
+    try:
+        return _describe(event.before.value) == _describe(event.after.value)
+    except BadInput:
+        return False
+
+
+def _describe(table: Table) -> object:
+    return (
+        table.dbName,
+        table.tableName,
+        table.tableType,
+        table.sd,
+        table.partitionKeys,
+        is_transactional(table),
+        find_obstacle(table),
+    )

@@ -1,0 +1,173 @@
+"""Opens transactions and allocates write ids ahead of their turn, many with one call of the target.
+
+A call costs the target's metastore about as much for twenty transactions as for one. So the first ALLOC_WRITE_ID of a batch opens the transactions of
+the later ones too, and allocates their write ids, one call for each table. At its turn an event finds this done: the write-id mapping,
+and with it the position, changes only then.
+
+Until then, only the target knows what was opened ahead. That is enough:
+
+* A run that is killed leaves open transactions without rows. The next run finds them by policy and source id, also if it joins other events.
+* A transaction whose write ids are not replicated after all, because its table was quarantined in between, has nothing to show. It is aborted at its
+  end (``is_unused``). If the process has forgotten it, ``reconciliation`` does that, and a promotion or retirement aborts all open ones.
+
+The target is asked before it allocates, because a joined call that names other ids than its next ones damages the table silently
+(``state.transactions.joined_allocations``): its next write id, and which transactions stand for those of the source. Only Hive 4.2 and later
+have a call for the second; for older targets nothing is opened ahead. If a target refuses a joined call, every event of the batch is applied by itself,
+so that a failure belongs to the event that caused it.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from handlers.events import WriteIdsAllocated
+from handlers.failpoints import failpoint
+from handlers.replication.loading import event_rules
+from handlers.replication.transactions.coming_allocations import find_coming_allocations
+from state.errors import BadInput, Inconsistent, Refused, ServerFault
+from state.transactions.joined_allocations import WriteIdOfTxn, select_joinable
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from handlers.events import Event
+    from handlers.replication.context import Context
+
+
+TXNS_MAX: Final = 100
+"""Transactions that are opened by one call. Hive loses them if that takes a second (``handlers.metastore.replayed_transactions``)."""
+JOINED_MIN: Final = 3
+"""A joined call needs a query of its own, so that it does not pay for fewer."""
+
+Allocations = dict[str, list[WriteIdOfTxn]]
+"""Write ids by table, in the order of their events."""
+
+
+class WriteIdLookahead:
+    """What was opened and allocated ahead of its turn. Used by the projection's thread."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._events: Sequence[Event] = ()
+        self._places: dict[tuple[int, int], int] = {}
+        """Where each allocation is among ``_events``, by event id and part."""
+        self._opened: dict[int, int] = {}
+        """Transactions of the target that were opened ahead, and have not had their turn, by source transaction."""
+        self._write_ids: dict[tuple[int, str], int] = {}
+        """Write ids that were allocated ahead, and have not had their turn, by source transaction and table."""
+        self._planned_up_to = (-1, -1)
+        """Event id and write id of the last allocation that was considered: up to it, what was not joined is applied by itself."""
+
+    def begin(self, events: Sequence[Event], *, uncertain_up_to: int) -> None:
+        """Start a batch; ``events`` are those that may concern the policy.
+
+        Nothing is opened ahead for events up to ``uncertain_up_to``: the target may have ended their transactions.
+        """
+        self._events = events
+        self._write_ids.clear()
+        self._planned_up_to = (-1, -1)
+        can_look = self._context.target.supports("get_replayed_txns_for_policy")
+        self._places = {
+            (event.event_id, event.part): place
+            for place, event in enumerate(events if can_look else ())
+            if isinstance(event, WriteIdsAllocated) and event.event_id > uncertain_up_to
+        }
+
+    def clear(self) -> None:
+        """Forget everything, as after a restart."""
+        self._events, self._places = (), {}
+        self._opened.clear()
+        self._write_ids.clear()
+
+    def prepare(self, event: WriteIdsAllocated, pair: WriteIdOfTxn) -> None:
+        """Open and allocate what follows, if ``pair`` of ``event`` has its turn and was not allocated ahead."""
+        place = self._places.get((event.event_id, event.part))
+        if place is None or (event.event_id, pair.write_id) <= self._planned_up_to:
+            return
+        coming = self._find_coming(place)
+        try:
+            self._open([each.txn_id for pairs in coming.values() for each in pairs])
+            for table, pairs in coming.items():
+                self._allocate(table, pairs)
+        except (BadInput, Refused, Inconsistent, ServerFault):
+            self._places = {}
+
+    def find_target_txn(self, txn_id: int) -> int | None:
+        """Return the target's transaction if it was opened ahead."""
+        return self._opened.get(txn_id)
+
+    def take_write_id(self, txn_id: int, table: str) -> int | None:
+        """Return the write id that was allocated ahead for the event that has its turn."""
+        return self._write_ids.pop((txn_id, table), None)
+
+    def holds(self, txn_id: int, name: str, write_id: int) -> bool:
+        """Whether the transaction holds this write id of a table (``db.table``) already."""
+        return self._write_ids.get((txn_id, name.partition(".")[2])) == write_id
+
+    def is_unused(self, txn_id: int) -> bool:
+        """Whether the transaction was opened ahead, and none of its write ids has had its turn."""
+        return txn_id in self._opened
+
+    def forget(self, txn_id: int) -> None:
+        """Note that the mapping knows the transaction, or that it has ended."""
+        self._opened.pop(txn_id, None)
+
+    def _find_coming(self, place: int) -> Allocations:
+        """Return the write ids that the event at ``place`` and those after it will allocate."""
+        found: Allocations = {}
+        txns: set[int] = set()
+        for event_id, table, pair in find_coming_allocations(islice(self._events, place, None), self._select):
+            txns.add(pair.txn_id)
+            if len(txns) > TXNS_MAX:
+                break
+            found.setdefault(table, []).append(pair)
+            self._planned_up_to = event_id, pair.write_id
+        return found
+
+    def _select(self, event: WriteIdsAllocated) -> Iterator[WriteIdOfTxn]:
+        """Yield the write ids of an event that ``dispatch`` will find new at its turn, without those that replace one of the same transaction."""
+        context, table = self._context, event.table
+        if table is None or not context.in_scope(event.db, table) or not context.policy.copies_rows(table):
+            return
+        if event_rules.is_loaded(event, table, context):
+            return
+        name = f"{event.db}.{table}"
+        mark = context.write_ids.high_water_mark(name)
+        for txn_id, write_id in event.pairs:
+            replaces = context.write_ids.find_write_id(txn_id, name) is not None
+            if write_id > mark and not replaces and not context.loads.contains_write(table, write_id):
+                yield WriteIdOfTxn(txn_id, write_id)
+
+    def _open(self, txn_ids: Sequence[int]) -> None:
+        """Open the transactions that are not known to be open, by one call."""
+        missing = [
+            each
+            for each in dict.fromkeys(txn_ids)
+            if each not in self._opened and each not in self._context.write_ids
+        ]
+        if len(missing) >= JOINED_MIN:
+            failpoint("replay.before-open")
+            self._opened |= self._context.target.open_many_replayed(self._context.policy.txn_map_key, missing)
+            failpoint("replay.after-open")
+
+    def _allocate(self, table: str, pairs: Sequence[WriteIdOfTxn]) -> None:
+        """Allocate write ids of a table, as far as the target would give these by itself, by one call for each run of them."""
+        if len(pairs) < JOINED_MIN:
+            return
+        target, policy = self._context.target, self._context.policy
+        target_txns = self._find_target_txns(pairs)
+        next_write_id = target.highest_write_id(policy.target_db, table) + 1
+        while run := select_joinable(pairs, next_write_id=next_write_id, target_txns=target_txns):
+            answer = target.allocate_many_replayed(policy.txn_map_key, policy.target_db, table, run)
+            failpoint("replay.after-allocate")
+            if any(answer.get(target_txns[each.txn_id]) != each.write_id for each in run):
+                return
+            self._write_ids |= {(each.txn_id, table): each.write_id for each in run}
+            next_write_id += len(run)
+
+    def _find_target_txns(self, pairs: Sequence[WriteIdOfTxn]) -> dict[int, int]:
+        known = self._context.write_ids.find_target_txn
+        found = {each.txn_id: self._opened.get(each.txn_id) or known(each.txn_id) for each in pairs}
+        return {txn_id: target_txn for txn_id, target_txn in found.items() if target_txn is not None}
