@@ -97,7 +97,7 @@ def test_a_policy_that_loses_its_state_within_a_stream_of_commits_repeats_none_o
         position = again.projection.open()
         write_inserts(source, db, 2, create=False)
         repeated = again.events(position.event_id)
-        assert sum(event.kind == "ALLOC_WRITE_ID_EVENT" and event.db == db for event in repeated) == 7
+        assert sum(event.kind == "WRITE" and event.db == db for event in repeated) == 7
         again.projection.apply(repeated)
         again.projection.settle()
         assert again.quarantined() == {}
