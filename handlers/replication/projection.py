@@ -18,15 +18,17 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.events import DatabaseDropped, WriteIdsAllocated
 from handlers.failpoints import failpoint
-from handlers.replication.batch_plan import find_superseded_alters, select_lookahead_events
+from handlers.replication.batch.joined_events import EventJoiner, join
+from handlers.replication.batch.lanes import Lanes
+from handlers.replication.batch.plan import find_superseded_alters, select_lookahead_events
+from handlers.replication.batch.unrecorded_events import UnrecordedEvents, is_repeated_alone
+from handlers.replication.batch.work_ahead import WorkAhead
 from handlers.replication.claim.target_claim import TargetClaim
 from handlers.replication.dispatch import OUT_OF_SCOPE, Dispatcher
 from handlers.replication.effects import functions
 from handlers.replication.entries.kept_entries import format_entries
 from handlers.replication.entries.left_tables import drop_left, plan_drops
 from handlers.replication.entries.unreplicated_tables import record_existing
-from handlers.replication.joined_events import EventJoiner, join
-from handlers.replication.lanes import Lanes
 from handlers.replication.loading.bootstrap import begin_bootstrap, is_pending
 from handlers.replication.loading.bootstrap_run import BootstrapOptions, run_bootstrap
 from handlers.replication.loading.follower import LoadFollower
@@ -56,8 +58,6 @@ from handlers.replication.renames import (
 from handlers.replication.target_faults import TargetFaults
 from handlers.replication.target_progress import TargetProgress
 from handlers.replication.transactions.reconciliation import Reconciliation
-from handlers.replication.unrecorded_events import UnrecordedEvents, is_repeated_alone
-from handlers.replication.work_ahead import WorkAhead
 from state.errors import ConfigError, ServerFault, TidelineError
 from state.positions import POSITION_KEY, Position, Step
 from state.table_failure import TableFailure
@@ -68,11 +68,11 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from handlers.events import Event
+    from handlers.replication.batch.joined_events import Joinable
+    from handlers.replication.batch.work_ahead import AppliedAhead
     from handlers.replication.context import Context
     from handlers.replication.entries.left_tables import PlannedDrop
-    from handlers.replication.joined_events import Joinable
     from handlers.replication.renames import Alteration
-    from handlers.replication.work_ahead import AppliedAhead
     from state.store import Store
 
 

@@ -1,7 +1,7 @@
 """The files of committed transactions on their way to the target.
 
 A write event lists the files that one transaction put into one table or partition. Their copies start at the write event, or
-earlier if that is safe (``batch_plan``), and only the commit waits for them. If some of a table's files cannot be copied, those
+earlier if that is safe (``batch.plan``), and only the commit waits for them. If some of a table's files cannot be copied, those
 already copied are discarded. The transaction is then committed, because other tables need it, and shows no file of this table.
 
 Files under a committed write id are never removed or replaced. A run that was killed between a commit and its record repeats the
@@ -22,7 +22,7 @@ from handlers.failpoints import failpoint
 from handlers.files.copying.copies import build_copy_task
 from handlers.files.listing import list_write
 from handlers.files.paths import to_target_subdir
-from handlers.replication.batch_plan import find_early_copies
+from handlers.replication.batch.plan import find_early_copies
 from handlers.replication.effects.partitions import add_one
 from handlers.replication.effects.plain_files import remove_file
 from handlers.replication.transactions.target_write_ids import find_state, is_committed

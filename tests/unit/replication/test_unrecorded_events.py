@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from handlers.replication.batch.unrecorded_events import UnrecordedEvents
 from handlers.replication.renames import find_alterations
-from handlers.replication.unrecorded_events import UnrecordedEvents
 from tests.builders.replication.replay_events import (
     a_table,
     allocated,

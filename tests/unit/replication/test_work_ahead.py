@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from handlers.replication.lanes import Lanes
+from handlers.replication.batch.lanes import Lanes
 from state.errors import InvalidRequest, MetastoreUnavailable
 from tests.builders.replication.fake_target import FakedReplica, faked_replica
 from tests.builders.replication.replay_events import (

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from heapq import heapify, heappop
 from typing import TYPE_CHECKING
 
+from handlers.replication.batch.independence import CANDIDATES, find_predecessors, may_run_ahead
+from handlers.replication.batch.joined_events import Joinable, join
 from handlers.replication.entries.unreplicated_tables import has_obstacle
-from handlers.replication.independence import CANDIDATES, find_predecessors, may_run_ahead
-from handlers.replication.joined_events import Joinable, join
 from handlers.replication.metadata_only import select_metadata
 from handlers.replication.renames import needs_checkpoint
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Sequence
 
     from handlers.events import Event
+    from handlers.replication.batch.joined_events import EventJoiner
+    from handlers.replication.batch.lanes import Done, Job, Lanes
     from handlers.replication.context import Context
-    from handlers.replication.joined_events import EventJoiner
-    from handlers.replication.lanes import Done, Job, Lanes
 
 
 @dataclass(frozen=True, slots=True)
