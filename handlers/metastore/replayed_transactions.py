@@ -2,8 +2,12 @@
 
 The target's metastore maps source transactions to its own, for each policy (a text that the caller chooses and must keep).
 Two rules apply to every call, because breaking them succeeds silently with another effect (reference:
-hive-replication.md §0.4, §0b.7): ``txn_type=REPL_CREATED`` is always sent, and a call names one source transaction, or several about which
-the target was asked (``open_many_replayed``, ``allocate_many_replayed``).
+hive-replication.md §0.4, §0b.7): ``txn_type=REPL_CREATED`` is always sent, and a call names one source transaction, except for write ids that the target
+would give by itself (``allocate_many_replayed``).
+
+Transactions are never opened by one call for many, although Hive has it. It opens none if one of them is open already, answers in any order, and on
+Derby and SQL Server two such calls at a time deadlock: there it finds the new ids by scanning the table of transactions (OpenTxnsFunction). Twenty seconds
+later the database ends one of them; meanwhile the others use up the metastore's connections.
 
 **Lost transactions.** If opening a transaction takes the metastore longer than ``metastore.txn.opentxn.timeout`` (1 s), Hive deletes
 the new transaction, but not its row in the mapping, and then answers with the id that no longer exists. A metastore that has just been
@@ -52,41 +56,22 @@ class ReplayedTransactionCalls(TransactionCalls):
         The mapping ends with the commit or abort; after that, this call would open another transaction. The caller prevents
         it by its position. Raises TargetDiverged if the answer is not exactly one id, Unsupported before Hive 4.0.
         """
-        opened = self._open_replayed(policy, [source_txn])
+        self._require_replay()
+        request = OpenTxnRequest(
+            num_txns=1,
+            user=self.options.user or self.options.identifier,
+            hostname=socket.gethostname(),
+            agentInfo=self.options.identifier,
+            replPolicy=policy,
+            replSrcTxnIds=[source_txn],
+            txn_type=TxnType.REPL_CREATED,
+        )
+        opened = self._invoke(OPEN, request).txn_ids
         if len(opened) != 1:
             raise TargetDiverged(
                 "the target did not open exactly one transaction", source_txn=source_txn, opened=opened
             )
         return opened[0]
-
-    def open_many_replayed(self, policy: str, source_txns: Sequence[int]) -> dict[int, int]:
-        """Open many transactions by one call; return those of the target that are open now, by source transaction (since Hive 4.2).
-
-        If some are open already, Hive returns these, in any order, and opens none (OpenTxnsFunction). So the answer is read from the mapping,
-        and what is missing there is opened by a second call. An id that is named twice is an internal error. A transaction that Hive has lost is
-        returned as well; an allocation for it fails.
-        """
-        opened: dict[int, int] = {}
-        for _ in range(2):
-            missing = [each for each in source_txns if each not in opened]
-            if missing:
-                self._open_replayed(policy, missing)
-                mapped = self._read_mapping(policy)
-                opened = {each: mapped[each] for each in source_txns if each in mapped}
-        return opened
-
-    def _open_replayed(self, policy: str, source_txns: Sequence[int]) -> list[int]:
-        self._require_replay()
-        request = OpenTxnRequest(
-            num_txns=len(source_txns),
-            user=self.options.user or self.options.identifier,
-            hostname=socket.gethostname(),
-            agentInfo=self.options.identifier,
-            replPolicy=policy,
-            replSrcTxnIds=list(source_txns),
-            txn_type=TxnType.REPL_CREATED,
-        )
-        return self._invoke(OPEN, request).txn_ids
 
     def allocate_replayed(
         self, policy: str, db: str, table: str, source_txn: int, write_id: int, *, reallocate: bool = False

@@ -1,8 +1,9 @@
-"""Opens transactions and allocates write ids ahead of their turn, many with one call of the target.
+"""Allocates write ids ahead of their turn, many with one call of the target.
 
-A call costs the target's metastore about as much for twenty transactions as for one. So the first ALLOC_WRITE_ID of a batch opens the transactions of
-the later ones too, and allocates their write ids, one call for each table. At its turn an event finds this done: the write-id mapping,
-and with it the position, changes only then.
+An allocation costs the target's metastore about as much for twenty transactions as for one. So the first ALLOC_WRITE_ID of a batch opens the
+transactions of the later ones too, one after the other, and allocates their write ids by one call for each table. At its turn an event finds this
+done: the write-id mapping, and with it the position, changes only then. (Many cannot be opened by one call:
+``handlers.metastore.replayed_transactions``.)
 
 Until then, only the target knows what was opened ahead. That is enough:
 
@@ -10,10 +11,9 @@ Until then, only the target knows what was opened ahead. That is enough:
 * A transaction whose write ids are not replicated after all, because its table was quarantined in between, has nothing to show. It is aborted at its
   end (``is_unused``). If the process has forgotten it, ``reconciliation`` does that, and a promotion or retirement aborts all open ones.
 
-The target is asked before it allocates, because a joined call that names other ids than its next ones damages the table silently
-(``state.transactions.joined_allocations``): its next write id, and which transactions stand for those of the source. Only Hive 4.2 and later
-have a call for the second; for older targets nothing is opened ahead. If a target refuses a joined call, every event of the batch is applied by itself,
-so that a failure belongs to the event that caused it.
+The target returns the table's next write id before it allocates, because a joined call that names others damages the table silently
+(``state.transactions.joined_allocations``). Only Hive 4.2 and later list what a killed run has left open; for older targets nothing is opened
+ahead. If a target refuses a joined call, every event of the batch is applied by itself, so that a failure belongs to the event that caused it.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from handlers.replication.context import Context
 
 
-TXNS_MAX: Final = 100
-"""Transactions that are opened by one call. Hive loses them if that takes a second (``handlers.metastore.replayed_transactions``)."""
+TXNS_MAX: Final = 50
+"""Transactions that are opened ahead."""
 JOINED_MIN: Final = 3
 """A joined call needs a query of its own, so that it does not pay for fewer."""
 
@@ -88,9 +88,10 @@ class WriteIdLookahead:
             return
         coming = self._find_coming(place)
         try:
-            self._open([each.txn_id for pairs in coming.values() for each in pairs])
             for table, pairs in coming.items():
-                self._allocate(table, pairs)
+                if len(pairs) >= JOINED_MIN:
+                    self._open(pairs)
+                    self._allocate(table, pairs)
         except (BadInput, Refused, Inconsistent, ServerFault):
             self._places = {}
 
@@ -140,22 +141,17 @@ class WriteIdLookahead:
             if write_id > mark and not replaces and not context.loads.contains_write(table, write_id):
                 yield WriteIdOfTxn(txn_id, write_id)
 
-    def _open(self, txn_ids: Sequence[int]) -> None:
-        """Open the transactions that are not known to be open, by one call."""
-        missing = [
-            each
-            for each in dict.fromkeys(txn_ids)
-            if each not in self._opened and each not in self._context.write_ids
-        ]
-        if len(missing) >= JOINED_MIN:
-            failpoint("replay.before-open")
-            self._opened |= self._context.target.open_many_replayed(self._context.policy.txn_map_key, missing)
-            failpoint("replay.after-open")
+    def _open(self, pairs: Sequence[WriteIdOfTxn]) -> None:
+        """Open the transactions that are not known to be open."""
+        context = self._context
+        for txn_id, _ in pairs:
+            if txn_id not in self._opened and txn_id not in context.write_ids:
+                failpoint("replay.before-open")
+                self._opened[txn_id] = context.target.open_replayed(context.policy.txn_map_key, txn_id)
+                failpoint("replay.after-open")
 
     def _allocate(self, table: str, pairs: Sequence[WriteIdOfTxn]) -> None:
         """Allocate write ids of a table, as far as the target would give these by itself, by one call for each run of them."""
-        if len(pairs) < JOINED_MIN:
-            return
         target, policy = self._context.target, self._context.policy
         target_txns = self._find_target_txns(pairs)
         next_write_id = target.highest_write_id(policy.target_db, table) + 1

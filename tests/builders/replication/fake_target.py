@@ -271,15 +271,6 @@ class FakeTarget:
         self._opened += 1
         return 1000 + self._opened
 
-    def open_many_replayed(self, _policy: str, source_txns: Sequence[int]) -> dict[int, int]:
-        def open_many() -> dict[int, int]:
-            assert len(set(source_txns)) == len(source_txns)
-            self.reopened += [txn for txn in source_txns if txn in self._ended]
-            return {txn: self._txns.setdefault(txn, self._next_txn()) for txn in source_txns}
-
-        answer: dict[int, int] = self._called("open_many_replayed", open_many)
-        return answer
-
     def allocate_replayed(
         self, _policy: str, _db: str, table: str, source_txn: int, write_id: int, *, reallocate: bool = False
     ) -> int | None:

@@ -1,4 +1,4 @@
-"""What a real target does with calls that open or allocate for several transactions of the source, right and wrong ones."""
+"""What a real target does with calls that allocate for several transactions of the source, right and wrong ones."""
 
 from __future__ import annotations
 
@@ -52,41 +52,15 @@ def highest(client: WritingMetastore, db: str) -> int:
     return client.highest_write_id(db, "t")
 
 
-def test_many_transactions_are_opened_by_one_call(
-    client: WritingMetastore, policy: str, new_txns: NewTxns
-) -> None:
-    txns = new_txns(5)
-    opened = client.open_many_replayed(policy, txns)
-    assert sorted(opened) == sorted(txns)
-    assert client.replayed_txns(policy) == opened
-
-
-def test_a_repetition_finds_the_same_transactions_in_any_order(
-    client: WritingMetastore, policy: str, new_txns: NewTxns
-) -> None:
-    """Hive answers a repetition in the order of its own ids, so that the answer does not say which is which."""
-    txns = new_txns(4)
-    opened = client.open_many_replayed(policy, txns)
-    assert client.open_many_replayed(policy, txns[::-1]) == opened
-    assert client._open_replayed(policy, txns[::-1]) == sorted(opened.values())
-
-
-def test_if_some_are_open_hive_opens_none_and_a_second_call_opens_the_others(
-    client: WritingMetastore, policy: str, new_txns: NewTxns
-) -> None:
-    txns = new_txns(4)
-    first = client.open_replayed(policy, txns[2])
-    assert client._open_replayed(policy, txns) == [first]
-    opened = client.open_many_replayed(policy, txns)
-    assert sorted(opened) == sorted(txns)
-    assert opened[txns[2]] == first
+def open_all(client: WritingMetastore, policy: str, txns: list[int]) -> dict[int, int]:
+    return {txn: client.open_replayed(policy, txn) for txn in txns}
 
 
 def test_write_ids_are_allocated_by_one_call(
     client: WritingMetastore, policy: str, db: str, table: str, new_txns: NewTxns
 ) -> None:
     txns = new_txns(3)
-    opened = client.open_many_replayed(policy, txns)
+    opened = open_all(client, policy, txns)
     pairs = [(txn, 5 + at) for at, txn in enumerate(txns)]
     expected = {opened[txn]: write_id for txn, write_id in pairs}
     assert client.allocate_many_replayed(policy, db, "t", pairs) == expected
@@ -99,7 +73,7 @@ def test_nothing_is_allocated_if_one_transaction_is_unknown_or_has_ended(
     client: WritingMetastore, policy: str, db: str, table: str, new_txns: NewTxns
 ) -> None:
     first, second, unknown = new_txns(3)
-    client.open_many_replayed(policy, [first, second])
+    open_all(client, policy, [first, second])
     assert client.allocate_many_replayed(policy, db, "t", [(first, 1), (unknown, 2)]) == {}
     client.abort_replayed(policy, second)
     assert client.allocate_many_replayed(policy, db, "t", [(first, 1), (second, 2)]) == {}
@@ -111,7 +85,7 @@ def test_a_partly_repeated_allocation_forgets_the_write_ids_of_other_open_transa
 ) -> None:
     """Readers then count the files of an open transaction."""
     txns = new_txns(4)
-    client.open_many_replayed(policy, txns)
+    open_all(client, policy, txns)
     pairs = [(txn, 1 + at) for at, txn in enumerate(txns)]
     client.allocate_many_replayed(policy, db, "t", pairs[:3])
     client.allocate_many_replayed(policy, db, "t", pairs[1:])
@@ -126,7 +100,7 @@ def test_a_partly_repeated_allocation_from_the_next_write_id_on_is_refused(
 ) -> None:
     """The metastore tries it for twenty seconds, because its database reports a duplicate key."""
     txns = new_txns(2)
-    client.open_many_replayed(policy, txns)
+    open_all(client, policy, txns)
     client.allocate_many_replayed(policy, db, "t", [(txns[0], 1)])
     with pytest.raises(ServerFault):
         client.allocate_many_replayed(policy, db, "t", [(txns[0], 2), (txns[1], 3)])

@@ -129,7 +129,7 @@ def test_within_a_stream_of_commits_the_targets_position_follows_within_a_second
     assert replica.target.calls.count("alter_database") <= 12
 
 
-def test_many_commits_cost_one_call_each_and_share_the_opening_and_one_proof(
+def test_many_commits_cost_two_calls_each_and_share_the_allocation_and_one_proof(
     replica: FakedReplica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     proofs: list[int] = []
@@ -145,7 +145,7 @@ def test_many_commits_cost_one_call_each_and_share_the_opening_and_one_proof(
     replica.target.calls.clear()
     replica.projection.apply([event for txn in range(1, 51) for event in inserts(2 * txn, txn)])
     assert Counter(replica.target.calls) == {
-        "open_many_replayed": 1,
+        "open_replayed": 50,
         "allocate_many_replayed": 1,
         "commit_replayed": 50,
     }

@@ -39,13 +39,14 @@ def inserts(first: int, txns: range, *, table: str = "orders", write_id: int | N
 
 def calls(replica: FakedReplica) -> Counter[str]:
     """Return the calls about transactions since the last time."""
-    names = ("open_replayed", "open_many_replayed", "allocate_replayed", "allocate_many_replayed")
+    names = ("open_replayed", "allocate_replayed", "allocate_many_replayed")
     found = Counter(name for name in replica.target.calls if name in names)
     replica.target.calls.clear()
     return found
 
 
-JOINED = {"open_many_replayed": 1, "allocate_many_replayed": 1}
+def joined(count: int) -> dict[str, int]:
+    return {"open_replayed": count, "allocate_many_replayed": 1}
 
 
 def by_itself(count: int) -> dict[str, int]:
@@ -66,13 +67,13 @@ def require_replayed(replica: FakedReplica, **write_ids: int) -> None:
     assert (target.write_ids, target.open_txns, target.damaged, target.reopened) == (write_ids, [], [], [])
 
 
-def test_the_transactions_of_a_batch_are_opened_by_one_call(followed: FakedReplica) -> None:
+def test_the_write_ids_of_a_batch_are_allocated_by_one_call(followed: FakedReplica) -> None:
     followed.projection.apply(inserts(3, range(1, 21)))
-    assert calls(followed) == JOINED
+    assert calls(followed) == joined(20)
     require_replayed(followed, orders=20)
 
 
-def test_two_transactions_are_opened_by_themselves(followed: FakedReplica) -> None:
+def test_two_write_ids_are_allocated_by_themselves(followed: FakedReplica) -> None:
     followed.projection.apply(inserts(3, range(1, 3)))
     assert calls(followed) == by_itself(2)
 
@@ -84,7 +85,7 @@ def test_transactions_that_write_into_two_tables_have_one_call_for_each_table(fo
         events += [allocated(first, txn, txn), allocated(first + 1, txn, txn, "other")]
         events += [committed(first + 2, txn)]
     followed.projection.apply(events)
-    assert calls(followed) == {"open_many_replayed": 1, "allocate_many_replayed": 2}
+    assert calls(followed) == {"open_replayed": 5, "allocate_many_replayed": 2}
     require_replayed(followed, orders=5, other=5)
 
 
@@ -104,12 +105,12 @@ def test_tables_that_are_written_in_another_order_than_transactions_were_opened_
     assert held == {1: 4, 2: 3, 3: 2, 4: 1}
 
 
-def test_an_event_with_many_transactions_needs_a_call_for_each_hundred(followed: FakedReplica) -> None:
+def test_an_event_with_many_transactions_needs_few_calls(followed: FakedReplica) -> None:
     count = TXNS_MAX + 20
     stream = allocated(3, 0, 0)
     object.__setattr__(stream, "pairs", tuple((txn, txn) for txn in range(1, count + 1)))
     followed.projection.apply([stream, *(committed(3 + txn, txn) for txn in range(1, count + 1))])
-    assert calls(followed) == {"open_many_replayed": 2, "allocate_many_replayed": 2}
+    assert calls(followed) == {"open_replayed": count, "allocate_many_replayed": 2}
     require_replayed(followed, orders=count)
 
 
@@ -125,7 +126,7 @@ def test_an_older_target_opens_each_transaction_by_itself(
     require_replayed(followed, orders=5)
 
 
-@pytest.mark.parametrize("call", ["open_many_replayed", "allocate_many_replayed"])
+@pytest.mark.parametrize("call", ["open_replayed", "allocate_many_replayed"])
 @pytest.mark.parametrize(
     "refusal", [ServerFault("internal error"), InvalidRequest("no"), TargetDiverged("other")]
 )
@@ -138,15 +139,6 @@ def test_if_the_target_refuses_a_joined_call_each_event_is_applied_by_itself(
     require_replayed(followed, orders=5)
 
 
-def test_a_transaction_that_the_joined_call_did_not_open_is_opened_at_its_turn(
-    followed: FakedReplica,
-) -> None:
-    followed.target.answers["open_many_replayed"].append({})
-    followed.projection.apply(inserts(3, range(1, 6)))
-    assert calls(followed)["open_replayed"] == 5
-    require_replayed(followed, orders=5)
-
-
 def test_write_ids_that_a_joined_call_answered_otherwise_are_asked_for_again(followed: FakedReplica) -> None:
     followed.target.answers["allocate_many_replayed"].append({})
     followed.projection.apply(inserts(3, range(1, 6)))
@@ -154,7 +146,7 @@ def test_write_ids_that_a_joined_call_answered_otherwise_are_asked_for_again(fol
     require_replayed(followed, orders=5)
 
 
-@pytest.mark.parametrize("failing", ["open_many_replayed", "allocate_many_replayed", "commit_replayed"])
+@pytest.mark.parametrize("failing", ["open_replayed", "allocate_many_replayed", "commit_replayed"])
 def test_after_an_error_the_next_run_finds_what_was_opened_ahead(
     followed: FakedReplica, failing: str
 ) -> None:
@@ -225,7 +217,7 @@ def test_nothing_is_opened_for_write_ids_that_a_load_contains(followed: FakedRep
     followed.context.loads.finish("orders", 2, 3)
     followed.target.seed_write_ids("orders", 3)
     followed.projection.apply(inserts(3, range(1, 9)))
-    assert calls(followed) == JOINED
+    assert calls(followed) == joined(5)
     assert sorted(txn for txn, _ in followed.target.commits) == [4, 5, 6, 7, 8]
     require_replayed(followed, orders=8)
 
@@ -235,7 +227,7 @@ def test_nothing_is_opened_ahead_where_the_target_must_be_asked_first(followed: 
     followed.target.newest_event_id = 8
     followed.restart(target_at=3)
     followed.projection.apply(inserts(4, range(1, 9)))
-    assert calls(followed)["open_replayed"] == 3
+    assert calls(followed)["allocate_replayed"] == 3
     require_replayed(followed, orders=8)
 
 
@@ -243,7 +235,7 @@ def test_the_ids_of_a_new_table_wait_for_its_creation(followed: FakedReplica) ->
     first = inserts(3, range(1, 5))
     second = inserts(13, range(5, 9))
     followed.projection.apply([*first, dropped(11), created(12), *second])
-    assert calls(followed) == {"open_many_replayed": 2, "allocate_many_replayed": 2}
+    assert calls(followed) == {"open_replayed": 8, "allocate_many_replayed": 2}
     require_replayed(followed, orders=4)
 
 
@@ -300,5 +292,5 @@ def test_files_that_were_copied_ahead_are_removed_if_their_table_is_quarantined(
 def test_a_policy_that_skips_failures_opens_ahead(tmp_path: Path) -> None:
     replica = faked_replica(tmp_path, on_failure="skip")
     replica.projection.apply([created(1), *inserts(2, range(1, 6))])
-    assert calls(replica) == JOINED
+    assert calls(replica) == joined(5)
     replica.projection.close()
