@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-SLICE_S: Final = 0.4
+SLICE_S: Final = 0.1
 """How long the follower works before waiting readers run."""
 READERS_SHARE: Final = 0.3
 """Time for readers, in relation to the follower's, while both have work."""
