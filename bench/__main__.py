@@ -17,10 +17,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import bench
 from bench.report import TIMES, tree_cpu_s
+
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 
 HERE: Final = Path(__file__).parent
@@ -86,23 +90,32 @@ def _read_busy_s() -> float:
 
 def render_page(reports: dict[str, dict[str, Any]]) -> str:
     """Return the page."""
-    return "\n".join([INTRODUCTION, *(render_section(name, report) for name, report in reports.items())])
+    sections = (render_section(name, report, _find_notes(name, reports)) for name, report in reports.items())
+    return "\n".join([INTRODUCTION, *sections])
 
 
-def render_section(name: str, report: dict[str, Any]) -> str:
+def _find_notes(name: str, reports: Collection[str]) -> str:
+    """Return the notes of a benchmark; those of one that has only parts belong to its last part."""
+    whole = name.partition(".")[0]
+    last = max(each for each in reports if each.partition(".")[0] == whole)
+    notes = NOTES / f"{whole}.md"
+    is_shown = name == whole or (name == last and whole not in reports)
+    return notes.read_text().strip() if is_shown and notes.exists() else ""
+
+
+def render_section(name: str, report: dict[str, Any], notes: str = "") -> str:
     """Return the section of one benchmark: description, machine, table, notes."""
     whole, _, part = name.partition(".")
     description = importlib.import_module(f"bench.{whole}").__doc__ or ""
     if part:
         description = f"A part of the benchmark `{whole}` that was run by itself."
-    notes = NOTES / f"{name}.md"
     parts = [
         f"## {name}",
         description.strip(),
         describe_machine(report["machine"]),
         render_table(report["rows"]),
     ]
-    return "\n\n".join([*parts, *([notes.read_text().strip()] if notes.exists() else []), ""])
+    return "\n\n".join([*parts, *([notes] if notes else []), ""])
 
 
 def describe_machine(machine: dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict
+from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -52,6 +53,24 @@ def test_the_report_of_a_part_replaces_its_rows_until_the_whole_benchmark_runs_a
     assert "A part of the benchmark `timelines`" in render_page(stored)
     bench_page.store_report("timelines", report(row("a", 1, "s")))
     assert list(bench_page.read_reports()) == ["timelines"]
+
+
+@pytest.mark.parametrize(
+    ("names", "shown_in"),
+    [(["a", "a.one", "b"], "## a\n"), (["a.one", "a.two", "b"], "## a.two\n"), (["b"], "")],
+)
+def test_the_notes_of_a_benchmark_follow_its_report_or_its_last_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: list[str], shown_in: str
+) -> None:
+    monkeypatch.setattr(bench_page, "NOTES", tmp_path)
+    (tmp_path / "a.md").write_text("What a means.")
+    modules = SimpleNamespace(import_module=lambda name: ModuleType(name, "About it."))
+    monkeypatch.setattr(bench_page, "importlib", modules)
+    page = render_page({name: report(row("x", 1, "s")) for name in names})
+    sections = [f"## {each}" for each in page.split("\n## ")[1:]]
+    assert [each.partition("\n")[0] + "\n" for each in sections if "What a means." in each] == (
+        [shown_in] if shown_in else []
+    )
 
 
 def test_a_missed_limit_is_shown_beside_its_value() -> None:
