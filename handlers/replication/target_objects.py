@@ -12,13 +12,15 @@ import hashlib
 from typing import TYPE_CHECKING, Final
 
 from handlers.files.paths import parse_location
+from handlers.structs.statistics import ColumnStatistics, ColumnStatisticsDesc
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from handlers.replication.policy import Policy
     from handlers.structs.objects import Partition, StorageDescriptor, Table
+    from handlers.structs.statistics import ColumnStatisticsObj
 
 
 KEEP_STATISTICS: Final[Mapping[str, str]] = {"DO_NOT_UPDATE_STATS": "true"}
@@ -46,6 +48,19 @@ def is_transactional(table: Table) -> bool:
 def replayed_write_id(event_write_id: int | None, table: Table) -> int | None:
     """Return the write id to send with a change of ``table``: the event's, and none for a table without transactions."""
     return event_write_id if is_transactional(table) and event_write_id else None
+
+
+def build_statistics(
+    policy: Policy, table: str, columns: Sequence[ColumnStatisticsObj], partition_name: str | None = None
+) -> ColumnStatistics:
+    """Return statistics of a table of the target, or of one of its partitions."""
+    description = ColumnStatisticsDesc(
+        isTblLevel=partition_name is None,
+        dbName=policy.target_db,
+        tableName=table,
+        partName=partition_name,
+    )
+    return ColumnStatistics(statsDesc=description, statsObj=list(columns), engine="hive")
 
 
 def is_external(table: Table) -> bool:

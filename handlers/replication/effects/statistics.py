@@ -13,8 +13,12 @@ from typing import TYPE_CHECKING, Final
 import orjson
 
 from handlers.metastore.objects.partitions import BATCH
-from handlers.replication.target_objects import KEEP_STATISTICS, is_transactional, replayed_write_id
-from handlers.structs.statistics import ColumnStatistics, ColumnStatisticsDesc
+from handlers.replication.target_objects import (
+    KEEP_STATISTICS,
+    build_statistics,
+    is_transactional,
+    replayed_write_id,
+)
 from state.errors import InvalidRequest, MalformedEvent, NotFound
 
 
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
     from handlers.metastore.client import Metastore
     from handlers.replication.context import Context
     from handlers.structs.objects import Partition, Table
+    from handlers.structs.statistics import ColumnStatistics
 
 
 ACCURATE: Final = "COLUMN_STATS_ACCURATE"
@@ -128,13 +133,11 @@ def restore_after_rename(event: TableAltered, table: str, context: Context) -> N
     columns = sorted(_accurate_columns(before) - _accurate_columns(after))
     if not columns or not _is_accurate(after):
         return
-    db = context.policy.target_db
     write_id = replayed_write_id(event.write_id, after)
     valid = context.valid_up_to(table, write_id)
-    found = context.target.table_statistics(db, table, columns)
+    found = context.target.table_statistics(context.policy.target_db, table, columns)
     if found:
-        description = ColumnStatisticsDesc(isTblLevel=True, dbName=db, tableName=table)
-        statistics = ColumnStatistics(statsDesc=description, statsObj=found, engine="hive")
+        statistics = build_statistics(context.policy, table, found)
         context.target.update_table_statistics(statistics, write_id=write_id, valid_write_ids=valid)
 
 

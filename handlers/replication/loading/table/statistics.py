@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from handlers.structs.statistics import ColumnStatistics, ColumnStatisticsDesc
+from handlers.replication.target_objects import build_statistics
 from state.transactions.valid_write_ids import ValidWriteIds
 
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from handlers.replication.loading.table.snapshot import TableSnapshot
     from handlers.replication.loading.table.tools import LoadTools
     from handlers.structs.objects import Table
-    from handlers.structs.statistics import ColumnStatisticsObj
+    from handlers.structs.statistics import ColumnStatistics
 
 
 def read_table_statistics(table: str, snapshot: TableSnapshot, tools: LoadTools) -> list[ColumnStatistics]:
@@ -29,7 +29,7 @@ def read_table_statistics(table: str, snapshot: TableSnapshot, tools: LoadTools)
         _columns(snapshot.table),
         valid_write_ids=None if snapshot.valid is None else snapshot.valid.format(),
     )
-    return [_describe(table, None, columns, tools)] if columns else []
+    return [build_statistics(tools.policy, table, columns)] if columns else []
 
 
 def read_partition_statistics(
@@ -44,7 +44,9 @@ def read_partition_statistics(
         _columns(snapshot.table),
         valid_write_ids=None if snapshot.valid is None else snapshot.valid.format(),
     )
-    return [_describe(table, name, columns, tools) for name, columns in found.items() if columns]
+    return [
+        build_statistics(tools.policy, table, columns, name) for name, columns in found.items() if columns
+    ]
 
 
 def write_statistics(
@@ -62,18 +64,6 @@ def write_statistics(
 
 def _columns(table: Table) -> list[str]:
     return [column.name for column in table.sd.cols or []]
-
-
-def _describe(
-    table: str, partition_name: str | None, columns: Sequence[ColumnStatisticsObj], tools: LoadTools
-) -> ColumnStatistics:
-    description = ColumnStatisticsDesc(
-        isTblLevel=partition_name is None,
-        dbName=tools.policy.target_db,
-        tableName=table,
-        partName=partition_name,
-    )
-    return ColumnStatistics(statsDesc=description, statsObj=list(columns), engine="hive")
 
 
 def _valid_text(table: str, snapshot: TableSnapshot, tools: LoadTools) -> str | None:
