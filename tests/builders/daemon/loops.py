@@ -25,12 +25,14 @@ DEADLINE_S = 120.0
 """How long a test waits for an expected state. Only a failing test waits this long; a busy machine must not cause a failure."""
 
 
-def eventually(condition: Callable[[], object], deadline_s: float = DEADLINE_S) -> None:
-    """Wait until ``condition`` holds; fail after ``deadline_s``."""
+def eventually(
+    condition: Callable[[], object], deadline_s: float = DEADLINE_S, *, pause_s: float = 0.002
+) -> None:
+    """Wait until ``condition`` holds, looking every ``pause_s``; fail after ``deadline_s``."""
     end = time.monotonic() + deadline_s
     while not condition():
         assert time.monotonic() < end, "did not come true in time"
-        time.sleep(0.002)
+        time.sleep(pause_s)
 
 
 def first_that(

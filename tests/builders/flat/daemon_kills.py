@@ -18,6 +18,7 @@ from tests.builders.flat.driver_kills import BATCH, SEAL, TABLE, mixed, plain
 
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from random import Random
 
 
@@ -61,7 +62,7 @@ class KilledDaemon(ConfiguredTable):
             self.configure()
             self._daemon.start()
         for left in reversed(range(int(count or 1))):
-            eventually(lambda: self._steps.held() == [step] or not self.is_running, DEADLINE_S)
+            wait_for(lambda: self._steps.held() == [step] or not self.is_running)
             assert self.is_running, (self.directory / "daemon.log").read_text()[-4_000:]
             if left:
                 self._steps.arm([step])
@@ -81,7 +82,7 @@ class KilledDaemon(ConfiguredTable):
             self._release()
         elif victim == "daemon":
             self._daemon.end(signal.SIGKILL)
-        eventually(lambda: not group(driver), DEADLINE_S)
+        wait_for(lambda: not group(driver))
         self._release()
 
     def ends_well(self) -> None:
@@ -122,6 +123,11 @@ class KilledDaemon(ConfiguredTable):
     def _release(self) -> None:
         for step in self._steps.held():
             self._steps.release(step)
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    """Wait for a process that takes seconds; looking at every process of the machine more often would slow it down."""
+    eventually(condition, DEADLINE_S, pause_s=0.05)
 
 
 def machine_of(driver: int) -> int:
