@@ -21,7 +21,7 @@ from state.errors import ConfigError, FilesUnavailable, StateCorrupt, TidelineEr
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -102,7 +102,7 @@ def jvm_errors(spark: SparkSession) -> Iterator[None]:
     gateway: Any = spark.sparkContext._gateway  # noqa: SLF001 - PySpark has no other way to its JVM
     process: subprocess.Popen[bytes] = gateway.proc
     for name in PY4J_LOGGERS:
-        logging.getLogger(name).addFilter(is_unreported)
+        logging.getLogger(name).addFilter(report_filter(process))
     try:
         yield
     except Exception as error:
@@ -122,15 +122,21 @@ def jvm_errors(spark: SparkSession) -> Iterator[None]:
             spark.stop()
 
 
-def is_unreported(record: logging.LogRecord) -> bool:
-    """Whether nothing but this log record reports an error.
+def report_filter(process: subprocess.Popen[bytes]) -> Callable[[logging.LogRecord], bool]:
+    """Return a filter that keeps the log records that alone report an error.
 
     Typed errors of a batch and broken connections to the JVM are raised and reported once; py4j also logs each with a stack trace.
+    So does every other error that the death of the JVM causes, of whatever class.
     """
     from py4j.protocol import Py4JNetworkError
 
-    error = record.exc_info[1] if record.exc_info else None
-    return not isinstance(error, (TidelineError, Py4JNetworkError))
+    def is_unreported(record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if error is None:
+            return True
+        return not isinstance(error, (TidelineError, Py4JNetworkError)) and not _has_ended(process, error)
+
+    return is_unreported
 
 
 def read_causes(error: BaseException) -> tuple[Cause, ...]:

@@ -24,6 +24,8 @@ from state.errors import BadInput
 SECRET_BYTES_MAX: Final = 64 * 1024
 METASTORE_PORT: Final = 9083
 
+_Options = dict[str, str | int | float | bool]
+
 _FILE: Final = re.compile(r"(?:File|[._-]file)$")
 """How names of options end that hold a path, such as ``spark.kubernetes.authenticate.oauthTokenFile``."""
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,62}")
@@ -186,13 +188,16 @@ def _secret_variable(name: str) -> SecretStr:
     return SecretStr(os.environ[name])
 
 
-def _check_options(options: dict[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:
-    for key in options:
-        if names_secret(key) and not _FILE.search(key):
-            raise refused(
-                f"must not hold the secret {key!r}: move it to 'secrets', as {{file: PATH}} or {{env: NAME}}"
-            )
-    return options
+def _refuse_secrets(advice: str) -> AfterValidator:
+    """Return a check that refuses settings whose names say that they hold a secret; ``advice`` says where they belong."""
+
+    def check(options: _Options) -> _Options:
+        for key in options:
+            if names_secret(key) and not _FILE.search(key):
+                raise refused(f"must not hold the secret {key!r}: {advice}")
+        return options
+
+    return AfterValidator(check)
 
 
 _SECRET_SCHEMA: Final = {
@@ -249,9 +254,20 @@ Bootstrap = Annotated[str, AfterValidator(_check_bootstrap)]
 Secret = Annotated[SecretStr, BeforeValidator(_read_secret), WithJsonSchema(_SECRET_SCHEMA)]
 
 Options = Annotated[
-    dict[str, str | int | float | bool], BeforeValidator(_as_flow), AfterValidator(_check_options)
+    _Options,
+    BeforeValidator(_as_flow),
+    _refuse_secrets("move it to 'secrets', as {file: PATH} or {env: NAME}"),
 ]
-"""Settings that are passed on to a library under its own names."""
+"""Settings that are passed on to a library under its own names; the same section has ``secrets``."""
+
+SparkOptions = Annotated[
+    _Options,
+    BeforeValidator(_as_flow),
+    _refuse_secrets(
+        "pass it through the daemon's environment, such as AWS_SECRET_ACCESS_KEY, or a Hadoop credential provider"
+    ),
+]
+"""Spark's own settings. They are arguments of a process, which other users of the machine can read, so no secret is among them."""
 
 
 def parse_key(text: str) -> KeyPath:

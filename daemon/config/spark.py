@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
 
-from daemon.config.fields import Options
+from daemon.config.fields import SparkOptions
 from daemon.config.section import Section, refused
 from daemon.config.values import setting
 from streaming.settings import SparkSettings
@@ -56,7 +56,7 @@ class SparkConfig(Section):
         max_length=64,
         description="Jars for Spark, such as its Kafka connector if the image lacks it.",
     )
-    conf: Options = Field(
+    conf: SparkOptions = Field(
         default={},
         description="Further Spark settings by their own names; they take precedence over all others.",
     )

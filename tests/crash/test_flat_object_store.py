@@ -77,8 +77,11 @@ def given(  # noqa: PLR0917
     source: ClusterEndpoints,
     database: str,  # noqa: F811
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> dict[str, Any]:
-    """The arguments of a table."""
+    """The arguments of a table; its processes find the keys of the store in their environment."""
+    for name, value in store.environment.items():
+        monkeypatch.setenv(name, value)
     with closing(Metastore(source.metastore)) as metastore:
         metastore.create_database(Database(name=database))
     return {
@@ -88,7 +91,7 @@ def given(  # noqa: PLR0917
         "sql": source.sql,
         "feed": feed,
         "elsewhere": {"location": f"{bucket}/table", "checkpoint": f"{bucket}/checkpoint"},
-        "conf": {"spark.jars": ",".join(map(str, hadoop_jars())), **store.spark},
+        "conf": {"spark.jars": ",".join(map(str, hadoop_jars())), **store.configured},
     }
 
 

@@ -75,8 +75,18 @@ class TestStore:
 
     @property
     def spark(self) -> dict[str, str]:
-        """The same settings, as in ``spark.conf`` of a flat table."""
+        """The same settings, as a program passes them to Spark."""
         return {f"spark.hadoop.{name}": value for name, value in self.hadoop.items()}
+
+    @property
+    def configured(self) -> dict[str, str]:
+        """The settings without the keys, as in ``spark.conf`` of a flat table; ``environment`` has the keys."""
+        return {name: value for name, value in self.spark.items() if not name.endswith(".key")}
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The keys, as drivers and executors inherit them."""
+        return {"AWS_ACCESS_KEY_ID": self.access_key, "AWS_SECRET_ACCESS_KEY": self.secret_key}
 
     def new_bucket(self) -> str:
         """Create a bucket and return its ``s3a://`` address."""

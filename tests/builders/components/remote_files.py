@@ -34,7 +34,7 @@ def open_directory(uri: str) -> Directory:
     if location.scheme == "file":
         return _LocalDirectory(Path(location.path))
     assert location.scheme == "s3a", uri
-    return _StoreDirectory(f"{location.authority}{location.path}")
+    return _StoreDirectory(f"{location.authority}{location.path}".rstrip("/"))
 
 
 def orc_files(uri: str) -> Iterator[tuple[str, Any]]:

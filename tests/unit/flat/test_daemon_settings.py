@@ -124,6 +124,14 @@ def test_a_source_with_brokers_of_its_own_takes_nothing_from_kafka(tmp_path: Pat
     assert loaded.secrets().count('hun"ter\\2') == 2, "the logs have to know it"
 
 
+def test_a_secret_among_sparks_settings_is_refused_with_a_place_that_exists(tmp_path: Path) -> None:
+    text = GOOD.replace("spark.ui.enabled: true", "spark.hadoop.fs.s3a.secret.key: hunter2")
+    found = reasons(read(tmp_path, text))["flat.events.spark.conf"]
+    assert "environment, such as AWS_SECRET_ACCESS_KEY" in found
+    assert "'secrets'" not in found
+    assert "hunter2" not in found
+
+
 def test_a_login_mechanism_that_java_does_not_have_is_reported() -> None:
     kafka = KafkaConfig(bootstrap="k:1", options={"sasl.mechanism": "OAUTHBEARER"})
     with pytest.raises(ConfigError, match="cannot be translated"):

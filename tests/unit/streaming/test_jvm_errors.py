@@ -5,16 +5,16 @@ import subprocess
 from typing import Any
 
 import pytest
-from py4j.protocol import Py4JJavaError, Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkRuntimeError
 
 from state.errors import ConfigError, FilesUnavailable, StateCorrupt, StateLocked, Transient
 from streaming.jvm_errors import (
     Cause,
     find_setting,
-    is_unreported,
     jvm_errors,
     read_causes,
+    report_filter,
     run_error,
     start_error,
 )
@@ -63,10 +63,43 @@ def test_errors_of_a_living_jvm_are_raised_unchanged_and_it_is_stopped() -> None
 def test_py4j_does_not_log_errors_that_are_reported_anyway(
     error: Exception | None, is_logged: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    logger = logging.getLogger("tests.py4j")
-    logger.addFilter(is_unreported)
+    with subprocess.Popen(["sleep", "60"]) as process:
+        assert is_kept(error, process, caplog) is is_logged
+        process.kill()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Py4JError("An error occurred while calling o509.conf"),
+        ConnectionRefusedError(111, "Connection refused"),
+        AttributeError("'NoneType' object has no attribute 'conf'"),
+    ],
+)
+def test_py4j_logs_no_error_that_the_death_of_its_jvm_causes(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        process.kill()
+        process.wait()
+        assert not is_kept(error, process, caplog)
+
+
+def test_a_broken_connection_to_a_jvm_that_is_dying_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        process.kill()  # its status is known a moment later
+        assert not is_kept(Py4JError("An error occurred while calling o509.conf"), process, caplog)
+
+
+def is_kept(
+    error: Exception | None, process: subprocess.Popen[bytes], caplog: pytest.LogCaptureFixture
+) -> bool:
+    """Log an error as py4j does; return whether the log has it."""
+    logger, chosen = logging.getLogger("tests.py4j"), report_filter(process)
+    logger.addFilter(chosen)
     logger.error("Exception while sending command.", exc_info=error)
-    assert bool(caplog.records) is is_logged
+    logger.removeFilter(chosen)
+    return bool(caplog.records)
 
 
 OBJECT = ("java.lang.Throwable", "java.lang.Object")
