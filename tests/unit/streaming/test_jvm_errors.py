@@ -8,6 +8,7 @@ import pytest
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkRuntimeError
 
+from daemon.replica.verification.session import open_row_comparison
 from state.errors import ConfigError, FilesUnavailable, StateCorrupt, StateLocked, Transient
 from streaming.jvm_errors import (
     Cause,
@@ -18,6 +19,7 @@ from streaming.jvm_errors import (
     run_error,
     start_error,
 )
+from streaming.settings import SparkSettings
 
 
 class FakeSpark:
@@ -40,6 +42,16 @@ def test_a_dead_jvm_is_one_transient_error_whatever_failed_because_of_it() -> No
         with pytest.raises(Transient, match="JVM ended") as caught, jvm_errors(spark):
             raise Py4JNetworkError("Answer from Java side is empty")
         assert (caught.value.context["status"], caught.value.__cause__, spark.stopped) == (-9, None, 0)
+
+
+def test_a_jvm_that_dies_while_rows_are_compared_is_no_difference_of_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        monkeypatch.setattr("streaming.driver.session.start", lambda *_, **__: FakeSpark(process))
+        with pytest.raises(Transient, match="JVM ended"), open_row_comparison(SparkSettings()):
+            process.kill()
+            raise Py4JNetworkError("Answer from Java side is empty")
 
 
 def test_errors_of_a_living_jvm_are_raised_unchanged_and_it_is_stopped() -> None:
