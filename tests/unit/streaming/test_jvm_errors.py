@@ -49,8 +49,8 @@ def test_a_jvm_that_dies_while_rows_are_compared_is_no_difference_of_rows(
 ) -> None:
     with subprocess.Popen(["sleep", "60"]) as process:
         monkeypatch.setattr("streaming.driver.session.start", lambda *_, **__: FakeSpark(process))
+        process.kill()
         with pytest.raises(Transient, match="JVM ended"), open_row_comparison(SparkSettings()):
-            process.kill()
             raise Py4JNetworkError("Answer from Java side is empty")
 
 

@@ -1,0 +1,98 @@
+"""A random history of several writers that a daemon follows while it, the metastores and the broker are killed."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from dev.demo.compare import Side, compare_databases
+from dev.fixtures.writing_client import WritingMetastore
+from handlers.metastore.client import Metastore
+from handlers.structs.transactions import TxnState
+from tests.builders.daemon.killed_stack import VICTIMS, wait_until
+from tests.builders.replication.equal_rows import find_unequal_rows
+from tests.builders.replication.random_writers import RandomWriter, Tables
+
+
+if TYPE_CHECKING:
+    from tests.builders.daemon.killed_stack import KilledReplica
+
+
+log = logging.getLogger(__name__)
+
+WRITERS: Final = 3
+STATEMENTS_BETWEEN: Final = (8, 40)
+"""How many statements the writers attempt between two kills."""
+
+
+def write_and_kill(replica: KilledReplica, seed: int, kills: int) -> Counter[tuple[str, str]]:
+    """Write at random, and kill one or two components at a time; return the outcomes of each kind of statement.
+
+    While components are down, the writers attempt a few statements more in half of the cases.
+    """
+    random, stop, tables = Random(seed), threading.Event(), Tables()  # noqa: S311 - a test
+    writers = [
+        RandomWriter(replica.db, Random(f"{seed}/{number}"), tables, replica.stack.source.sql, stop)  # noqa: S311 - a test
+        for number in range(WRITERS)
+    ]
+    with ThreadPoolExecutor(WRITERS) as pool:
+        running = [pool.submit(writer.run) for writer in writers]
+        try:
+            for _ in range(kills):
+                _await_statements(writers, random.randint(*STATEMENTS_BETWEEN))
+                victims = random.sample(VICTIMS, random.choice((1, 1, 2)))
+                log.info(
+                    "killing %s after %d statements", victims, sum(writer.attempts for writer in writers)
+                )
+                for victim in victims:
+                    replica.kill(victim)
+                if random.random() < 0.5:  # noqa: PLR2004 - half
+                    _await_statements(writers, random.randint(1, 3))
+                for victim in victims:
+                    replica.start(victim)
+            _await_statements(writers, STATEMENTS_BETWEEN[1])
+        finally:
+            stop.set()
+        for each in running:
+            each.result()
+    return sum((writer.counts for writer in writers), Counter())
+
+
+def _await_statements(writers: list[RandomWriter], count: int) -> None:
+    wanted = sum(writer.attempts for writer in writers) + count
+    wait_until(lambda: sum(writer.attempts for writer in writers) >= wanted, 600)
+
+
+def abort_abandoned(replica: KilledReplica) -> None:
+    """Abort the transactions that killed metastores left open, as Hive does after its time-out."""
+    with closing(WritingMetastore([replica.stack.source.metastore.uri])) as source:
+        for each in source.open_txns_info().open_txns:
+            if each.state == TxnState.OPEN:
+                source.abort_txn(each.id)
+
+
+def find_differences(replica: KilledReplica) -> list[str]:
+    """Compare rows, definitions, write ids and statistics of all tables; then ``tideline verify`` compares all files by checksum."""
+    stack, db = replica.stack, replica.db
+    with (
+        closing(Metastore([stack.source.metastore.uri])) as source,
+        closing(Metastore([stack.target.metastore.uri])) as target,
+        stack.source.sql() as ours,
+        stack.target.sql() as theirs,
+    ):
+        names = [
+            name for name in source.table_names(db) if source.get_table(db, name).tableType != "VIRTUAL_VIEW"
+        ]
+        sides = Side(source, ours, db), Side(target, theirs, replica.target_db)
+        found = compare_databases(*sides, {}).list_differences()
+    engines = stack.source.engine.address, stack.target.engine.address
+    found += find_unequal_rows(
+        (engines[0], db), (engines[1], replica.target_db), [f"`{name}`" for name in names]
+    )
+    verified = replica.daemon.command("verify", "shop", "--checksums")
+    return found if verified.returncode == 0 else [*found, verified.stdout[-5000:] + verified.stderr[-2000:]]
