@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from dev.stack.hive.settings import ClusterSettings
+
 
 VICTIMS: Final = ("daemon", "source metastore", "target metastore", "broker")
 
@@ -30,11 +32,13 @@ def wait_until(condition: Callable[[], object], deadline_s: float = DEADLINE_S) 
 
 
 @contextmanager
-def killable_stack(directory: Path) -> Iterator[Stack]:
+def killable_stack(
+    directory: Path, source: ClusterSettings | None = None, target: ClusterSettings | None = None
+) -> Iterator[Stack]:
     """Run a stack with SQL engines during the block."""
     preflight.check_all(directory)
     cli.fetch_all()
-    stack = Stack(directory)
+    stack = Stack(directory, source, target)
     stack.start(engines=True)
     try:
         yield stack

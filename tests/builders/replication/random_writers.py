@@ -33,7 +33,7 @@ KINDS: Final = {
     "insert-only": "stored as textfile tblproperties ('transactional'='true', 'transactional_properties'='insert_only')",
     "plain": "stored as orc tblproperties ('transactional'='false')",
 }
-NAMES: Final = ("t{}", "Mixed_{}", "`two words {}`", "`per%cent {}`", "`naïve {}`")
+NAMES: Final = ("t{}", "Mixed_{}", "`two words {}`", "`per%cent {}`", "`eq=al, {}`")
 VALUES: Final = ("a", "two words", "x/y", "é", "100%", "k=v", "[1]", "*", "a:b", "A")
 TABLES_MAX: Final = 12
 """Live tables; at this number, tables are dropped instead of created."""
@@ -151,11 +151,11 @@ class RandomWriter:
         return self.random.choice(VALUES)
 
     def _rows(self, table: Table) -> str:
-        dt = (lambda: f",'{self._value()}'") if table.is_partitioned else (lambda: "")
-        return ",".join(
-            f"({self.tables.number()},'v{self.random.randrange(9)}'{dt()})"
-            for _ in range(self.random.randint(1, 4))
-        )
+        return ",".join(self._row(table) for _ in range(self.random.randint(1, 4)))
+
+    def _row(self, table: Table) -> str:
+        dt = f",'{self._value()}'" if table.is_partitioned else ""
+        return f"({self.tables.number()},'v{self.random.randrange(9)}'{dt})"
 
     def _create(self) -> Statement:
         table = Table(self._name(), self.random.choice(list(KINDS)), self.random.random() < 0.5)  # noqa: PLR2004 - half

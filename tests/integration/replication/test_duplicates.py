@@ -52,7 +52,7 @@ def make(source: ClusterEndpoints, target: ClusterEndpoints, written: Written) -
 def state_of_target(replica: Replica) -> dict[str, Any]:
     """Return everything that an effect would change: objects, write ids, the target's log, and files with their times."""
     target, db = replica.target, replica.policy.target_db
-    tables = target.table_names(db)
+    tables = sorted(target.table_names(db))  # the metastore lists them in any order
     return {
         "tables": {name: repr(target.get_table(db, name)) for name in tables},
         "partitions": {name: repr(list(partitions_of(target, db, name))) for name in tables},

@@ -1,0 +1,35 @@
+"""As ``tests/crash/test_random_histories.py``, with the warehouses and change managers of both clusters on HDFS."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dev.stack.hive.settings import ClusterSettings
+from tests.builders.daemon.killed_stack import killable_stack
+from tests.builders.replication.killed_history import ABANDONED, check_random_history
+from tests.hdfs.conftest import on_hdfs
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from dev.stack.cluster import Stack
+    from dev.stack.servers.hdfs import Hdfs
+
+
+@pytest.fixture(scope="module")
+def own_stack(hdfs: Hdfs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    source, target = (on_hdfs(hdfs.uri, f"histories/{side}") for side in ("source", "target"))
+    source = ClusterSettings(extra={**source.extra, **ABANDONED})
+    with killable_stack(tmp_path_factory.mktemp("histories"), source, target) as stack:
+        yield stack
+
+
+@pytest.mark.parametrize("seed", [4, 5])
+def test_a_replica_of_a_random_history_equals_its_source_whatever_was_killed(
+    seed: int, own_stack: Stack, tmp_path: Path
+) -> None:
+    check_random_history(own_stack, seed, tmp_path)
