@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 import structlog
@@ -95,7 +96,7 @@ class PolicyObserver:
             event_id=entry.event_id,
             code=entry.code,
             reason=entry.reason,
-            repair=release_command(self._policy).format(table=entry.table),
+            repair=release_command(self._policy).format(table=shlex.quote(entry.table)),
         )
         self._metrics.projections.count_quarantined(self._projection, entry.code)
 

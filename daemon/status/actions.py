@@ -122,7 +122,7 @@ def _of_tables(view: ProjectionView) -> Iterable[OperatorAction]:
             f"{view.name} {failure.table}",
             f"{failure.code}: {failure.reason}",
             f"{PAGE}#a-table-is-quarantined",
-            view.repair.format(table=failure.table),
+            view.repair_command(failure.table),
             failure.time_s,
         )
     for load in view.failing:
@@ -131,7 +131,7 @@ def _of_tables(view: ProjectionView) -> Iterable[OperatorAction]:
                 f"{view.name} {load.table}",
                 (load.tries, load.reason),
                 load.next_s,
-                view.repair.format(table=load.table),
+                view.repair_command(load.table),
             )
 
 

@@ -6,6 +6,7 @@ they cannot disagree. It is also written to ``<state.dir>/status.json``, which `
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence  # noqa: TC003 - pydantic reads the annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
@@ -114,6 +115,10 @@ class ProjectionView:
     """Unix time since which an operator has paused the projection."""
     failing: tuple[FailingLoad, ...] = ()
     """Tables whose load has failed and is tried again."""
+
+    def repair_command(self, table: str) -> str:
+        """Return the command that lets ``table`` be followed again, for a shell."""
+        return self.repair.format(table=shlex.quote(table))
 
 
 @dataclass(frozen=True, slots=True)

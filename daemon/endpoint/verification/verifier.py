@@ -12,6 +12,7 @@ A difference is logged and counted, and the table's calls are forwarded from the
 from __future__ import annotations
 
 import queue
+import shlex
 import threading
 import time
 from dataclasses import dataclass
@@ -155,7 +156,7 @@ class Verifier:
             table=sample.table,
             call=sample.request.name,
             event_id=sample.event_id,
-            hint=f"Run 'tideline partitions load {sample.table}'.",
+            hint=f"Run 'tideline partitions load {shlex.quote(sample.table)}'.",
         )
         self._differing.add(
             Difference(sample.table, sample.number, sample.request.name, sample.event_id, int(time.time()))

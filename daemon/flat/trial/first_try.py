@@ -138,7 +138,7 @@ def trial_text(done: Trial) -> str:
         *(f"  {line}" for line in done.pyarrow.splitlines()),
         "",
         "Files moved into the landing directory are added, and keys of further queries become columns:",
-        f"  tideline split run {NAME} --once -c {done.config}",
+        f"  tideline split run {NAME} --once -c {shlex.quote(str(done.config))}",
     ]
     return "\n".join(lines)
 

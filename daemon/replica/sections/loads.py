@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -159,7 +160,7 @@ class LoadSection(StatusSection[tuple[LoadStatus, ...]]):
                 f"replication:{load.policy} {load.table}",
                 (load.tries, load.problem),
                 load.next_try_s,
-                f"tideline release {load.policy} {load.table.rpartition('.')[2]}",
+                f"tideline release {load.policy} {shlex.quote(load.table.rpartition('.')[2])}",
                 load.requested_s,
             )
             for load in value

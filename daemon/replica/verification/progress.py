@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -87,7 +88,7 @@ class VerificationSection(StatusSection[tuple[SamplerStatus, ...]]):
         """Return a line for each differing table."""
         return [
             f"{table.table}: the replica of policy {row.policy} differs as of event {table.event_id}: {table.first}; "
-            f"run 'tideline verify {row.policy} {table.table.rpartition('.')[2]} --repair'"
+            f"run 'tideline verify {row.policy} {shlex.quote(table.table.rpartition('.')[2])} --repair'"
             for row in value
             for table in row.tables
         ]
@@ -100,7 +101,7 @@ class VerificationSection(StatusSection[tuple[SamplerStatus, ...]]):
                 f"replication:{row.policy} {table.table}",
                 f"{table.differences} differences as of event {table.event_id}: {table.first}",
                 f"{PAGE}#a-table-differs-from-its-source",
-                f"tideline verify {row.policy} {table.table.rpartition('.')[2]} --repair",
+                f"tideline verify {row.policy} {shlex.quote(table.table.rpartition('.')[2])} --repair",
                 table.time_s,
             )
             for row in value

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from handlers.events import Embedded, PartitionsAdded, PartitionsAltered, PartitionsDropped
 from handlers.metastore.objects.partitions import BATCH
-from handlers.replication.effects import moves
+from handlers.replication.effects import accuracy_marks, moves
 from handlers.replication.effects.plain_files import (
     add_sub_directories,
     copy_current_files,
@@ -122,6 +122,7 @@ def _replace(event: PartitionsAltered, names: Sequence[str], owner: Table, conte
         moves.require_movable(event.before.value, event.after[0].value, owner)
     write_id = replayed_write_id(event.write_id, owner)
     partitions: list[Partition] = []
+    present: list[str] = []
     moved: list[str] = []
     locations = context.table_cache.locations(event.table, names)
     for item, name in zip(event.after, names, strict=True):
@@ -137,8 +138,10 @@ def _replace(event: PartitionsAltered, names: Sequence[str], owner: Table, conte
         partition = to_target_partition(item.copy(), context.policy, location)
         partition.writeId = write_id
         partitions.append(partition)
+        present.append(name)
     if not partitions:
         return
+    accuracy_marks.keep_partition_marks(partitions, present, owner, write_id, context)
     for name in moved:
         context.table_cache.forget_partition(event.table, name)
     context.target.alter_partitions(
@@ -168,6 +171,7 @@ def rename(event: PartitionsAltered, before: Partition, owner: Table, context: C
     renamed = to_target_partition(after, context.policy, location)
     write_id = replayed_write_id(event.write_id, owner)
     renamed.writeId = write_id
+    accuracy_marks.keep_partition_marks([renamed], [old], owner, write_id, context)
     context.table_cache.forget(event.table)
     context.target.rename_partition(
         context.policy.target_db,

@@ -1,4 +1,4 @@
-"""Replay of column statistics and of their deletion, and the invalidation of statistics whose rows will not be on the target.
+"""Replay of column statistics and of their deletion. The mark of accurate ones is in ``accuracy_marks``.
 
 Statistics are copied as the source computed them, because the data does not change on the way. The target's metastore accepts
 any statistics, even those that damage its state (older or future write ids). Only the order protects it, and replay keeps the
@@ -8,13 +8,12 @@ order: the ALTER_TABLE that raises BASIC_STATS comes before them in the log (ref
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import orjson
 
-from handlers.metastore.objects.partitions import BATCH
+from handlers.replication.effects.accuracy_marks import ACCURATE
 from handlers.replication.target_objects import (
-    KEEP_STATISTICS,
     build_statistics,
     is_transactional,
     replayed_write_id,
@@ -23,16 +22,11 @@ from state.errors import InvalidRequest, MalformedEvent, NotFound
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from handlers.events import StatisticsDeleted, StatisticsUpdated, TableAltered
     from handlers.metastore.client import Metastore
     from handlers.replication.context import Context
-    from handlers.structs.objects import Partition, Table
+    from handlers.structs.objects import Table
     from handlers.structs.statistics import ColumnStatistics
-
-
-ACCURATE: Final = "COLUMN_STATS_ACCURATE"
 
 
 def update(event: StatisticsUpdated, context: Context) -> None:
@@ -157,50 +151,3 @@ def _read_mark(table: Table) -> dict[str, object]:
     except ValueError:
         return {}
     return mark if isinstance(mark, dict) else {}
-
-
-def mark_inaccurate(table: str, write_id: int, partition_names: Iterable[str], context: Context) -> None:
-    """Mark statistics that came with ``write_id`` as inaccurate, because its rows are not and will not be on the target.
-
-    Hive logs statistics before the transaction commits or aborts, and answers ``count(*)`` from accurate ones. Readers of the
-    source know that the write id of an aborted transaction is invalid; a Hive 4 target forgets that within seconds. Objects
-    that no longer exist are skipped.
-    """
-    try:
-        present = context.target.get_table(context.policy.target_db, table)
-    except NotFound:
-        return
-    if present.partitionKeys:
-        _mark_partitions_inaccurate(table, write_id, partition_names, context)
-    elif present.writeId == write_id and _remove_accuracy_mark(present):
-        context.table_cache.forget(table)
-        context.target.alter_table(
-            context.policy.target_db,
-            table,
-            present,
-            write_id=write_id,
-            valid_write_ids=context.valid_up_to(table, write_id),
-            environment=KEEP_STATISTICS,
-        )
-
-
-def _mark_partitions_inaccurate(table: str, write_id: int, names: Iterable[str], context: Context) -> None:
-    """Mark the partitions, ``BATCH`` in two calls, because a transaction may touch a hundred thousand."""
-    db, listed = context.policy.target_db, list(names)
-    for start in range(0, len(listed), BATCH):
-        found = context.target.get_partitions(db, table, listed[start : start + BATCH])
-        changed = [each for each in found if each.writeId == write_id and _remove_accuracy_mark(each)]
-        if changed:
-            context.target.alter_partitions(
-                db,
-                table,
-                changed,
-                write_id=write_id,
-                valid_write_ids=context.valid_up_to(table, write_id),
-                environment=KEEP_STATISTICS,
-            )
-
-
-def _remove_accuracy_mark(item: Table | Partition) -> bool:
-    """Remove the mark of accurate statistics from ``item``; return whether it was present."""
-    return (item.parameters or {}).pop(ACCURATE, None) is not None

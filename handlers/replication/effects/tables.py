@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from handlers.replication.effects import moves, statistics
+from handlers.replication.effects import accuracy_marks, moves, statistics
 from handlers.replication.effects.plain_files import (
     add_sub_directories,
     copy_current_files,
@@ -122,6 +122,7 @@ def _replace(event: TableAltered, current_name: str, context: Context) -> None:
     target_table = to_target_table(event.after.copy(), context.policy, location)
     write_id = replayed_write_id(event.write_id, target_table)
     target_table.writeId = write_id
+    accuracy_marks.keep_table_mark(target_table, current_name, write_id, context)
     context.table_cache.forget(current_name)
     context.target.alter_table(
         context.policy.target_db,

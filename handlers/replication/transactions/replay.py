@@ -23,7 +23,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from handlers.failpoints import failpoint
-from handlers.replication.effects.statistics import mark_inaccurate
+from handlers.replication.effects.accuracy_marks import mark_inaccurate
 from handlers.replication.transactions.files import TransactionFiles
 from handlers.replication.transactions.lookahead import WriteIdLookahead
 from handlers.replication.transactions.source_writes import fail_tables, fetch_writes

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from handlers.replication.target_objects import KEEP_STATISTICS
 from state.errors import InvalidRequest
-from tests.builders.replication.small_workload import ACID, PLAIN, create_source
+from tests.builders.replication.small_workload import ACID, PLAIN, create_source, roll_back
 from tests.builders.replication.verification import verify
 
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from dev.stack.hive.sql_session import Session
     from handlers.metastore.client import Metastore
     from handlers.replication.verification.findings import TableResult
+    from handlers.structs.objects import Partition, Table
     from tests.builders.replication.replica import Replica
 
 
@@ -80,3 +82,61 @@ def column_names(metastore: Metastore, db: str, table: str) -> set[str]:
     """Return the columns of the partition ``dt=a`` that have statistics."""
     found = metastore.partition_statistics(db, table, ["dt=a"], COLUMNS)
     return {each.colName for each in found.get("dt=a", [])}
+
+
+def test_a_change_outside_of_a_transaction_keeps_the_marks_that_rolled_back_rows_took_on_the_target(
+    source_sql: Session, target_sql: Session, replica: Replica
+) -> None:
+    """Otherwise Hive would refuse the change, or count the rows that were rolled back."""
+    db, target_db = replica.policy.source_db, replica.policy.target_db
+    create_source(source_sql, db)
+    for table, keys in (("orders", ""), ("visits", "partitioned by (dt string) ")):
+        source_sql.run(f"create table {db}.{table} (id int, item string) {keys}{ACID}")
+    source_sql.run(f"insert into {db}.orders values (1,'pen')")
+    source_sql.run(f"insert into {db}.visits values (1,'x','a')")
+    roll_back(source_sql, f"insert into {db}.orders values (666,'never')")
+    roll_back(source_sql, f"insert into {db}.visits values (666,'never','a')")
+    source_sql.run(f"alter table {db}.orders set tblproperties ('note'='0')")
+    alter_under(replica.source, db, None)
+    alter_under(replica.source, db, 2)  # as clients do that send back what they have read
+    replica.follow()
+    assert replica.quarantined() == {}
+    for table in ("orders", "visits"):
+        assert target_sql.rows(f"select count(*) from {target_db}.{table}") == [("1",)]
+    assert ("note", "2") in parameters(replica.target.get_table(target_db, "orders"))
+    assert ("note", "2") in parameters(replica.target.get_partition(target_db, "visits", ["a"]))
+
+
+def alter_under(source: Metastore, db: str, write_id: int | None) -> None:
+    """Write a property of a table and of a partition, as a client that sends this write id and leaves the statistics alone."""
+    table, partition = source.get_table(db, "orders"), source.get_partition(db, "visits", ["a"])
+    for each in (table, partition):
+        each.parameters = {**(each.parameters or {}), "note": str(write_id)}
+        each.writeId = write_id
+    source.alter_table(db, "orders", table, environment=KEEP_STATISTICS)
+    source.alter_partitions(db, "visits", [partition], environment=KEEP_STATISTICS)
+
+
+def test_a_client_that_drops_the_mark_of_accurate_statistics_drops_it_on_the_target(
+    source_sql: Session, replica: Replica
+) -> None:
+    db, target_db = replica.policy.source_db, replica.policy.target_db
+    create_source(source_sql, db)
+    source_sql.run(f"create table {db}.orders (id int, item string) {ACID}")
+    source_sql.run(f"insert into {db}.orders values (1,'pen')")
+    table = replica.source.get_table(db, "orders")
+    table.parameters = {**(table.parameters or {}), "note": "1"}
+    table.writeId = None
+    replica.source.alter_table(db, "orders", table)
+    replica.follow()
+    assert replica.quarantined() == {}
+    ours = parameters(replica.source.get_table(db, "orders"))
+    theirs = parameters(replica.target.get_table(target_db, "orders"))
+    assert ("note", "1") in ours
+    assert ("note", "1") in theirs
+    assert "COLUMN_STATS_ACCURATE" not in dict(ours)
+    assert "COLUMN_STATS_ACCURATE" not in dict(theirs)
+
+
+def parameters(item: Table | Partition) -> set[tuple[str, str]]:
+    return set((item.parameters or {}).items())

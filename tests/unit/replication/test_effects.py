@@ -25,6 +25,7 @@ from handlers.events import (
 from handlers.replication.claim.target_position import TargetPosition
 from handlers.replication.context import SilentObserver
 from handlers.replication.effects import (
+    accuracy_marks,
     constraints,
     databases,
     partitions,
@@ -497,18 +498,46 @@ def test_a_deletion_without_a_column_deletes_what_the_source_does_not_have(
 def test_only_statistics_of_the_lost_write_id_are_marked_as_inaccurate(
     replica: FakedReplica, write_id: int, *, marked: bool
 ) -> None:
-    accurate = {"transactional": "true", statistics.ACCURATE: "{}"}
+    accurate = {"transactional": "true", accuracy_marks.ACCURATE: "{}"}
     whole = RecordingMetastore({"get_table": lambda *_: a_table(parameters=dict(accurate), writeId=write_id)})
-    statistics.mark_inaccurate("orders", 3, [], context_on(replica, whole))
+    accuracy_marks.mark_inaccurate("orders", 3, [], context_on(replica, whole))
     assert ("alter_table" in whole.names()) == marked
 
     def find(_db: str, _table: str, names: list[str]) -> list[Partition]:
-        return [a_partition(write_id=write_id, **{statistics.ACCURATE: "{}"}) for _ in names]
+        return [a_partition(write_id=write_id, **{accuracy_marks.ACCURATE: "{}"}) for _ in names]
 
     parts = RecordingMetastore({"get_table": partitioned(), "get_partitions": find})
-    statistics.mark_inaccurate("orders", 3, [f"dt={n}" for n in range(600)], context_on(replica, parts))
+    accuracy_marks.mark_inaccurate("orders", 3, [f"dt={n}" for n in range(600)], context_on(replica, parts))
     assert parts.names().count("alter_partitions") == (2 if marked else 0), "in bounded batches"
     assert parts.names().count("get_partitions") == 2
+
+
+@pytest.mark.parametrize("held", [True, False])
+@pytest.mark.parametrize("write_id", [None, 3])
+def test_only_an_open_transaction_of_the_source_changes_whether_statistics_are_accurate(
+    replica: FakedReplica, write_id: int | None, *, held: bool
+) -> None:
+    if held:
+        replica.context.write_ids.allocate(7, "shop.orders", 3, 1)
+    is_kept = held and write_id == 3
+    accurate = {"transactional": "true", accuracy_marks.ACCURATE: "{}"}
+    target = RecordingMetastore(
+        {"get_table": lambda *_: a_table(parameters={"transactional": "true"}, location="file:/t")}
+    )
+    event = replace(altered(5), after=embedded(a_table(parameters=accurate)), write_id=write_id)
+    tables.alter(event, context_on(replica, target))
+    sent = target.only("alter_table").arguments[2]
+    assert (accuracy_marks.ACCURATE in sent.parameters) == is_kept
+
+    transactional = {"transactional": "true"}
+    present = [a_partition("1", location="file:/target/orders/dt=1")]
+    parts = RecordingMetastore({"get_table": partitioned(transactional), "get_partitions": present})
+    marked = a_partition("1")
+    marked.parameters = {accuracy_marks.ACCURATE: "{}"}
+    changed = altered_partitions(marked, write_id=write_id)
+    partitions.alter(changed, context_on(replica, parts))
+    (sent_partition,) = parts.only("alter_partitions").arguments[2]
+    assert (accuracy_marks.ACCURATE in sent_partition.parameters) == is_kept
 
 
 # --- constraints ---

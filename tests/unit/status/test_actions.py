@@ -219,3 +219,9 @@ def test_every_section_with_problems_of_its_own_is_part_of_the_list() -> None:
 
 def test_something_that_passes_by_itself_needs_no_operator() -> None:
     assert listed(status(view("replication:a", "backing-off", code="metastore-unavailable"))) == ()
+
+
+def test_a_command_quotes_the_name_of_a_table_for_the_shell() -> None:
+    failure = TableFailure("shop.two words", 7, 5, "file-lost", "gone")
+    odd = view("replication:a", failures=(failure,), repair="tideline release a {table}")
+    assert [each.command for each in listed(status(odd))] == ["tideline release a 'shop.two words'"]

@@ -1,0 +1,121 @@
+"""The mark of accurate statistics (``COLUMN_STATS_ACCURATE``), from which Hive answers ``count(*)`` without reading rows.
+
+Hive logs statistics before their transaction commits or aborts. At the source the mark stays after an abort, because readers there know that
+its write id is invalid; a Hive 4 target forgets that within seconds. So an abort takes the mark on the target, and from then on the two sides
+differ until a transaction writes statistics again.
+
+A later change of the table or partition carries the source's mark. Outside of a transaction it can neither set nor remove a mark
+at the source, and Hive refuses it on the target ("Cannot change stats state for a transactional table"). Such a change therefore keeps what the target has.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from handlers.metastore.objects.partitions import BATCH
+from handlers.replication.target_objects import (
+    KEEP_STATISTICS,
+    format_partition_name,
+    is_transactional,
+    partition_key_names,
+)
+from state.errors import NotFound
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from handlers.replication.context import Context
+    from handlers.structs.objects import Partition, Table
+
+
+ACCURATE: Final = "COLUMN_STATS_ACCURATE"
+
+
+def keep_table_mark(wanted: Table, name: str, write_id: int | None, context: Context) -> None:
+    """Give ``wanted``, the next state of the target's table ``name``, the mark that the table has, unless a transaction changes it.
+
+    Raises NotFound if the target has no such table.
+    """
+    if _has_mark(wanted) and is_transactional(wanted) and not _is_written(name, write_id, context):
+        _take_mark(wanted, context.target.get_table(context.policy.target_db, name))
+
+
+def keep_partition_marks(
+    wanted: Sequence[Partition], names: Sequence[str], owner: Table, write_id: int | None, context: Context
+) -> None:
+    """Give the next states of the target's partitions the marks that these have, unless a transaction changes them.
+
+    ``names`` are the present names of the partitions, in the same order. A partition that does not exist keeps the mark that it was given.
+    """
+    table = (owner.tableName or "").lower()
+    marked = {name: each for name, each in zip(names, wanted, strict=True) if _has_mark(each)}
+    if not marked or not is_transactional(owner) or _is_written(table, write_id, context):
+        return
+    keys = partition_key_names(owner)
+    for present in context.target.get_partitions(context.policy.target_db, table, list(marked)):
+        _take_mark(marked[format_partition_name(keys, list(present.values or []))], present)
+
+
+def _has_mark(item: Table | Partition) -> bool:
+    return ACCURATE in (item.parameters or {})
+
+
+def _take_mark(wanted: Table | Partition, present: Table | Partition) -> None:
+    """Replace the mark of ``wanted`` by that of ``present``, or remove it."""
+    _remove_accuracy_mark(wanted)
+    if wanted.parameters is not None and present.parameters and ACCURATE in present.parameters:
+        wanted.parameters[ACCURATE] = present.parameters[ACCURATE]
+
+
+def _is_written(table: str, write_id: int | None, context: Context) -> bool:
+    """Whether an open transaction holds ``write_id`` in ``table``."""
+    held = context.write_ids.held_write_ids(f"{context.policy.source_db}.{table}")
+    return any(write_id == each for each, _ in held)
+
+
+def mark_inaccurate(table: str, write_id: int, partition_names: Iterable[str], context: Context) -> None:
+    """Mark statistics that came with ``write_id`` as inaccurate, because its rows are not and will not be on the target.
+
+    Hive logs statistics before the transaction commits or aborts, and answers ``count(*)`` from accurate ones. Readers of the
+    source know that the write id of an aborted transaction is invalid; a Hive 4 target forgets that within seconds. Objects
+    that no longer exist are skipped.
+    """
+    try:
+        present = context.target.get_table(context.policy.target_db, table)
+    except NotFound:
+        return
+    if present.partitionKeys:
+        _mark_partitions_inaccurate(table, write_id, partition_names, context)
+    elif present.writeId == write_id and _remove_accuracy_mark(present):
+        context.table_cache.forget(table)
+        context.target.alter_table(
+            context.policy.target_db,
+            table,
+            present,
+            write_id=write_id,
+            valid_write_ids=context.valid_up_to(table, write_id),
+            environment=KEEP_STATISTICS,
+        )
+
+
+def _mark_partitions_inaccurate(table: str, write_id: int, names: Iterable[str], context: Context) -> None:
+    """Mark the partitions, ``BATCH`` in two calls, because a transaction may touch a hundred thousand."""
+    db, listed = context.policy.target_db, list(names)
+    for start in range(0, len(listed), BATCH):
+        found = context.target.get_partitions(db, table, listed[start : start + BATCH])
+        changed = [each for each in found if each.writeId == write_id and _remove_accuracy_mark(each)]
+        if changed:
+            context.target.alter_partitions(
+                db,
+                table,
+                changed,
+                write_id=write_id,
+                valid_write_ids=context.valid_up_to(table, write_id),
+                environment=KEEP_STATISTICS,
+            )
+
+
+def _remove_accuracy_mark(item: Table | Partition) -> bool:
+    """Remove the mark of accurate statistics from ``item``; return whether it was present."""
+    return (item.parameters or {}).pop(ACCURATE, None) is not None
