@@ -63,6 +63,11 @@ def build_statistics(
     return ColumnStatistics(statsDesc=description, statsObj=list(columns), engine="hive")
 
 
+def changes_columns(before: Table, after: Table) -> bool:
+    """Whether the data columns of two states of a table differ."""
+    return before.sd.cols != after.sd.cols
+
+
 def is_external(table: Table) -> bool:
     """Whether the table's data does not belong to Hive."""
     return table.tableType == "EXTERNAL_TABLE"

@@ -33,6 +33,7 @@ from handlers.events import (
     WriteIdsAllocated,
 )
 from handlers.replication.renames import name_on_target, needs_checkpoint
+from handlers.replication.target_objects import changes_columns
 from state.errors import BadInput
 
 
@@ -49,7 +50,7 @@ def find_superseded_alters(events: Iterable[Event]) -> frozenset[int]:
     The objects of every ALTER_TABLE are decoded, so ``events`` should contain only those that concern the policy.
 
     A statistics event between two alters keeps the first, because its accuracy flags refer to the table at that time.
-    Renames, truncations and changes of the location are never superseded, and do not supersede.
+    Renames, truncations and changes of the location or of columns are never superseded, and do not supersede.
     """
     superseded: set[int] = set()
     pending: dict[tuple[str | None, str | None], int] = {}
@@ -72,14 +73,14 @@ def find_superseded_alters(events: Iterable[Event]) -> frozenset[int]:
 
 
 def is_plain(event: TableAltered) -> bool:
-    """Whether the event can be decoded, and neither truncates nor renames nor moves to another location."""
+    """Whether the event can be decoded, and neither truncates nor renames nor moves to another location nor changes columns."""
     if event.truncate:
         return False
     try:
         before, after = event.before.value, event.after.value
     except BadInput:
         return False
-    if (before.tableName, before.dbName) != (after.tableName, after.dbName):
+    if (before.tableName, before.dbName) != (after.tableName, after.dbName) or changes_columns(before, after):
         return False
     return before.sd.location == after.sd.location
 

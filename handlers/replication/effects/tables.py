@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from handlers.replication.effects import accuracy_marks, moves, statistics
+from handlers.replication.effects import accuracy_marks, cascades, moves, statistics
 from handlers.replication.effects.plain_files import (
     add_sub_directories,
     copy_current_files,
@@ -123,6 +123,7 @@ def _replace(event: TableAltered, current_name: str, context: Context) -> None:
     write_id = replayed_write_id(event.write_id, target_table)
     target_table.writeId = write_id
     accuracy_marks.keep_table_mark(target_table, current_name, write_id, context)
+    cascade = cascades.CASCADE if cascades.is_cascaded(event, current_name, context) else {}
     context.table_cache.forget(current_name)
     context.target.alter_table(
         context.policy.target_db,
@@ -130,7 +131,7 @@ def _replace(event: TableAltered, current_name: str, context: Context) -> None:
         target_table,
         write_id=write_id,
         valid_write_ids=context.valid_up_to(current_name, write_id),
-        environment=KEEP_STATISTICS,
+        environment={**KEEP_STATISTICS, **cascade},
     )
     if is_transactional(target_table) and current_name == _name(target_table):
         # The metastore changes what it is sent only for tables without transactions.

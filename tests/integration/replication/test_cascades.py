@@ -1,0 +1,52 @@
+"""Changes of columns with CASCADE, which the metastore applies to all partitions and logs for the table only, on real metastores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.builders.replication.small_workload import ACID, PLAIN, create_source
+from tests.builders.replication.verification import verify
+
+
+if TYPE_CHECKING:
+    from dev.stack.hive.sql_session import Session
+    from handlers.metastore.client import Metastore
+    from tests.builders.replication.replica import Replica
+
+
+KINDS: Final = {"orders": ACID, "archive": PLAIN}
+QUERY: Final = "select * from {}.{}"
+
+
+def columns_of(metastore: Metastore, db: str, table: str) -> dict[str, list[str]]:
+    return {
+        (each.values or [""])[0]: [column.name or "" for column in each.sd.cols or []]
+        for each in metastore.all_partitions(db, table)
+    }
+
+
+@pytest.mark.parametrize("cascade", [" cascade", ""])
+def test_columns_of_partitions_change_with_the_table_only_if_they_did_so_at_the_source(
+    source_sql: Session, target_sql: Session, replica: Replica, cascade: str
+) -> None:
+    db, target_db = replica.policy.source_db, replica.policy.target_db
+    create_source(source_sql, db)
+    for table, kind in KINDS.items():
+        source_sql.run(f"create table {db}.{table} (id int) partitioned by (dt string) {kind}")
+        source_sql.run(f"insert into {db}.{table} values (1,'a'),(2,'b')")
+        source_sql.run(f"alter table {db}.{table} add columns (item string){cascade}")
+        source_sql.run(f"alter table {db}.{table} set tblproperties ('note'='x')")
+        source_sql.run(f"insert into {db}.{table} values (3,'three','a'),(4,'four','c')")
+        source_sql.run(f"alter table {db}.{table} drop partition (dt='b')")
+    replica.follow()
+    assert replica.quarantined() == {}
+    for table in KINDS:
+        expected = columns_of(replica.source, db, table)
+        assert (expected["a"] == expected["c"]) == bool(cascade), "what the source does"
+        assert columns_of(replica.target, target_db, table) == expected
+        rows = sorted(source_sql.rows(QUERY.format(db, table)))
+        assert sorted(target_sql.rows(QUERY.format(target_db, table))) == rows
+    results = verify(replica, *KINDS)
+    assert {table: result.differences for table, result in results.items() if result.differences} == {}
