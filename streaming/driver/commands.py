@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from state.errors import NotFound, TidelineError
@@ -56,6 +58,23 @@ def run(
         progress(stopped_event(error))
         raise
     progress(stopped_event(reason))
+
+
+def prepare() -> Path:
+    """Write the class archive, with which drivers of this installation start faster; return its path.
+
+    Runs a driver for an invented table in a temporary directory. Raises ConfigError and StateLocked.
+    """
+    from streaming.driver.assembly import lock_path
+    from streaming.driver.class_archive import NAME, build_training, replace_archive
+    from streaming.driver.session import end_jvm
+
+    with replace_archive() as (path, beside), TemporaryDirectory(prefix="tideline-prepare-") as directory:
+        settings = build_training(Path(directory), beside / NAME)
+        run(settings, once=True)
+        end_jvm()
+        lock_path(settings).unlink()
+    return path
 
 
 def seal(settings: FlatSettings, progress: ProgressListener = ignore_progress) -> UpkeepResult:

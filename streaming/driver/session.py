@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from state.errors import ConfigError
+from streaming.driver import class_archive
 from streaming.jvm_errors import start_error
 from streaming.split import plain_rows
 from streaming.split.splitter import REQUIRED_CONF
@@ -40,9 +41,14 @@ if TYPE_CHECKING:
 JAVA_OLDEST: Final = 17
 JAVA_NEWEST: Final = 21
 """Spark 4.0 is built for Java 17 and supports 21; newer versions lack what its Hadoop libraries need."""
-JAVA_OPTIONS: Final = "-XX:-DontCompileHugeMethods -XX:+UseParallelGC"
+JAVA_OPTIONS: Final = (
+    "-XX:-DontCompileHugeMethods -XX:+UseParallelGC -XX:MetaspaceSize=256m "
+    "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
+    "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
+)
 """Generated code for hundreds of columns has methods above the size limit of Java's compiler, and throughput matters more than
-pauses (docs/SPLITTING.md)."""
+pauses. The optimizing compiler waits for ten times as many calls as by default, because most code of a start is called
+for a short time only, and Spark's classes fit without a collection of all memory (docs/SPLITTING.md)."""
 LOOPBACK: Final = "127.0.0.1"
 PACKAGES: Final = "spark.jars.packages"
 KAFKA_SOURCE: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
@@ -92,9 +98,8 @@ def start(
     check_installed()
     use_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault(
-        "SPARK_CONF_DIR", str(Path(__file__).parent / "conf")
-    )  # quiet logs unless configured otherwise
+    archive = class_archive.build_conf(settings.conf)
+    os.environ.setdefault("SPARK_CONF_DIR", class_archive.SETTINGS)  # quiet logs unless configured otherwise
     if settings.master.startswith("local"):
         # Otherwise Spark resolves the machine's own name and fails to start if that is impossible.
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
@@ -107,6 +112,7 @@ def start(
         "spark.executor.extraJavaOptions": JAVA_OPTIONS,
         "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),
         **plain_rows.CONF,
+        **archive,
         **jars,
         **settings.conf,
         **{name: _make_absolute(settings.conf[name]) for name in FILE_LISTS if name in settings.conf},
@@ -214,6 +220,17 @@ def _run_beside(jvm: Any, call: Callable[[Any], None]) -> threading.Thread:
     thread = threading.Thread(target=run, name="beside", daemon=True)
     thread.start()
     return thread
+
+
+def end_jvm() -> None:
+    """End the JVM of a stopped session and wait for its end, before which it writes its class archive."""
+    from pyspark import SparkContext
+
+    gateway: Any = SparkContext._gateway  # noqa: SLF001 - PySpark leaves its JVM until the process ends
+    process: subprocess.Popen[bytes] = gateway.proc
+    assert process.stdin is not None
+    process.stdin.close()
+    process.wait()
 
 
 def _join(thread: threading.Thread | None) -> None:

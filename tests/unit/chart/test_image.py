@@ -184,6 +184,14 @@ def test_what_is_fetched_to_install_packages_is_no_part_of_the_flat_image() -> N
     assert all("--no-cache-dir" in each for each in pips)
 
 
+def test_the_flat_image_has_a_class_archive_for_its_own_jars() -> None:
+    lines = stages()["flat"].splitlines()
+    (copied,) = (number for number, line in enumerate(lines) if line.startswith("COPY"))
+    (prepared,) = (number for number, line in enumerate(lines) if "tideline split prepare" in line)
+    (user,) = (number for number, line in enumerate(lines) if line.startswith("USER"))
+    assert copied < prepared < user
+
+
 def test_the_build_backends_lock_is_part_of_the_development_lock() -> None:
     development = pins("dev.txt")
     backend = pins("build.txt")

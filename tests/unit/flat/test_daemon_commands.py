@@ -203,6 +203,16 @@ def split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tupl
     return run
 
 
+def test_prepare_names_the_archive_that_drivers_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = tmp_path / "classes.jsa"
+    archive.write_bytes(bytes(3_000_000))
+    monkeypatch.setattr("daemon.flat.driver.spark_commands", lambda: SimpleNamespace(prepare=lambda: archive))
+    told = CliRunner().invoke(tideline, ["split", "prepare"])
+    assert (told.exit_code, told.output) == (0, f"{archive}: 3 MB; drivers of this installation use it\n")
+    told = CliRunner().invoke(tideline, ["split", "prepare", "--json"])
+    assert json.loads(told.output) == {"path": str(archive), "bytes": 3_000_000}
+
+
 def test_commands_tell_what_they_did_in_words_or_as_json(split: Callable[..., tuple[int, str]]) -> None:
     code, output = split("seal", "events")
     assert (code, output.splitlines()) == (

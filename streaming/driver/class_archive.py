@@ -1,0 +1,209 @@
+"""The class archive: Spark's classes as a driver's JVM needs them, so that a start neither unpacks nor verifies them.
+
+A driver loads about 20,000 classes before its first batch. Java can store loaded classes in a file (class data sharing, CDS) that later JVMs
+map into memory. ``tideline split prepare`` writes this file with a driver of its own, for an invented table in a temporary directory;
+the image contains it.
+
+The archive only saves time. A JVM checks that it was written by the same Java for the same jars, and otherwise starts without it, silently.
+It does not check its length: a JVM with half an archive dies. So the archive ends with a checksum, at which Java does not look, and a driver
+without the right one starts without the archive.
+
+It belongs to the installation like a compiled module: a user who may replace it may replace the code as well. It is written beside its
+place and renamed, and only one process writes it at a time, so no JVM ever meets a part of it.
+
+Java accepts an archive only if the class path begins with the jars of its writer, in the same order. The class path of Spark's launcher begins with a
+directory of settings, and lists the jars in the order of their directory on disk. So the jars are also named in front of it, sorted.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import struct
+import sys
+import tempfile
+import zlib
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from state.columns.paths import KeyPath
+from state.columns.rules import FlatRules
+from state.errors import ConfigError, StateLocked
+from streaming.settings import DirectorySource, EventTime, FlatSettings, SparkSettings
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+VARIABLE: Final = "TIDELINE_CLASS_ARCHIVE"
+"""Environment variable with another path of the archive; empty for none."""
+NAME: Final = "driver-classes.jsa"
+SETTINGS: Final = str(Path(__file__).with_name("conf"))
+"""The directory with Spark's settings, unless the user has one."""
+OPTIONS: Final = "spark.driver.defaultJavaOptions"
+CLASS_PATH: Final = "spark.driver.extraClassPath"
+_MARK: Final = b"tideline class archive"
+_CHECKSUM: Final = struct.Struct(">I")
+_BUFFER_BYTES: Final = 1 << 20
+_UNFINISHED: Final = ".tideline-prepare-"
+_SPLITS_OPTIONS: Final = frozenset(':"\\\n')
+"""Characters that a path in Java's options must not have."""
+_SILENT: Final = "-Xlog:disable -Xlog:all=warning:stderr -Xlog:cds*=off:stderr -Xlog:class+path=off:stderr"
+"""Java prints warnings to standard output by default, also about an archive that it does not use."""
+_HOUR_S: Final = 1_700_000_000 // 3_600 * 3_600
+
+
+def find_path() -> Path | None:
+    """Return where the archive is, or would be; None if it is switched off."""
+    named = os.environ.get(VARIABLE)
+    if named is None:
+        return Path(sys.prefix) / "share" / "tideline" / NAME
+    return Path(named).absolute() if named else None
+
+
+def build_conf(conf: Mapping[str, str]) -> dict[str, str]:
+    """Return the Spark settings that use the archive; none without an archive, or if ``conf`` or the environment decide the same things."""
+    path = find_path()
+    if path is None or _SPLITS_OPTIONS.intersection(str(path)) or {OPTIONS, CLASS_PATH} & conf.keys():
+        return {}
+    if os.environ.get("SPARK_CONF_DIR", SETTINGS) != SETTINGS or not is_whole(path):
+        return {}  # a directory of the user's may set the class path, too
+    return {OPTIONS: f'"-XX:SharedArchiveFile={path}" -Xshare:auto {_SILENT}', CLASS_PATH: build_class_path()}
+
+
+def build_class_path() -> str:
+    """Return Spark's jars in the order that every archive has."""
+    import pyspark
+
+    home = Path(os.environ.get("SPARK_HOME") or pyspark.__path__[0])
+    return ":".join(sorted(map(str, (home / "jars").glob("*.jar"))))
+
+
+@contextmanager
+def replace_archive() -> Iterator[tuple[Path, Path]]:
+    """Yield the path of the archive and an empty directory beside it; what the block writes to NAME there becomes the archive.
+
+    Raises ConfigError if the archive is switched off or its directory cannot be written, and StateLocked if another process writes it.
+    """
+    path = find_path()
+    if path is None or _SPLITS_OPTIONS.intersection(str(path)):
+        raise ConfigError(
+            "the class archive has no usable path", variable=VARIABLE, value=os.environ.get(VARIABLE)
+        )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with (
+            _lock(path.parent),
+            tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=path.parent) as directory,
+        ):
+            yield path, Path(directory)
+            written = Path(directory) / NAME
+            if not written.exists():
+                raise ConfigError(
+                    "Java has not written a class archive",
+                    directory=str(path.parent),
+                    hint="It needs 200 MB there. Standard error has Java's own message.",
+                )
+            written.chmod(0o644)
+            _seal(written)
+            written.replace(path)
+    except OSError as error:
+        raise ConfigError(
+            "the class archive cannot be written",
+            path=str(path),
+            reason=error.strerror,
+            hint=f"Run the command as the owner of the installation, or name another path in {VARIABLE}.",
+        ) from error
+
+
+def is_whole(path: Path) -> bool:
+    """Whether there is an archive with the checksum that its writer has appended; takes a tenth of a second."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END) - len(_MARK) - _CHECKSUM.size
+            if size < 0:
+                return False
+            file.seek(size)
+            end = file.read()
+            file.seek(0)
+            return end == _MARK + _CHECKSUM.pack(_compute_checksum(file, size))
+    except OSError:
+        return False
+
+
+def _seal(path: Path) -> None:
+    """Append the checksum and make the file durable."""
+    with path.open("r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        checksum = _compute_checksum(file, size)
+        file.seek(size)
+        file.write(_MARK + _CHECKSUM.pack(checksum))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _compute_checksum(file: BinaryIO, size: int) -> int:
+    checksum = 0
+    while size > 0 and (some := file.read(min(size, _BUFFER_BYTES))):
+        checksum = zlib.crc32(some, checksum)
+        size -= len(some)
+    return checksum
+
+
+@contextmanager
+def _lock(directory: Path) -> Iterator[None]:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise StateLocked(
+                "another process writes the class archive", directory=str(directory), hint="Wait for it."
+            ) from error
+        for left in directory.glob(f"{_UNFINISHED}*"):  # by a writer that was killed
+            shutil.rmtree(left)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def build_training(directory: Path, archive: Path) -> FlatSettings:
+    """Write events to ``directory`` and return the settings of a driver that reads them and leaves ``archive`` at the end of its JVM.
+
+    The events come in two batches: columns are added, then values that do not fit them.
+    """
+    landing = directory / "landing"
+    landing.mkdir()
+    for batch, extra in enumerate(({}, {"n": 70_000, "f": "text", "late": True})):
+        rows = [{**_event(number), **extra} for number in range(40)]
+        text = "\n".join([*map(json.dumps, rows), "not JSON"])
+        (landing / f"{batch}.json").write_text(f"{text}\n", encoding="utf-8")
+    keys = ("n", "f", "b", "s", "o.in", "late")
+    options = f'"-XX:ArchiveClassesAtExit={archive}" {_SILENT}'
+    return FlatSettings(
+        database="default",
+        table="events",
+        location=str(directory / "table"),
+        checkpoint=str(directory / "checkpoint"),
+        source=DirectorySource(str(landing), files_per_batch=1),
+        event_time=EventTime(KeyPath.of_dotted("at")),
+        rules=FlatRules(whitelist=frozenset(map(KeyPath.of_dotted, keys)), probation_values=1),
+        spark=SparkSettings(conf={OPTIONS: options, CLASS_PATH: build_class_path()}),
+        trigger_s=0,
+    )
+
+
+def _event(number: int) -> dict[str, object]:
+    return {
+        "at": _HOUR_S + number,
+        "n": number,
+        "f": number / 7,
+        "b": number % 2 == 0,
+        "s": f"text {number}",
+        "o": {"in": number, "list": [number]},
+    }
