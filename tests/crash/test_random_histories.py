@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.crash
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def own_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     with killable_stack(tmp_path_factory.mktemp("histories"), ClusterSettings(extra=ABANDONED)) as stack:
         yield stack

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from dev.stack.servers.hdfs import Hdfs
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def own_stack(hdfs: Hdfs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    source, target = (on_hdfs(hdfs.uri, f"histories/{side}") for side in ("source", "target"))
+    root = tmp_path_factory.mktemp("histories")
+    source, target = (on_hdfs(hdfs.uri, f"{root.name}/{side}") for side in ("source", "target"))
     source = ClusterSettings(extra={**source.extra, **ABANDONED})
-    with killable_stack(tmp_path_factory.mktemp("histories"), source, target) as stack:
+    with killable_stack(root, source, target) as stack:
         yield stack
 
 
