@@ -1,6 +1,6 @@
 # Target `daemon` (default): everything except Spark, for an unprivileged user, without a compiler or package manager caches.
 # Builders other than BuildKit build all preceding targets, so name the target explicitly there.
-# Target `flat`: adds Spark, its Kafka connector, Java 17 and the database drivers of the key log, for flat tables, and a class archive of its drivers (about 1 GB).
+# Target `flat`: adds Spark, its Kafka connector, Java 17 and the database drivers of the key log, for flat tables, and a class archive of its drivers (about 1.25 GB).
 # Spark's executors use the same image: Spark starts them with the argument 'executor', which is a command of tideline.
 # The daemon runs as PID 1 without an init process: it handles SIGTERM and waits for its child processes.
 ARG BASE=python:3.11-slim-bookworm
