@@ -9,6 +9,7 @@ whole benchmark runs again. The meaning of the figures, and the reasons for a mi
 from __future__ import annotations
 
 import argparse
+import ctypes
 import importlib
 import json
 import os
@@ -16,6 +17,7 @@ import pkgutil
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,6 +38,8 @@ NOT_BENCHES: Final = frozenset(
 )
 OTHER_CORES_MAX: Final = 0.2
 """How much of the processors other processes may use during a run, in cores; a report above this limit is marked."""
+_SET_CHILD_SUBREAPER: Final = 36
+"""``PR_SET_CHILD_SUBREAPER`` of prctl(2)."""
 INTRODUCTION: Final = f"""\
 # Performance
 
@@ -56,6 +60,7 @@ def list_benchmarks() -> list[str]:
 def run_benchmark(name: str, *, quick: bool) -> dict[str, Any] | None:
     """Run one benchmark and return its report; None if it printed none (it then printed the reason)."""
     print(f"bench.{name}", file=sys.stderr, flush=True)
+    adopt_orphans()
     others = OtherProcesses()
     whole, _, part = name.partition(".")
     command = [sys.executable, "-m", f"bench.{whole}", "--json", *(["--quick"] if quick else [])]
@@ -77,9 +82,22 @@ class OtherProcesses:
         self._began_s, self._busy_s, self._own_s = time.monotonic(), _read_busy_s(), tree_cpu_s()
 
     def cores(self) -> float:
-        """Return the share of other processes since the beginning, in cores. A JVM that ended without being waited for counts as part of the benchmark."""
+        """Return the share of other processes since the beginning, in cores."""
+        _reap_orphans()
         others_s = (_read_busy_s() - self._busy_s) - (tree_cpu_s() - self._own_s)
         return round(max(0.0, others_s / (time.monotonic() - self._began_s)), 2)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of descendants whose parent ends, such as Spark's JVM at the end of its Python, so that their time counts as this process's."""
+    ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _reap_orphans() -> None:
+    """Wait for the children that have ended, so that their time becomes part of this process's."""
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 def _read_busy_s() -> float:

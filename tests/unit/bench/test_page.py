@@ -102,6 +102,22 @@ def test_processes_of_a_benchmark_are_not_counted_as_others(is_waited_for: bool)
         assert tree_cpu_s() - used_s >= 0.45
 
 
+def test_a_process_that_outlives_its_parent_counts_as_part_of_the_benchmark() -> None:
+    measuring = """
+import os, subprocess, sys
+from bench.__main__ import adopt_orphans
+from bench.report import tree_cpu_s
+adopt_orphans()
+used_s = tree_cpu_s()
+burn = "import time; list(iter(lambda: time.process_time() < 0.5, False))"
+subprocess.run([sys.executable, "-c", f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {burn!r}])"], check=True)
+os.waitpid(-1, 0)
+print(tree_cpu_s() - used_s)
+"""
+    done = subprocess.run([sys.executable, "-c", measuring], capture_output=True, text=True, check=True)
+    assert float(done.stdout) >= 0.5
+
+
 def test_the_page_has_a_section_for_every_report_with_what_it_measures() -> None:
     text = render_page({"timelines": report(row("cover", 1, "µs"))})
     assert "## timelines" in text
