@@ -41,14 +41,9 @@ if TYPE_CHECKING:
 JAVA_OLDEST: Final = 17
 JAVA_NEWEST: Final = 21
 """Spark 4.0 is built for Java 17 and supports 21; newer versions lack what its Hadoop libraries need."""
-JAVA_OPTIONS: Final = (
-    "-XX:-DontCompileHugeMethods -XX:+UseParallelGC -XX:MetaspaceSize=256m "
-    "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
-    "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
-)
-"""Generated code for hundreds of columns has methods above the size limit of Java's compiler, and throughput matters more than
-pauses. The optimizing compiler waits for ten times as many calls as by default, because most code of a start is called
-for a short time only, and Spark's classes fit without a collection of all memory (docs/SPLITTING.md)."""
+JAVA_OPTIONS: Final = "-XX:-DontCompileHugeMethods -XX:+UseParallelGC -XX:MetaspaceSize=256m"
+"""Generated code for hundreds of columns has methods above the size limit of Java's compiler, throughput matters more than
+pauses, and Spark's classes fit without a collection of all memory (docs/SPLITTING.md)."""
 LOOPBACK: Final = "127.0.0.1"
 PACKAGES: Final = "spark.jars.packages"
 KAFKA_SOURCE: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
