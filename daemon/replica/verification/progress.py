@@ -88,7 +88,7 @@ class VerificationSection(StatusSection[tuple[SamplerStatus, ...]]):
         """Return a line for each differing table."""
         return [
             f"{table.table}: the replica of policy {row.policy} differs as of event {table.event_id}: {table.first}; "
-            f"run 'tideline verify {row.policy} {shlex.quote(table.table.rpartition('.')[2])} --repair'"
+            f"run '{_repair_command(row, table)}'"
             for row in value
             for table in row.tables
         ]
@@ -101,7 +101,7 @@ class VerificationSection(StatusSection[tuple[SamplerStatus, ...]]):
                 f"replication:{row.policy} {table.table}",
                 f"{table.differences} differences as of event {table.event_id}: {table.first}",
                 f"{PAGE}#a-table-differs-from-its-source",
-                f"tideline verify {row.policy} {shlex.quote(table.table.rpartition('.')[2])} --repair",
+                _repair_command(row, table),
                 table.time_s,
             )
             for row in value
@@ -116,6 +116,10 @@ class VerificationSection(StatusSection[tuple[SamplerStatus, ...]]):
 
 
 VERIFICATION: Final = VerificationSection()
+
+
+def _repair_command(row: SamplerStatus, table: DifferingTable) -> str:
+    return f"tideline verify {row.policy} {shlex.quote(table.table.rpartition('.')[2])} --repair"
 
 
 def _row(row: SamplerStatus) -> tuple[str, ...]:

@@ -63,9 +63,9 @@ def _has_mark(item: Table | Partition) -> bool:
 
 def _take_mark(wanted: Table | Partition, present: Table | Partition) -> None:
     """Replace the mark of ``wanted`` by that of ``present``, or remove it."""
-    _remove_accuracy_mark(wanted)
-    if wanted.parameters is not None and present.parameters and ACCURATE in present.parameters:
-        wanted.parameters[ACCURATE] = present.parameters[ACCURATE]
+    _remove_mark(wanted)
+    if _has_mark(present):
+        wanted.parameters = {**(wanted.parameters or {}), ACCURATE: (present.parameters or {})[ACCURATE]}
 
 
 def _is_written(table: str, write_id: int | None, context: Context) -> bool:
@@ -77,9 +77,7 @@ def _is_written(table: str, write_id: int | None, context: Context) -> bool:
 def mark_inaccurate(table: str, write_id: int, partition_names: Iterable[str], context: Context) -> None:
     """Mark statistics that came with ``write_id`` as inaccurate, because its rows are not and will not be on the target.
 
-    Hive logs statistics before the transaction commits or aborts, and answers ``count(*)`` from accurate ones. Readers of the
-    source know that the write id of an aborted transaction is invalid; a Hive 4 target forgets that within seconds. Objects
-    that no longer exist are skipped.
+    Objects that no longer exist are skipped.
     """
     try:
         present = context.target.get_table(context.policy.target_db, table)
@@ -87,7 +85,7 @@ def mark_inaccurate(table: str, write_id: int, partition_names: Iterable[str], c
         return
     if present.partitionKeys:
         _mark_partitions_inaccurate(table, write_id, partition_names, context)
-    elif present.writeId == write_id and _remove_accuracy_mark(present):
+    elif present.writeId == write_id and _remove_mark(present):
         context.table_cache.forget(table)
         context.target.alter_table(
             context.policy.target_db,
@@ -104,7 +102,7 @@ def _mark_partitions_inaccurate(table: str, write_id: int, names: Iterable[str],
     db, listed = context.policy.target_db, list(names)
     for start in range(0, len(listed), BATCH):
         found = context.target.get_partitions(db, table, listed[start : start + BATCH])
-        changed = [each for each in found if each.writeId == write_id and _remove_accuracy_mark(each)]
+        changed = [each for each in found if each.writeId == write_id and _remove_mark(each)]
         if changed:
             context.target.alter_partitions(
                 db,
@@ -116,6 +114,6 @@ def _mark_partitions_inaccurate(table: str, write_id: int, names: Iterable[str],
             )
 
 
-def _remove_accuracy_mark(item: Table | Partition) -> bool:
+def _remove_mark(item: Table | Partition) -> bool:
     """Remove the mark of accurate statistics from ``item``; return whether it was present."""
     return (item.parameters or {}).pop(ACCURATE, None) is not None

@@ -37,14 +37,14 @@ def is_cascaded(event: TableAltered, current_name: str, context: Context) -> boo
         return False
     try:
         for size in (SAMPLE, BATCH):  # more only if the first were dropped or added again since
-            if pairs := list(_pair(event, current_name, size, context)):
+            if pairs := list(_pair_partitions(event, current_name, size, context)):
                 return all(_columns(ours) != _columns(theirs) for ours, theirs in pairs)
     except NotFound:
         pass  # renamed or dropped since, which a later event brings
     return False
 
 
-def _pair(
+def _pair_partitions(
     event: TableAltered, current_name: str, size: int, context: Context
 ) -> Iterator[tuple[Partition, Partition]]:
     """Yield partitions of the source that existed before the event, each with the target's."""
