@@ -92,7 +92,10 @@ def replace_archive() -> Iterator[tuple[Path, Path]]:
     path = find_path()
     if path is None or _SPLITS_OPTIONS.intersection(str(path)):
         raise ConfigError(
-            "the class archive has no usable path", variable=VARIABLE, value=os.environ.get(VARIABLE)
+            "the class archive has no usable path",
+            variable=VARIABLE,
+            value=os.environ.get(VARIABLE),
+            hint=f"Unset {VARIABLE}, or name a path without colons, quotes, backslashes and line breaks.",
         )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -118,6 +118,13 @@ def test_a_path_that_java_would_split_is_refused(
         write("classes")
 
 
+def test_writing_an_archive_that_is_switched_off_says_what_to_unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDELINE_CLASS_ARCHIVE", "")
+    with pytest.raises(ConfigError) as caught, class_archive.replace_archive():
+        pass
+    assert "Unset TIDELINE_CLASS_ARCHIVE" in caught.value.hint
+
+
 def test_a_writer_that_fails_leaves_the_former_archive_and_nothing_else(path: Path) -> None:
     write("former")
 
