@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from handlers.decoding.fields import fill_names, parse_source_files
+from handlers.decoding.fields import fill_names
+from handlers.decoding.written_files import read_written_files
 from handlers.events import (
     CompactionCommitted,
     FilesWritten,
@@ -65,7 +66,6 @@ def build_write_ids_allocated(common: dict[str, Any], message: Fields) -> WriteI
 
 def build_files_written(common: dict[str, Any], message: Fields) -> FilesWritten:
     """WRITE (from the relay) and ACID_WRITE_EVENT (from other listeners), which have the same fields."""
-    raw_files = message.texts("files", "files")
     partition_name = message.text("partition") or ""
     if len(partition_name) > message.limits.path_chars:
         raise LimitExceeded(
@@ -74,15 +74,19 @@ def build_files_written(common: dict[str, Any], message: Fields) -> FilesWritten
     named = fill_names(common, message, "database", "table")
     if named["db"] is None or named["table"] is None:
         raise MalformedEvent("the write event does not name a table")
+    partition_text = message.text("partitionObjJson")
+    files, raw_files = read_written_files(
+        message.texts("files", "files"), partition_name, partition_text, message.limits
+    )
     return FilesWritten(
         **named,
         txn_id=message.required_number("txnid", least=1),
         write_id=message.required_number("writeId", least=1),
         partition_name=partition_name,
-        files=parse_source_files(raw_files, message.limits),
+        files=files,
         raw_files=raw_files,
         owner_text=message.text("tableObjJson"),
-        partition_text=message.text("partitionObjJson"),
+        partition_text=partition_text,
     )
 
 
