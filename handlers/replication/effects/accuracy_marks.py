@@ -6,10 +6,14 @@ differ until a transaction writes statistics again.
 
 A later change of the table or partition carries the source's mark. Outside of a transaction it can neither set nor remove a mark
 at the source, and Hive refuses it on the target ("Cannot change stats state for a transactional table"). Such a change therefore keeps what the target has.
+
+A truncation removes the mark if the last statistics were written by a transaction that was open at its beginning, and Hive logs the truncation
+with the mark (seen on 4.2). The log does not show this, so the source is asked.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from handlers.metastore.objects.partitions import BATCH
@@ -55,6 +59,34 @@ def keep_partition_marks(
     keys = partition_key_names(owner)
     for present in context.target.get_partitions(context.policy.target_db, table, list(marked)):
         _take_mark(marked[format_partition_name(keys, list(present.values or []))], present)
+
+
+def follow_truncated_table(table: str, write_id: int | None, context: Context) -> None:
+    """Remove the mark of the target's truncated table if the truncation has removed it at the source.
+
+    If the source's table has changed since, the events of these changes carry the mark.
+    """
+    if write_id is None:
+        return
+    with suppress(NotFound):
+        present = context.source.get_table(context.policy.source_db, table)
+        if present.writeId == write_id and not _has_mark(present):
+            mark_inaccurate(table, write_id, (), context)
+
+
+def follow_truncated_partitions(
+    table: str, names: Sequence[str], write_id: int | None, context: Context
+) -> None:
+    """Do the same for partitions."""
+    if write_id is None:
+        return
+    with suppress(NotFound):
+        keys = partition_key_names(context.table_cache.table(table))
+        found = context.source.get_partitions(context.policy.source_db, table, list(names))
+        unmarked = [each for each in found if each.writeId == write_id and not _has_mark(each)]
+        if unmarked:
+            changed = [format_partition_name(keys, list(each.values or [])) for each in unmarked]
+            mark_inaccurate(table, write_id, changed, context)
 
 
 def _has_mark(item: Table | Partition) -> bool:

@@ -193,6 +193,7 @@ def _truncate(event: PartitionsAltered, names: Sequence[str], owner: Table, cont
         write_id=write_id,
         valid_write_ids=context.valid_up_to(event.table, write_id),
     )
+    accuracy_marks.follow_truncated_partitions(event.table, names, write_id, context)
 
 
 def drop(event: PartitionsDropped, context: Context) -> None:

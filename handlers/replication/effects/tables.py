@@ -165,6 +165,7 @@ def _truncate(event: TableAltered, context: Context) -> None:
         write_id=write_id,
         valid_write_ids=context.valid_up_to(name, write_id),
     )
+    accuracy_marks.follow_truncated_table(name, write_id, context)
 
 
 def rename_kept(move: Rename, context: Context) -> None:

@@ -26,7 +26,15 @@ KINDS: Final = {
 }
 
 
-@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param("acid", marks=pytest.mark.long),
+        "bucketed",
+        "insert-only",
+        pytest.param("plain", marks=pytest.mark.long),
+    ],
+)
 def test_rows_of_a_partition_whose_name_continues_anothers_are_replicated_once(
     source_sql: Session, target_sql: Session, replica: Replica, kind: str
 ) -> None:

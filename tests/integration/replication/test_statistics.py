@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from dev.fixtures.writing_client import WritingMetastore
+from handlers.replication.effects.accuracy_marks import ACCURATE
 from handlers.replication.target_objects import KEEP_STATISTICS
 from state.errors import InvalidRequest
 from tests.builders.replication.small_workload import ACID, PLAIN, create_source, roll_back
@@ -15,6 +18,7 @@ from tests.builders.replication.verification import verify
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from dev.stack.endpoints import ClusterEndpoints
     from dev.stack.hive.sql_session import Session
     from handlers.metastore.client import Metastore
     from handlers.replication.verification.findings import TableResult
@@ -105,6 +109,44 @@ def test_a_change_outside_of_a_transaction_keeps_the_marks_that_rolled_back_rows
         assert target_sql.rows(f"select count(*) from {target_db}.{table}") == [("1",)]
     assert ("note", "2") in parameters(replica.target.get_table(target_db, "orders"))
     assert ("note", "2") in parameters(replica.target.get_partition(target_db, "visits", ["a"]))
+
+
+@pytest.mark.parametrize("has_seen_the_insert", [pytest.param(True, marks=pytest.mark.long), False])
+def test_a_truncation_that_began_during_an_insert_removes_the_mark_on_both_sides(
+    source_sql: Session, source: ClusterEndpoints, replica: Replica, *, has_seen_the_insert: bool
+) -> None:
+    """Its snapshot does not contain the statistics of the insert; Hive logs the truncation as if they were still accurate."""
+    db, target_db = replica.policy.source_db, replica.policy.target_db
+    create_source(source_sql, db)
+    source_sql.run(f"create table {db}.orders (id int, item string) {ACID}")
+    source_sql.run(f"create table {db}.visits (id int, item string) partitioned by (dt string) {ACID}")
+    source_sql.run(f"insert into {db}.orders values (1,'pen')")
+    source_sql.run(f"insert into {db}.visits values (1,'x','a'),(2,'y','b')")
+    open_ids = "" if has_seen_the_insert else "1"
+    truncate_at(source, db, "orders", None, f"{db}.orders:2:{open_ids or 2**63 - 1}:{open_ids}:")
+    truncate_at(source, db, "visits", ["dt=a"], f"{db}.visits:2:{open_ids or 2**63 - 1}:{open_ids}:")
+    replica.follow()
+    assert replica.quarantined() == {}
+    for metastore, name in ((replica.source, db), (replica.target, target_db)):
+        table, partition = metastore.get_table(name, "orders"), metastore.get_partition(name, "visits", ["a"])
+        for each in (table, partition):
+            assert (ACCURATE in (each.parameters or {})) == has_seen_the_insert
+        assert ACCURATE in (metastore.get_partition(name, "visits", ["b"]).parameters or {})
+    results = verify(replica, "orders", "visits")
+    assert {table: each.differences for table, each in results.items() if each.differences} == {}
+
+
+def truncate_at(
+    source: ClusterEndpoints, db: str, table: str, partitions: list[str] | None, snapshot: str
+) -> None:
+    """Truncate in a transaction of its own with this list of valid write ids, whose newest is the transaction's."""
+    with closing(WritingMetastore([source.metastore])) as writer:
+        (txn_id,) = writer.open_txns()
+        write_id = writer.allocate_write_ids(db, table, [txn_id])[txn_id]
+        writer.truncate_table(
+            db, table, partition_names=partitions, write_id=write_id, valid_write_ids=snapshot
+        )
+        writer.commit_txn(txn_id)
 
 
 def alter_under(source: Metastore, db: str, write_id: int | None) -> None:
