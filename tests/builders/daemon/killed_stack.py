@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -31,6 +32,11 @@ def wait_until(condition: Callable[[], object], deadline_s: float = DEADLINE_S) 
     first_that(bool, condition, deadline_s=deadline_s)
 
 
+def as_uri(place: str) -> str:
+    """Return a directory of ``Endpoints`` as a URI."""
+    return place if "://" in place else f"file:{place}"
+
+
 @contextmanager
 def killable_stack(
     directory: Path, source: ClusterSettings | None = None, target: ClusterSettings | None = None
@@ -56,14 +62,16 @@ class KilledReplica:
     kills: dict[str, int] = field(default_factory=dict)
 
     @staticmethod
-    def of(stack: Stack, db: str, directory: Path, **loads: Any) -> KilledReplica:
-        """Configure the daemon; ``loads`` are settings of the section ``bootstrap``."""
+    def of(
+        stack: Stack, db: str, directory: Path, *, policy: dict[str, Any] | None = None, **loads: Any
+    ) -> KilledReplica:
+        """Configure the daemon with these settings of its policy; ``loads`` are settings of the section ``bootstrap``."""
         daemon = configured(
             directory,
             stack.endpoints(),
             topic=db,
             database=db,
-            policy={"bootstrap": "auto"},
+            policy={"bootstrap": "auto", **(policy or {})},
             sections={"bootstrap": loads},
         )
         return KilledReplica(stack, db, daemon)
@@ -121,3 +129,11 @@ class KilledReplica:
         view = self.daemon.applied(self.stack.source.metastore.last_event_id())
         assert view.failures == ()
         wait_until(lambda: self.loads_left() == [])
+        now_s = time.time()
+        wait_until(lambda: self._has_compared_external_tables_since(now_s))
+
+    def _has_compared_external_tables_since(self, time_s: float) -> bool:
+        """Whether a cycle over the external tables that began later is complete, if the policy has any."""
+        sections: Any = load_status(self.daemon.state_dir, SECTIONS).sections
+        (external,) = sections["external"]
+        return external.state == "no-base" or (external.complete_s or 0) > time_s

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from dev.fixtures.writing_client import WritingMetastore
 from handlers.metastore.client import Metastore
 from handlers.structs.transactions import TxnState
-from tests.builders.daemon.killed_stack import VICTIMS, KilledReplica, wait_until
+from tests.builders.daemon.killed_stack import VICTIMS, KilledReplica, as_uri, wait_until
 from tests.builders.replication.equal_rows import find_unequal_rows
 from tests.builders.replication.random_writers import WEIGHTS, RandomWriter, Tables
 from tests.builders.replication.small_workload import create_source
@@ -32,6 +32,8 @@ WRITERS: Final = 3
 KILLS: Final = 12
 ABANDONED: Final = {"hive.txn.timeout": "20s", "metastore.acid.housekeeper.interval": "3s"}
 """Settings of the source: it soon aborts the transactions of statements whose metastore was killed, which keep their locks until then."""
+CYCLE_S: Final = 2
+"""Time between two comparisons of all external tables."""
 STATEMENTS_BETWEEN: Final = (8, 40)
 """How many statements the writers attempt between two kills."""
 
@@ -41,7 +43,9 @@ def check_random_history(stack: Stack, seed: int, directory: Path) -> None:
     db = f"history_{uuid.uuid4().hex[:8]}"
     with stack.source.sql() as sql:
         create_source(sql, db)
-    replica = KilledReplica.of(stack, db, directory)
+    base = f"{as_uri(stack.endpoints().target.external)}/{db}"
+    external = {"every_s": CYCLE_S, "delete": True}
+    replica = KilledReplica.of(stack, db, directory, policy={"external_base": base, "external": external})
     with replica.daemon:
         counts = write_and_kill(replica, seed, KILLS)
         log.info("kills: %s; statements: %s", replica.kills, sorted(counts.items()))
@@ -59,8 +63,9 @@ def write_and_kill(replica: KilledReplica, seed: int, kills: int) -> Counter[tup
     While components are down, the writers attempt a few statements more in half of the cases.
     """
     random, stop, tables = Random(seed), threading.Event(), Tables()  # noqa: S311 - a test
+    outside = f"{as_uri(replica.stack.endpoints().source.external)}/{replica.db}-outside"
     writers = [
-        RandomWriter(replica.db, Random(f"{seed}/{number}"), tables, replica.stack.source.sql, stop)  # noqa: S311 - a test
+        RandomWriter(replica.db, Random(f"{seed}/{number}"), tables, replica.stack.source.sql, stop, outside)  # noqa: S311 - a test
         for number in range(WRITERS)
     ]
     with ThreadPoolExecutor(WRITERS) as pool:

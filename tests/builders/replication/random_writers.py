@@ -32,9 +32,10 @@ KINDS: Final = {
     "bucketed": f"clustered by (id) into 2 buckets {ACID}",
     "insert-only": "stored as textfile tblproperties ('transactional'='true', 'transactional_properties'='insert_only')",
     "plain": "stored as orc tblproperties ('transactional'='false')",
+    "external": "stored as orc",
 }
 NAMES: Final = ("t{}", "Mixed_{}", "`two words {}`", "`per%cent {}`", "`eq=al, {}`")
-VALUES: Final = ("a", "two words", "x/y", "é", "100%", "k=v", "[1]", "*", "a:b", "A")
+VALUES: Final = ("a", "two words", "x/y", "é", "100%", "k=v", "[1]", "*", "a:b", "A", "1", "10", "100")
 TABLES_MAX: Final = 12
 """Live tables; at this number, tables are dropped instead of created."""
 
@@ -100,6 +101,8 @@ class RandomWriter:
     tables: Tables
     connect: Callable[[], Session]
     stopping: threading.Event
+    outside: str
+    """A directory above those of partitions outside of their tables."""
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     attempts: int = 0
 
@@ -160,7 +163,8 @@ class RandomWriter:
     def _create(self) -> Statement:
         table = Table(self._name(), self.random.choice(list(KINDS)), self.random.random() < 0.5)  # noqa: PLR2004 - half
         by = "partitioned by (dt string) " if table.is_partitioned else ""
-        sql = f"create table {self.db}.{table.name} (id int, v string) {by}{KINDS[table.kind]}"
+        what = "external table" if table.kind == "external" else "table"
+        sql = f"create {what} {self.db}.{table.name} (id int, v string) {by}{KINDS[table.kind]}"
         return Statement(sql, lambda: self.tables.replace(table.name, table))
 
     def _insert(self, table: Table) -> Statement:
@@ -186,6 +190,23 @@ class RandomWriter:
 
     def _delete(self, table: Table) -> Statement:
         return Statement(f"delete from {self.db}.{table.name} where id % 7 = {self.random.randrange(7)}")
+
+    def _merge(self, table: Table) -> Statement:
+        """Update and delete some rows, or insert one if there are none."""
+        n, names, given = self.tables.number(), "id, v", f"select {self.tables.number()} as id, 'merged' as v"
+        if table.is_partitioned:
+            names, given = f"{names}, dt", f"{given}, '{self._value()}' as dt"
+        values = ", ".join(f"s.{name}" for name in names.split(", "))
+        return Statement(
+            f"merge into {self.db}.{table.name} t using ({given}) s on t.id % {self.random.randint(3, 9)} = 1 "
+            f"when matched and t.id % 2 = 0 then delete when matched then update set v = 'm{n}' "
+            f"when not matched then insert ({names}) values ({values})"
+        )
+
+    def _rewrite(self, table: Table) -> Statement:
+        """Overwrite every partition that keeps a row."""
+        name = f"{self.db}.{table.name}"
+        return Statement(f"insert overwrite table {name} select * from {name} where id % 5 > 0")
 
     def _overwrite(self, table: Table) -> Statement:
         n, extra = self.tables.number(), ", null" * (table.columns - 2)
@@ -226,8 +247,11 @@ class RandomWriter:
         return Statement(sql, lambda: self.tables.replace(table.name, new))
 
     def _add_partition(self, table: Table) -> Statement:
+        """Add an empty partition; to an external table, half of the time outside of the table's directory."""
+        is_outside = table.kind == "external" and self.random.random() < 0.5  # noqa: PLR2004 - half
+        where = f" location '{self.outside}/{self.tables.number()}'" if is_outside else ""
         return Statement(
-            f"alter table {self.db}.{table.name} add if not exists partition (dt='{self._value()}')"
+            f"alter table {self.db}.{table.name} add if not exists partition (dt='{self._value()}'){where}"
         )
 
     def _drop_partition(self, table: Table) -> Statement:
@@ -257,7 +281,9 @@ WEIGHTS: Final[Mapping[str, int]] = {
     "insert": 30,
     "update": 8,
     "delete": 5,
+    "merge": 4,
     "overwrite": 5,
+    "rewrite": 3,
     "several": 5,
     "roll_back": 5,
     "fail": 2,
@@ -273,5 +299,5 @@ WEIGHTS: Final[Mapping[str, int]] = {
     "analyze": 2,
     "view": 1,
 }
-ACID_ONLY: Final = frozenset({"update", "delete"})
+ACID_ONLY: Final = frozenset({"update", "delete", "merge"})
 PARTITIONED_ONLY: Final = frozenset({"several", "add_partition", "drop_partition", "rename_partition"})
