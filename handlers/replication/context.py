@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from handlers.replication.claim.target_position import TargetPosition
+from handlers.replication.entries.copied_ahead import CopiedAheadTables
 from handlers.replication.entries.left_tables import LeftTables
 from handlers.replication.entries.quarantine import Quarantine
 from handlers.replication.entries.unreplicated_tables import UnreplicatedTables
@@ -127,6 +128,7 @@ class Context:
     observer: Observer
     unreplicated: UnreplicatedTables = field(default_factory=UnreplicatedTables)
     left: LeftTables = field(default_factory=LeftTables)
+    copied_ahead: CopiedAheadTables = field(default_factory=CopiedAheadTables)
     external: ExternalTables = field(default_factory=ExternalTables)
     jobs: CopyJobs | None = None
     """Copies of many files outside of this process; None if ``copies`` makes all."""
@@ -178,7 +180,15 @@ class Context:
             part.flush(txn)
 
     def _stored(self) -> Sequence[StoredState]:
-        return (self.write_ids, self.unproven, self.quarantine, self.loads, self.unreplicated, self.left)
+        return (
+            self.write_ids,
+            self.unproven,
+            self.quarantine,
+            self.loads,
+            self.unreplicated,
+            self.left,
+            self.copied_ahead,
+        )
 
     def in_scope(self, db: str | None, table: str | None) -> bool:
         """Whether the table is replicated, and is neither quarantined, nor waiting for its load, nor of a kind without replication."""

@@ -220,6 +220,7 @@ class ReplicationProjection:
         transactions = self._dispatcher.transactions
         transactions.unknown_up_to = self._load_number(UNKNOWN_TXNS_KEY)
         transactions.uncertain_up_to = self._load_number(UNCERTAIN_KEY)
+        self._context.copied_ahead.unknown_up_to = transactions.uncertain_up_to
         reached = max(self._position.event_id, self._target_event_id)
         transactions.files.repeated_up_to = max(transactions.uncertain_up_to, reached + 1)
 

@@ -6,6 +6,7 @@
 | `tables` | CREATE, ALTER and DROP_TABLE, with renames and truncations |
 | `partitions` | ADD, ALTER and DROP_PARTITION, with renames and truncations |
 | `plain_files` | INSERT into tables without transactions, and all other copies into such tables |
+| `renamed_files` | renames of tables and partitions whose files were copied afterwards |
 | `statistics` | column statistics |
 | `constraints` | the six kinds of constraints |
 """

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 
 from handlers.events import Embedded, PartitionsAdded, PartitionsAltered, PartitionsDropped
 from handlers.metastore.objects.partitions import BATCH
-from handlers.replication.effects import accuracy_marks, moves
+from handlers.replication.effects import accuracy_marks, moves, renamed_files
 from handlers.replication.effects.plain_files import (
     add_sub_directories,
     copy_current_files,
     copy_plain_files,
     mirror_directory,
 )
+from handlers.replication.entries.copied_ahead import record_copy
 from handlers.replication.target_objects import (
     KEEP_STATISTICS,
     format_partition_name,
@@ -80,6 +81,7 @@ def _add_some(event: PartitionsAdded, context: Context) -> None:
             copy_plain_files(context, add_sub_directories(context, files, root), location, owner=owner)
         elif is_external(owner):
             copy_current_files(context, root, location)
+    record_copy(event.table, owner, event.event_id, context)
 
 
 def add_one(partition: Partition, table: str, context: Context) -> None:
@@ -107,6 +109,7 @@ def alter(event: PartitionsAltered, context: Context) -> None:
         _truncate(event, names, owner, context)
     elif event.before is not None and event.before.value.values != event.after[0].value.values:
         rename(event, event.before.value, owner, context)
+        renamed_files.complete_partition(event, event.before.value, owner, context)
     else:
         record_touched(event.db, event.table, event.after, names, context)
         _replace(event, names, owner, context)
@@ -139,6 +142,8 @@ def _replace(event: PartitionsAltered, names: Sequence[str], owner: Table, conte
         partition.writeId = write_id
         partitions.append(partition)
         present.append(name)
+    if moved:
+        record_copy(event.table, owner, event.event_id, context)
     if not partitions:
         return
     accuracy_marks.keep_partition_marks(partitions, present, owner, write_id, context)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from handlers.files.copying.copies import build_copy_task
 from handlers.files.listing import keep_relative_path, list_plain_files
 from handlers.files.paths import parse_location
+from handlers.replication.entries.copied_ahead import record_copy
 from handlers.replication.target_objects import (
     format_partition_name,
     is_external,
@@ -58,6 +59,7 @@ def insert(event: Inserted, context: Context) -> None:
         overwrite(context, files, location, owner=owner, source_root=source_root)
     else:
         copy_plain_files(context, files, location, owner=owner)
+    record_copy(event.table, owner, event.event_id, context)
 
 
 def find_source_root(event: Inserted, partition_name: str) -> str | None:
@@ -87,7 +89,7 @@ def copy_plain_files(context: Context, files: Sequence[SourceFile], location: st
 
     Files of a managed table are copied as recorded, or FileLost is raised. The change manager keeps no files of external
     tables, because Hive does not own their data. Their current content is copied, and a missing file is skipped, because the
-    statement that changed or removed it follows in the log.
+    statement that changed, removed or renamed (``renamed_files``) it follows in the log.
     """
     if is_external(owner):
         return _copy_existing(context, files, location)

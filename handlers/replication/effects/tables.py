@@ -9,13 +9,14 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from handlers.replication.effects import accuracy_marks, cascades, moves, statistics
+from handlers.replication.effects import accuracy_marks, cascades, moves, renamed_files, statistics
 from handlers.replication.effects.plain_files import (
     add_sub_directories,
     copy_current_files,
     copy_plain_files,
     mirror_directory,
 )
+from handlers.replication.entries.copied_ahead import record_copy
 from handlers.replication.target_objects import (
     KEEP_STATISTICS,
     is_external,
@@ -65,6 +66,7 @@ def _copy_first_rows(event: TableCreated, source_location: str | None, context: 
         copy_plain_files(context, files, location, owner=table)
     elif is_external(table):
         copy_current_files(context, source_location, location)
+    record_copy(_name(table), table, event.event_id, context)
 
 
 def _require_same_kind(source: Table, context: Context) -> None:
@@ -102,8 +104,10 @@ def rename(event: TableAltered, context: Context) -> None:
     context.write_ids.rename_table(f"{event.db}.{old}", f"{event.db}.{new}")
     context.quarantine.rename(old, new)
     context.loads.rename(old, new)
+    context.copied_ahead.rename(old, new)
     context.table_cache.forget(old)
     context.table_cache.forget(new)
+    renamed_files.complete_table(event, context)
     statistics.restore_after_rename(event, new, context)
 
 
@@ -118,6 +122,7 @@ def _replace(event: TableAltered, current_name: str, context: Context) -> None:
     copies = moved and location is not None and not after.partitionKeys
     if copies and location is not None and context.policy.copies_rows(current_name):
         mirror_directory(context, after.sd.location, location)
+        record_copy(current_name, after, event.event_id, context)
     left = context.table_cache.location(current_name) if moved else None
     target_table = to_target_table(event.after.copy(), context.policy, location)
     write_id = replayed_write_id(event.write_id, target_table)
@@ -184,6 +189,7 @@ def rename_quarantined(move: Rename, context: Context) -> None:
     context.write_ids.rename_table(f"{db}.{old}", f"{db}.{new}")
     context.quarantine.rename(old, new)
     context.loads.rename(old, new)
+    context.copied_ahead.rename(old, new)
     context.table_cache.forget(old)
     context.table_cache.forget(new)
 
@@ -199,6 +205,7 @@ def forget(db: str | None, name: str, context: Context) -> None:
     context.write_ids.drop_table(f"{db}.{name}")
     context.quarantine.remove(name)
     context.loads.remove(name)
+    context.copied_ahead.remove(name)
 
 
 def drop(event: TableDropped, context: Context) -> None:

@@ -141,9 +141,7 @@ class RandomWriter:
         table = self.random.choice(tables)
         while True:
             kind = self.random.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
-            if (kind not in ACID_ONLY or table.is_acid) and (
-                kind not in PARTITIONED_ONLY or table.is_partitioned
-            ):
+            if _suits(kind, table):
                 made: Statement = getattr(self, f"_{kind}")(table)
                 return kind, made
 
@@ -223,6 +221,34 @@ class RandomWriter:
             f"{into.format(second)} where s.n > {n}"
         )
 
+    def _two_tables(self, table: Table) -> Statement:
+        """Insert into two tables by one transaction."""
+        other = self.random.choice(self.tables.listed() or [table])
+        n = self.tables.number()
+        inserts = [
+            f"insert into {self.db}.{each.name} select s.n, 'two'{', null' * (each.columns - 2)}"
+            + (f", '{self._value()}'" if each.is_partitioned else "")
+            for each in (table, other)
+        ]
+        return Statement(f"from (select {n} as n union all select {n} + 1) s {' '.join(inserts)}")
+
+    def _convert(self, table: Table) -> Statement:
+        """Make a table without transactions an ACID table; its files stay as they are."""
+        new = Table(table.name, "acid", table.is_partitioned, table.columns)
+        sql = f"alter table {self.db}.{table.name} set tblproperties ('transactional'='true')"
+        return Statement(sql, lambda: self.tables.replace(table.name, new))
+
+    def _constraint(self, table: Table) -> Statement:
+        name = f"alter table {self.db}.{table.name}"
+        if self.random.random() < 0.5:  # noqa: PLR2004 - half
+            return Statement(f"{name} drop constraint key_{self.random.randrange(self.tables.number())}")
+        return Statement(
+            f"{name} add constraint key_{self.tables.number()} primary key (id) disable novalidate"
+        )
+
+    def _own(self, table: Table) -> Statement:
+        return Statement(f"alter table {self.db}.{table.name} set owner user u{self.tables.number()}")
+
     def _truncate(self, table: Table) -> Statement:
         return Statement(f"truncate table {self.db}.{table.name}")
 
@@ -259,6 +285,11 @@ class RandomWriter:
             f"alter table {self.db}.{table.name} drop if exists partition (dt='{self._value()}')"
         )
 
+    def _drop_partitions(self, table: Table) -> Statement:
+        return Statement(
+            f"alter table {self.db}.{table.name} drop if exists partition (dt < '{self._value()}')"
+        )
+
     def _rename_partition(self, table: Table) -> Statement:
         old, new = self.random.sample(VALUES, 2)
         return Statement(
@@ -275,6 +306,14 @@ class RandomWriter:
 
     def _view(self, table: Table) -> Statement:
         return Statement(f"create or replace view {self.db}.seen as select id from {self.db}.{table.name}")
+
+
+def _suits(kind: str, table: Table) -> bool:
+    return (
+        (kind not in ACID_ONLY or table.is_acid)
+        and (kind not in PARTITIONED_ONLY or table.is_partitioned)
+        and (kind not in PLAIN_ONLY or table.kind == "plain")
+    )
 
 
 WEIGHTS: Final[Mapping[str, int]] = {
@@ -295,9 +334,17 @@ WEIGHTS: Final[Mapping[str, int]] = {
     "add_partition": 4,
     "drop_partition": 4,
     "rename_partition": 3,
+    "drop_partitions": 2,
+    "two_tables": 4,
+    "convert": 2,
+    "constraint": 3,
+    "own": 1,
     "set_property": 3,
     "analyze": 2,
     "view": 1,
 }
 ACID_ONLY: Final = frozenset({"update", "delete", "merge"})
-PARTITIONED_ONLY: Final = frozenset({"several", "add_partition", "drop_partition", "rename_partition"})
+PARTITIONED_ONLY: Final = frozenset(
+    {"several", "add_partition", "drop_partition", "drop_partitions", "rename_partition"}
+)
+PLAIN_ONLY: Final = frozenset({"convert"})

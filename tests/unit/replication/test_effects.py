@@ -320,7 +320,8 @@ def test_files_of_equal_names_in_the_sub_directories_of_a_union_are_all_kept(
 ) -> None:
     owner = a_table(parameters=PLAIN, location=f"file:{replica.directory}/source/orders", kind=kind)
     event = inserted(in_union(replica, 1, b"one"), in_union(replica, 2, b"two"), overwrite=True)
-    context = context_on(replica, plain_table(replica, kind))
+    source = RecordingMetastore({"current_event_id": 9})
+    context = context_on(replica, plain_table(replica, kind), source)
     plain_files.insert(replace(event, owner=embedded(owner)), context)
     union = [f"orders/HIVE_UNION_SUBDIR_{number}/000000_0" for number in (1, 2)]
     assert replica.files_on_target() == union
@@ -347,8 +348,11 @@ def test_of_an_external_table_changed_files_are_copied_and_missing_ones_skipped(
     changed = replace(plain_file(replica, "a"), checksum="0" * 32)
     gone = replace(changed, uri=f"{changed.uri}-gone")
     external = plain_table(replica, "EXTERNAL_TABLE")
-    plain_files.insert(inserted(gone, changed, overwrite=False), context_on(replica, external))
+    source = RecordingMetastore({"current_event_id": 9})
+    context = context_on(replica, external, source)
+    plain_files.insert(inserted(gone, changed, overwrite=False), context)
     assert replica.files_on_target() == ["orders/a"]
+    assert context.copied_ahead.covers("orders", 9), "a rename up to now explains what is missing"
     with pytest.raises(FileLost):
         plain_files.insert(inserted(changed, overwrite=False), context_on(replica, plain_table(replica)))
 

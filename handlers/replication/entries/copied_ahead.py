@@ -1,0 +1,69 @@
+"""Tables whose files were last copied when the source was ahead of the event that names them (``effects.renamed_files``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from handlers.replication.entries.table_entries import TableEntries
+from handlers.replication.target_objects import is_external, is_transactional
+from state.errors import Transient
+
+
+if TYPE_CHECKING:
+    from handlers.replication.context import Context
+    from handlers.structs.objects import Table
+
+
+UNKNOWN: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedAhead:
+    """One table. The field names are those of the stored JSON."""
+
+    table: str
+    event_id: int
+    """The source's newest event after the copy; ``UNKNOWN`` if it could not be asked."""
+
+
+class CopiedAheadTables(TableEntries[CopiedAhead]):
+    """The tables of one policy, by the name at the source."""
+
+    prefix = b"ahead/"
+    kind = CopiedAhead
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unknown_up_to = -1
+        """An earlier process may have copied files for events up to this one, and its entries are lost."""
+
+    def record(self, table: str, newest: int, applied: int) -> None:
+        """Record a copy for event ``applied``, made before the source logged any event after ``newest``."""
+        present = self.get(table)
+        known = max(newest, present.event_id if present else 0)
+        if known > applied:
+            self.put(CopiedAhead(table, known))
+        else:
+            self.remove(table)
+
+    def covers(self, table: str, event_id: int) -> bool:
+        """Whether ``event_id`` may have happened at the source before the table's last copy."""
+        entry = self.get(table)
+        return event_id <= max(self.unknown_up_to, entry.event_id if entry else -1)
+
+
+def record_copy(table: str, owner: Table, event_id: int, context: Context) -> None:
+    """Record that files of ``table`` were copied for the event, if they were read as they are now."""
+    if not reads_as_it_is(owner):
+        return
+    try:
+        newest = context.source.current_event_id()
+    except Transient:
+        newest = UNKNOWN
+    context.copied_ahead.record(table, newest, event_id)
+
+
+def reads_as_it_is(owner: Table) -> bool:
+    """Whether files of a table are copied as they are at the time of replay, because nothing keeps those that an event names."""
+    return is_external(owner) and not is_transactional(owner)

@@ -1,0 +1,113 @@
+"""Plain tables and partitions that were renamed at the source before the replica read their files, on real metastores.
+
+Hive 4 calls them external and moves their directories with a rename, and the change manager keeps nothing of them.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from handlers.files.paths import parse_location
+from tests.builders.replication.external import ExternalCopies
+from tests.builders.replication.replica import Replica, build_replica
+from tests.builders.replication.small_workload import PLAIN, create_source
+from tests.builders.replication.verification import verify
+
+
+if TYPE_CHECKING:
+    from dev.stack.endpoints import ClusterEndpoints
+    from dev.stack.hive.sql_session import Session
+
+
+HISTORIES: Final = {
+    "table": (
+        "create table {db}.sales (id int) " + PLAIN,
+        "insert into {db}.sales values (1)",
+        "alter table {db}.sales rename to {db}.orders",
+        "insert into {db}.orders values (2)",
+        "alter table {db}.orders rename to {db}.bought",
+    ),
+    "partitioned table": (
+        "create table {db}.sales (id int) partitioned by (dt string) " + PLAIN,
+        "insert into {db}.sales values (1,'a'),(2,'b')",
+        "insert into {db}.sales values (3,'a'),(4,'c')",
+        "alter table {db}.sales rename to {db}.orders",
+        "insert overwrite table {db}.orders partition (dt='b') values (5)",
+    ),
+    "table that is replaced": (
+        "create table {db}.sales (id int) " + PLAIN,
+        "insert into {db}.sales values (1)",
+        "create table {db}.orders (id int) " + PLAIN,
+        "insert into {db}.orders values (2)",
+        "alter table {db}.sales rename to {db}.older",
+        "alter table {db}.orders rename to {db}.sales",
+        "insert into {db}.sales values (3)",
+        "create table {db}.orders (id int) " + PLAIN,
+        "insert into {db}.orders values (4)",
+    ),
+    "partition": (
+        "create table {db}.sales (id int) partitioned by (dt string) " + PLAIN,
+        "insert into {db}.sales values (1,'a'),(2,'b')",
+        "alter table {db}.sales partition (dt='a') rename to partition (dt='c')",
+        "insert into {db}.sales values (3,'a')",
+        "alter table {db}.sales partition (dt='b') rename to partition (dt='d')",
+        "alter table {db}.sales partition (dt='a') rename to partition (dt='b')",
+        "insert into {db}.sales values (4,'a')",
+    ),
+}
+
+
+@pytest.mark.parametrize("history", list(HISTORIES))
+def test_rows_of_a_plain_table_survive_renames_that_happened_before_they_were_copied(
+    source_sql: Session, target_sql: Session, replica: Replica, history: str
+) -> None:
+    check(source_sql, target_sql, replica, history)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("history", list(HISTORIES))
+def test_the_same_with_copies_of_external_tables_below_a_base(
+    source: ClusterEndpoints,
+    target: ClusterEndpoints,
+    source_sql: Session,
+    target_sql: Session,
+    database: str,
+    history: str,
+) -> None:
+    made = build_replica(
+        source.metastore,
+        target.metastore,
+        db=database,
+        roots=[source.warehouse, source.external, source.cmroot],
+        external_base=str(parse_location(f"{target.external}/base_{database}")),
+    )
+    with closing(made.projection):
+        check(source_sql, target_sql, made, history, ExternalCopies(made.context))
+
+
+def check(
+    source_sql: Session,
+    target_sql: Session,
+    replica: Replica,
+    history: str,
+    copies: ExternalCopies | None = None,
+) -> None:
+    db, target_db = replica.policy.source_db, replica.policy.target_db
+    create_source(source_sql, db)
+    for statement in HISTORIES[history]:
+        source_sql.run(statement.format(db=db))
+    replica.follow()
+    if copies is not None:
+        assert copies.run().is_complete
+    assert replica.quarantined() == {}
+    names = replica.source.table_names(db)
+    rows = [
+        {name: sorted(sql.rows(f"select * from {where}.{name}")) for name in names}
+        for sql, where in ((source_sql, db), (target_sql, target_db))
+    ]
+    assert rows[1] == rows[0]
+    results = verify(replica, *names)
+    assert {table: each.differences for table, each in results.items() if each.differences} == {}
