@@ -10,6 +10,9 @@ ALTER_PARTITIONS, which has no earlier state to compare with:
 * otherwise a partition below its table's directory has the same relative path on the target;
 * any other directory gets a name that is derived from the source's location: ``TABLE__at_HASH`` or ``TABLE/_at_HASH/PARTITION``.
 
+A rename moves the directory of a plain managed table, which Hive 4 calls external, on both sides. With ``external_base``, the target's
+is then moved back below the base.
+
 A transactional table is quarantined instead, because the write ids of the files in its new directory are not known. (A source
 that is marked as replicated refuses SET LOCATION for managed tables, reference: hive-replication.md §1.6.)
 """
@@ -20,8 +23,10 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from handlers.files.paths import parse_location
-from handlers.replication.effects.plain_files import remove_other_files
+from handlers.metastore.objects.partitions import BATCH
+from handlers.replication.effects.plain_files import mirror_directory, remove_other_files
 from handlers.replication.target_objects import (
+    KEEP_STATISTICS,
     hash_location,
     is_external,
     is_transactional,
@@ -81,6 +86,53 @@ def require_movable(before: Partition, after: Partition, owner: Table) -> None:
     """Raise Unsupported if the partition of a transactional table was moved."""
     if is_transactional(owner) and before.sd.location != after.sd.location:
         raise _unsupported(owner.tableName)
+
+
+def has_left_base(before: Table, after: Table, context: Context) -> bool:
+    """Whether a rename has moved the table's directory, on the target away from ``external_base``."""
+    is_moved = before.sd.location != after.sd.location
+    return is_moved and is_external(after) and context.policy.external_base is not None
+
+
+def return_to_base(after: Table, context: Context) -> None:
+    """Place a renamed table, and its partitions that moved with it, at the path that the source has now.
+
+    The target's metastore ignores a location in the request for a rename, and moves the directory to its own default.
+    """
+    name, source = (after.tableName or "").lower(), after.sd.location
+    place, mapped = context.table_cache.location(name), map_external_location(source, context.policy)
+    if source is None or not is_moved(place, mapped):
+        return
+    assert mapped is not None
+    if after.partitionKeys:
+        _move_partitions(name, (source, place, mapped), context)
+    elif context.policy.copies_rows(name):
+        mirror_directory(context, source, mapped)
+    table = context.target.get_table(context.policy.target_db, name)
+    table.sd.location = mapped
+    context.table_cache.forget(name)
+    context.target.alter_table(context.policy.target_db, name, table, environment=KEEP_STATISTICS)
+    if owns_data(after):
+        remove_other_files(context, place, kept=frozenset())
+
+
+def _move_partitions(table: str, roots: tuple[str, str, str], context: Context) -> None:
+    """Move the partitions below the table's present place to its mapped one; ``roots`` are these two behind the source's."""
+    source, place, mapped = (each.rstrip("/") for each in roots)
+    db, root = context.policy.target_db, parse_location(place)
+    names = context.target.partition_names(db, table)
+    for start in range(0, len(names), BATCH):
+        moved = []
+        for each in context.target.get_partitions(db, table, names[start : start + BATCH]):
+            at = parse_location(each.sd.location or "")
+            if root.contains(at):
+                relative = at.path[len(root.path) :]
+                if context.policy.copies_rows(table):
+                    mirror_directory(context, source + relative, mapped + relative)
+                each.sd.location = mapped + relative
+                moved.append(each)
+        if moved:
+            context.target.alter_partitions(db, table, moved, environment=KEEP_STATISTICS)
 
 
 def remove_left_files(context: Context, left: str, *, owner: Table) -> None:

@@ -4,9 +4,9 @@ Hive 4 calls plain managed tables external, and the change manager keeps no file
 as it is now. If the table or the partition was renamed since, the metastore has moved its directory: the files are missing, or
 those of a newer table or partition of that name are in their place. The log shows the rename only later.
 
-So the source is asked for its newest event after each such copy. If a rename up to that event is replayed, the target's directory is compared
+After each such copy, replay therefore reads the source's newest event id. If a rename up to that event is replayed, the target's directory is compared
 with the source's at its new place, and gets its files. This is such a copy as well: of several renames, the last one decides.
-If the source cannot be asked, every later rename counts.
+If the source cannot be reached, every later rename counts.
 """
 
 from __future__ import annotations

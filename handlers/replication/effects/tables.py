@@ -107,7 +107,11 @@ def rename(event: TableAltered, context: Context) -> None:
     context.copied_ahead.rename(old, new)
     context.table_cache.forget(old)
     context.table_cache.forget(new)
-    renamed_files.complete_table(event, context)
+    if moves.has_left_base(event.before.value, event.after.value, context):
+        moves.return_to_base(event.after.value, context)
+        record_copy(new, event.after.value, event.event_id, context)
+    else:
+        renamed_files.complete_table(event, context)
     statistics.restore_after_rename(event, new, context)
 
 

@@ -24,7 +24,7 @@ class CopiedAhead:
 
     table: str
     event_id: int
-    """The source's newest event after the copy; ``UNKNOWN`` if it could not be asked."""
+    """The source's newest event after the copy; ``UNKNOWN`` if it could not be reached."""
 
 
 class CopiedAheadTables(TableEntries[CopiedAhead]):
