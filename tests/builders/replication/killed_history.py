@@ -16,7 +16,8 @@ from handlers.metastore.client import Metastore
 from handlers.structs.transactions import TxnState
 from tests.builders.daemon.killed_stack import VICTIMS, KilledReplica, as_uri, wait_until
 from tests.builders.replication.equal_rows import find_unequal_rows
-from tests.builders.replication.random_writers import WEIGHTS, RandomWriter, Tables
+from tests.builders.replication.random_statements import WEIGHTS, RandomStatements, Tables
+from tests.builders.replication.random_writers import RandomWriter
 from tests.builders.replication.small_workload import create_source
 
 
@@ -65,7 +66,11 @@ def write_and_kill(replica: KilledReplica, seed: int, kills: int) -> Counter[tup
     random, stop, tables = Random(seed), threading.Event(), Tables()  # noqa: S311 - a test
     outside = f"{as_uri(replica.stack.endpoints().source.external)}/{replica.db}-outside"
     writers = [
-        RandomWriter(replica.db, Random(f"{seed}/{number}"), tables, replica.stack.source.sql, stop, outside)  # noqa: S311 - a test
+        RandomWriter(
+            RandomStatements(replica.db, Random(f"{seed}/{number}"), tables, outside),  # noqa: S311 - a test
+            replica.stack.source.sql,
+            stop,
+        )
         for number in range(WRITERS)
     ]
     with ThreadPoolExecutor(WRITERS) as pool:

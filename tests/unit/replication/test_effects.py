@@ -165,16 +165,6 @@ def test_an_altered_acid_table_has_the_write_id_inside_and_in_the_list(replica: 
     assert call.arguments[2].sd.location == "file:/target/orders"
 
 
-def test_an_external_table_does_not_follow_a_change_of_location_by_a_rename(replica: FakedReplica) -> None:
-    external: dict[str, Any] = {"kind": "EXTERNAL_TABLE", "parameters": PLAIN}
-    target = RecordingMetastore({"get_table": a_table(location="file:/target/orders", **external)})
-    before = a_table(location="hdfs://src/a", **external)
-    after = a_table("renamed", location="hdfs://src/b", **external)
-    event = replace(altered(5), before=embedded(before), after=embedded(after))
-    tables.alter(event, context_on(replica, target))
-    assert target.only("alter_table").arguments[2].sd.location == "file:/target/orders"
-
-
 def test_a_dropped_table_is_released_even_if_the_target_does_not_have_it(replica: FakedReplica) -> None:
     target = RecordingMetastore({"get_table": MISSING})
     context = context_on(replica, target)

@@ -170,6 +170,23 @@ def test_a_moved_external_table_is_moved_below_the_base_with_its_data(
     assert (both.on_target / "old").exists(), "its data does not belong to Hive"
 
 
+def test_a_table_that_its_rename_moved_is_placed_below_the_base_again(
+    sides: Callable[..., Sides], tmp_path: Path
+) -> None:
+    """The target's metastore moves a renamed table that owns its data to its own default directory."""
+    owning: dict[str, Any] = {"kind": "EXTERNAL_TABLE", "parameters": {"external.table.purge": "true"}}
+    both = sides(external_base=f"file:{tmp_path}/target", **owning)
+    both.put("old")
+    both.at_source("b/new")
+    event = moved_table(both.source("a"), both.source("b"), **owning)
+    event = replace(event, after=embedded(a_table("bought", location=both.source("b"), **owning)))
+    source: Any = RecordingMetastore({"current_event_id": 9})
+    tables.alter(event, replace(both.context, source=source))
+    assert both.table.sd.location == f"file:{tmp_path}/target{tmp_path}/source/b"
+    assert both.shown(both.table) == ["new"]
+    assert not (both.on_target / "old").exists()
+
+
 @pytest.mark.parametrize(
     ("kind", "parameters"),
     [("MANAGED_TABLE", PLAIN), ("EXTERNAL_TABLE", {"external.table.purge": "true"})],
