@@ -17,6 +17,7 @@ import pytest
 
 from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
+from tests.builders.flat.archived_spark import _use_archived_spark, archived_spark
 from tests.builders.flat.driver_kills import BATCH, NARROWING, PROMOTION, REUSE, SEAL, Killed, plain
 from tests.builders.flat.feeds import DirectoryFeed, TopicFeed
 from tests.integration.conftest import kafka, source, stack
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from dev.stack.endpoints import ClusterEndpoints
     from tests.builders.flat.feeds import Feed
 
-__all__ = ["kafka", "source", "stack"]
+__all__ = ["_use_archived_spark", "archived_spark", "kafka", "source", "stack"]
 
 pytestmark = pytest.mark.crash
 ARRIVING = [

@@ -17,7 +17,7 @@ import pytest
 
 from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
-from tests.builders.components.spark_cluster import use_spark_of_image
+from tests.builders.flat.archived_spark import _use_archived_spark, archived_spark
 from tests.builders.flat.daemon_kills import KilledDaemon, survive_random_kills
 from tests.builders.flat.driver_kills import BATCH, PROMOTION, REUSE, SEAL
 from tests.builders.flat.feeds import DirectoryFeed, TopicFeed
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dev.stack.endpoints import ClusterEndpoints
     from tests.builders.flat.feeds import Feed
 
-__all__ = ["kafka", "source", "stack"]
+__all__ = ["_use_archived_spark", "archived_spark", "kafka", "source", "stack"]
 
 pytestmark = pytest.mark.crash
 SEED = 12
@@ -42,13 +42,10 @@ def feed(
     request: pytest.FixtureRequest,
     kafka: str,  # noqa: F811 - a fixture, by its name
     base: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> Feed:
     if request.param == "directory":
         (base / "landing").mkdir(parents=True)
         return DirectoryFeed(base / "landing")
-    use_spark_of_image(tmp_path / "packages", monkeypatch)
     return TopicFeed(kafka, base.name)
 
 

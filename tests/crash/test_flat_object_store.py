@@ -16,7 +16,8 @@ from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
 from tests.builders.components.object_store import hadoop_jars, hive_with_store
 from tests.builders.components.remote_files import open_directory
-from tests.builders.components.spark_cluster import SparkCluster, use_spark_of_image
+from tests.builders.components.spark_cluster import SparkCluster
+from tests.builders.flat.archived_spark import _use_archived_spark, archived_spark
 from tests.builders.flat.configured_table import ConfiguredTable
 from tests.builders.flat.daemon_kills import VICTIMS, KilledDaemon, survive_random_kills
 from tests.builders.flat.driver_kills import BATCH, Killed
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from tests.builders.components.object_store import TestStore
     from tests.builders.flat.feeds import Feed
 
-__all__ = ["database", "kafka", "stack", "store", "topic"]
+__all__ = ["_use_archived_spark", "archived_spark", "database", "kafka", "stack", "store", "topic"]
 
 pytestmark = pytest.mark.crash
 SEED = 44
@@ -108,9 +109,8 @@ def test_killed_at_every_step_of_a_batch_no_row_is_lost_or_duplicated(given: dic
 
 
 def test_random_victims_are_killed_at_random_steps_and_no_row_is_lost_or_duplicated(
-    given: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    given: dict[str, Any], tmp_path: Path
 ) -> None:
-    use_spark_of_image(tmp_path / "packages", monkeypatch)
     table = KilledDaemon(**given, directory=tmp_path / "daemon")
     try:
         killed = survive_random_kills(table, Random(SEED), ROUNDS)  # noqa: S311 - a test
@@ -121,9 +121,8 @@ def test_random_victims_are_killed_at_random_steps_and_no_row_is_lost_or_duplica
 
 @pytest.mark.parametrize("feed", ["large batches"], indirect=True)
 def test_no_row_is_lost_or_duplicated_if_an_executor_and_the_driver_are_killed(
-    given: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    given: dict[str, Any], tmp_path: Path
 ) -> None:
-    use_spark_of_image(tmp_path / "packages", monkeypatch)
     (tmp_path / "daemon").mkdir()
     with SparkCluster(tmp_path / "cluster", cores=3) as cluster:
         survive_executor_kills(ConfiguredTable(**given, directory=tmp_path / "daemon"), cluster)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.builders.components.remote_files import open_directory
-from tests.builders.components.spark_cluster import SparkCluster, use_spark_of_image
+from tests.builders.components.spark_cluster import SparkCluster
+from tests.builders.flat.archived_spark import _use_archived_spark, archived_spark
 from tests.builders.flat.configured_table import ConfiguredTable
 from tests.builders.flat.daemon_kills import VICTIMS, KilledDaemon, survive_random_kills
 from tests.builders.flat.executor_kills import ROWS, survive_executor_kills
@@ -22,24 +23,18 @@ if TYPE_CHECKING:
     from handlers.metastore.client import Metastore
     from tests.builders.flat.feeds import Feed
 
+__all__ = ["_use_archived_spark", "archived_spark"]
+
 SEED = 40
 ROUNDS = 10
 
 
 @pytest.fixture(params=["directory", "topic"])
-def feed(  # noqa: PLR0917
-    request: pytest.FixtureRequest,
-    place: str,
-    kafka: str,
-    topic: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Feed:
+def feed(request: pytest.FixtureRequest, place: str, kafka: str, topic: str) -> Feed:
     """A directory on HDFS, or a topic."""
     if request.param == "directory":
         open_directory(place).write("landing/.created", b"")
         return DirectoryFeed(f"{place}/landing")
-    use_spark_of_image(tmp_path / "packages", monkeypatch)
     return TopicFeed(kafka, topic, records=2 * ROWS + 4 if request.param == "large batches" else 30)
 
 

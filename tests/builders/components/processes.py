@@ -23,6 +23,11 @@ def command_line(pid: int) -> str:
         return ""
 
 
+def maps_file(pid: int, path: str) -> bool:
+    """Whether a process has mapped a file into its memory."""
+    return any(line.endswith(f" {path}") for line in Path(f"/proc/{pid}/maps").read_text().splitlines())
+
+
 def all_commands() -> list[tuple[int, str]]:
     """Return all living processes with their commands."""
     return [(pid, command_line(pid)) for pid, _, _ in _living()]

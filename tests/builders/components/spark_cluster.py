@@ -142,6 +142,18 @@ def use_spark_of_image(
 
     Executors of a ``SparkCluster`` have neither: they run PySpark's own jars, and no Python at all.
     """
+    link_spark_of_image(directory, more_jars)
+    for name, value in environment_of_image(directory).items():
+        monkeypatch.setenv(name, value)
+
+
+def environment_of_image(directory: Path) -> dict[str, str]:
+    """Return the variables with which drivers use the PySpark in ``directory``."""
+    return {"PYTHONPATH": str(directory), "PYSPARK_PYTHON": "/there/is/no/python"}
+
+
+def link_spark_of_image(directory: Path, more_jars: Iterable[Path] = ()) -> None:
+    """Make a PySpark of links in ``directory``, with the Kafka source and ``more_jars`` among its jars."""
     own, image = HOME, directory / "pyspark"
     (image / "jars").mkdir(parents=True)
     for entry in own.iterdir():
@@ -151,8 +163,6 @@ def use_spark_of_image(
     shutil.copy(own / "find_spark_home.py", image)
     for jar in [*(own / "jars").iterdir(), *locate_jars(read_lock("spark-kafka")), *more_jars]:
         (image / "jars" / jar.name).symlink_to(jar)
-    monkeypatch.setenv("PYTHONPATH", str(directory))
-    monkeypatch.setenv("PYSPARK_PYTHON", "/there/is/no/python")
 
 
 def _executor(pid: int) -> int | None:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from handlers.metastore.client import Metastore
-from tests.builders.components.processes import children, command_line, group
+from streaming.driver import class_archive
+from tests.builders.components.processes import children, command_line, group, maps_file
 from tests.builders.daemon.held_steps import HeldSteps
 from tests.builders.daemon.loops import eventually
 from tests.builders.daemon.running_daemon import RunningDaemon
@@ -67,6 +68,8 @@ class KilledDaemon(ConfiguredTable):
             if left:
                 self._steps.arm([step])
                 self._steps.release(step)
+        if archive := os.environ.get(class_archive.VARIABLE):
+            assert maps_file(machine_of(self.driver), archive), "the driver does not use the class archive"
 
     def kill(self, victim: str, *, while_held: bool = True) -> None:
         """Kill the victim while the driver is held, or just after it was released. Wait until the driver and its JVM have ended.
