@@ -145,8 +145,10 @@ def machine_of(driver: int) -> int:
 def survive_random_kills(table: KilledDaemon, random: Random, rounds: int) -> list[tuple[str, str]]:
     """Send events, let the driver reach a random step, and kill a random victim there or just after; return steps and victims.
 
-    The values of ``n`` are sometimes texts, so that columns become wider and hours are rewritten in between.
+    The values of ``n`` are sometimes texts, so that columns become wider and hours are rewritten in between. The events are accompanied
+    by hostile records.
     """
+    table.hostile = True
     done: list[tuple[str, str]] = []
     step = ""
     for hour in range(rounds):

@@ -18,6 +18,7 @@ from dev.stack.hive.sql_session import Session
 from handlers.failpoints import VARIABLE
 from handlers.metastore.client import Metastore
 from tests.builders.flat.feeds import DirectoryFeed
+from tests.builders.flat.hostile_rows import hostile_rows
 from tests.builders.flat.naive_reader import Row, check_rows, identity, read_letters, read_table
 
 
@@ -88,6 +89,8 @@ class Killed:
     """Events without a time, which become dead letters."""
     expired: set[str] = field(default_factory=set)
     """Events of hours that the table has dropped."""
+    hostile: bool = False
+    """Whether every call of ``land`` also sends ``hostile_rows``."""
     landed: int = 0
     finished: set[str] = field(default_factory=set)
 
@@ -117,8 +120,15 @@ class Killed:
             rows[0]["epoch"] -= HOUR_S
             self.events |= {row["uuid"]: row for row in rows} | {f"junk {name}": {}}
             self.lost |= {f"lost {name}"}
-            self.source.land([*rows, f"junk {name}", {"uuid": f"lost {name}"}])
+            more_rows = self._add_hostile(name, first + hour * HOUR_S) if self.hostile else []
+            self.source.land([*rows, f"junk {name}", {"uuid": f"lost {name}"}, *more_rows])
             self.landed += 1
+
+    def _add_hostile(self, name: str, epoch: int) -> list[bytes]:
+        rows = list(hostile_rows(name, epoch, self.landed))
+        self.events |= {row.identity: row.event for row in rows if not row.is_lost}
+        self.lost |= {row.identity for row in rows if row.is_lost}
+        return [row.text for row in rows]
 
     @contextmanager
     def arriving(self) -> Iterator[None]:

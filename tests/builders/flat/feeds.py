@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from tests.builders.components.remote_files import open_directory
+from tests.builders.flat.naive_reader import as_text
 
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class Feed(Protocol):
     def settings(self) -> dict[str, Any]:
         """The arguments of ``tests.crash.programs.flat_program`` for this source."""
 
-    def land(self, rows: Sequence[Mapping[str, Any] | str]) -> None:
+    def land(self, rows: Sequence[Mapping[str, Any] | str | bytes]) -> None:
         """Send these rows and wait until all are acknowledged."""
 
     def sent(self) -> list[str]:
@@ -46,14 +47,15 @@ class DirectoryFeed:
     def settings(self) -> dict[str, Any]:
         return {"landing": str(self.landing)}
 
-    def land(self, rows: Sequence[Mapping[str, Any] | str]) -> None:
-        content = "".join(f"{text(row)}\n" for row in rows).encode()
+    def land(self, rows: Sequence[Mapping[str, Any] | str | bytes]) -> None:
+        content = b"".join(encode(row) + b"\n" for row in rows)
         open_directory(str(self.landing)).write(f"{self.number:04}.json", content)
         self.number += 1
 
     def sent(self) -> list[str]:
         landing = open_directory(str(self.landing))
-        return [line for name in landing.files() for line in landing.read(name).decode().splitlines()]
+        # Every line ends with a line feed, so nothing follows the last one.
+        return [as_text(line) for name in landing.files() for line in landing.read(name).split(b"\n")[:-1]]
 
 
 @dataclass
@@ -74,9 +76,9 @@ class TopicFeed:
     def settings(self) -> dict[str, Any]:
         return {"bootstrap": self.bootstrap, "topic": self.topic, "records": self.records}
 
-    def land(self, rows: Sequence[Mapping[str, Any] | str]) -> None:
+    def land(self, rows: Sequence[Mapping[str, Any] | str | bytes]) -> None:
         for n, row in enumerate(rows):
-            self._producer.produce(self.topic, text(row), partition=n % self.partitions)
+            self._producer.produce(self.topic, encode(row), partition=n % self.partitions)
         assert self._producer.flush(TIMEOUT_S) == 0
 
     def sent(self) -> list[str]:
@@ -101,12 +103,14 @@ class TopicFeed:
             assert message is not None, "the broker is silent"
             error = message.error()
             if error is None:
-                yield (message.value() or b"").decode()
+                yield as_text(message.value() or b"")
             else:
                 assert error.code() == KafkaError._PARTITION_EOF, error
                 ended += 1
 
 
-def text(row: Mapping[str, Any] | str) -> str:
-    """Return the text of a row."""
-    return row if isinstance(row, str) else json.dumps(row)
+def encode(row: Mapping[str, Any] | str | bytes) -> bytes:
+    """Return the bytes of a row."""
+    if isinstance(row, bytes):
+        return row
+    return (row if isinstance(row, str) else json.dumps(row)).encode()
