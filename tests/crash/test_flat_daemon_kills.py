@@ -19,8 +19,13 @@ from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
 from tests.builders.flat.archived_spark import _use_archived_spark, archived_spark
 from tests.builders.flat.daemon_kills import KilledDaemon, survive_random_kills
-from tests.builders.flat.driver_kills import BATCH, PROMOTION, REUSE, SEAL
 from tests.builders.flat.feeds import DirectoryFeed, TopicFeed
+from tests.builders.flat.step_kills import (
+    survive_kills_in_a_promotion,
+    survive_kills_in_a_reuse,
+    survive_kills_in_batches,
+    survive_kills_in_seals,
+)
 from tests.integration.conftest import kafka, source, stack
 
 
@@ -71,52 +76,21 @@ def table(
 
 
 def test_killed_at_every_step_of_a_batch_no_row_is_lost_or_duplicated(table: KilledDaemon) -> None:
-    for hour, step in enumerate(BATCH):
-        # An integer that is wider every time, so that every batch alters the table first.
-        table.land(range(hour, hour + 1), lambda n, hour=hour: n * 3**hour)  # type: ignore[misc]
-        table.dies(step)
-    table.ends_well()
+    survive_kills_in_batches(table)
 
 
 def test_killed_at_every_step_of_a_seal_no_row_is_lost_or_duplicated(table: KilledDaemon) -> None:
-    table.land(range(2), lambda n: n)
-    table.ends_well()
-    for hour, step in enumerate(SEAL, start=2):
-        table.land(range(hour, hour + 1), lambda n: n)
-        table.dies(step)
-    table.ends_well()
+    survive_kills_in_seals(table)
 
 
 def test_killed_at_every_step_of_a_promotion_values_stay_correct(table: KilledDaemon) -> None:
-    table.land(range(3), lambda n: n)
-    table.ends_well()
-    table.land(range(3, 4), lambda n: "007" if n == 7 else f"x{n}" if n % 2 else n)
-    table.ends_well()
-    for hour, step in enumerate(PROMOTION, start=4):
-        table.land(range(hour, hour + 1), lambda n: n)
-        table.dies(step)
-    table.ends_well()
-    assert table.columns()["n"] == "string"
+    survive_kills_in_a_promotion(table)
 
 
 def test_killed_at_every_step_of_a_slots_reuse_no_reader_sees_the_old_keys_values(
     table: KilledDaemon,
 ) -> None:
-    table.rules = {"retention_days": 1, "empty_days": 1}
-    table.keys = ["epoch", "uuid", "n", "old"]
-    table.land(range(-30, -28), lambda n: n, old="gone")
-    table.ends_well()
-    table.keys = ["epoch", "uuid", "n"]
-    table.land(range(2), lambda n: n, old="unasked")
-    assert table.run() == 0
-    before = list(table.columns())
-    table.expires()
-    table.keys = ["epoch", "uuid", "n", "fresh"]
-    for hour, step in enumerate(REUSE, start=2):
-        table.land(range(hour, hour + 1), lambda n: n, fresh="new")
-        table.dies(step)
-    table.ends_well()
-    assert list(table.columns()).index("fresh") == before.index("old")
+    survive_kills_in_a_reuse(table)
 
 
 @pytest.mark.parametrize("table", ["daemon"], indirect=True)

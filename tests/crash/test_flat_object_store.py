@@ -20,9 +20,16 @@ from tests.builders.components.spark_cluster import SparkCluster
 from tests.builders.flat.archived_spark import _use_archived_spark, archived_spark
 from tests.builders.flat.configured_table import ConfiguredTable
 from tests.builders.flat.daemon_kills import VICTIMS, KilledDaemon, survive_random_kills
-from tests.builders.flat.driver_kills import BATCH, Killed
+from tests.builders.flat.driver_kills import Killed
 from tests.builders.flat.executor_kills import ROWS, survive_executor_kills
 from tests.builders.flat.feeds import DirectoryFeed, TopicFeed
+from tests.builders.flat.step_kills import (
+    survive_kills_in_a_narrowing,
+    survive_kills_in_a_promotion,
+    survive_kills_in_a_reuse,
+    survive_kills_in_batches,
+    survive_kills_in_seals,
+)
 from tests.integration.conftest import database, kafka, stack, store, topic
 
 
@@ -96,16 +103,38 @@ def given(  # noqa: PLR0917
     }
 
 
-@pytest.mark.parametrize("feed", ["topic"], indirect=True)
-def test_killed_at_every_step_of_a_batch_no_row_is_lost_or_duplicated(given: dict[str, Any]) -> None:
+@pytest.fixture
+def killed(given: dict[str, Any]) -> Killed:
+    """A table whose driver is killed."""
     table = Killed(**given)
     # The test's own program replaces Tideline's choice of jars.
     table.conf["spark.jars"] += "," + ",".join(map(str, locate_jars(read_lock("spark-kafka"))))
-    for hour, step in enumerate(BATCH):
-        # An integer that is wider every time, so that every batch alters the table first.
-        table.land(range(hour, hour + 1), lambda n, hour=hour: n * 3**hour)  # type: ignore[misc]
-        table.dies(step)
-    table.ends_well()
+    return table
+
+
+@pytest.mark.parametrize("feed", ["topic"], indirect=True)
+def test_killed_at_every_step_of_a_batch_no_row_is_lost_or_duplicated(killed: Killed) -> None:
+    survive_kills_in_batches(killed)
+
+
+@pytest.mark.parametrize("feed", ["directory"], indirect=True)
+def test_killed_at_every_step_of_a_seal_no_row_is_lost_or_duplicated(killed: Killed) -> None:
+    survive_kills_in_seals(killed)
+
+
+@pytest.mark.parametrize("feed", ["topic"], indirect=True)
+def test_killed_at_every_step_of_a_promotion_values_stay_correct(killed: Killed) -> None:
+    survive_kills_in_a_promotion(killed)
+
+
+@pytest.mark.parametrize("feed", ["directory"], indirect=True)
+def test_killed_at_every_step_of_a_narrowing_values_stay_correct(killed: Killed) -> None:
+    survive_kills_in_a_narrowing(killed)
+
+
+@pytest.mark.parametrize("feed", ["topic"], indirect=True)
+def test_killed_at_every_step_of_a_slots_reuse_no_reader_sees_the_old_keys_values(killed: Killed) -> None:
+    survive_kills_in_a_reuse(killed)
 
 
 def test_random_victims_are_killed_at_random_steps_and_no_row_is_lost_or_duplicated(

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
-from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from handlers.metastore.client import Metastore
 from streaming.driver import class_archive
 from tests.builders.components.processes import children, command_line, group, maps_file
 from tests.builders.daemon.held_steps import HeldSteps
 from tests.builders.daemon.loops import eventually
 from tests.builders.daemon.running_daemon import RunningDaemon
 from tests.builders.flat.configured_table import DEADLINE_S, ConfiguredTable
-from tests.builders.flat.driver_kills import BATCH, SEAL, TABLE, mixed, plain
+from tests.builders.flat.driver_kills import BATCH, SEAL, mixed, plain
 
 
 if TYPE_CHECKING:
@@ -99,11 +97,6 @@ class KilledDaemon(ConfiguredTable):
                 f"a killed process is one error: {trace[0][-2_000:]} Traceback {trace[2][:4_000]}"
             )
         super().ends_well()
-
-    def columns(self) -> dict[str, str]:
-        """Return the types of the table's columns, in their order."""
-        with closing(Metastore(self.metastore_uri)) as metastore:
-            return {c.name: c.type for c in metastore.get_table(self.database, TABLE).sd.cols or []}
 
     def stop(self) -> None:
         """Kill the daemon if it runs; its driver ends with it."""

@@ -201,6 +201,11 @@ class Killed:
         with closing(Metastore(self.metastore_uri)) as metastore:
             return read_table(metastore, self.database, TABLE)
 
+    def columns(self) -> dict[str, str]:
+        """Return the types of the table's columns, in their order."""
+        with closing(Metastore(self.metastore_uri)) as metastore:
+            return {c.name: c.type for c in metastore.get_table(self.database, TABLE).sd.cols or []}
+
     def letters(self) -> list[str]:
         """Return the dead letters that are not in the table; texts that are not JSON are in both, once each."""
         location = self.elsewhere.get("location") or f"{self.base}/table"

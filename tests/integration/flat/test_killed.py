@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def test_a_driver_killed_between_two_files_of_a_batch_resumes_without_loss_or_duplicates(
     source: ClusterEndpoints, database: str, metastore: Metastore
 ) -> None:
-    table = Killed(Path(source.external) / database, database, source.metastore, source.sql)
+    table = Killed(Path(source.external) / database, database, source.metastore, source.sql, hostile=True)
     table.land(range(1), lambda n: n)
     table.dies("flat.moved:1")
     table.ends_well()
