@@ -42,21 +42,24 @@ class KilledDaemon(ConfiguredTable):
     def dies(self, failpoint: str, *, follow: bool = False) -> None:
         """Let a driver reach this step, kill the daemon there, and check the table.
 
-        A victim that the daemon replaces is killed at the beginning of the next call instead, because the table must not change
-        while it is checked.
+        A JVM is killed at the beginning of the next call instead, because its driver continues, and the table must not change while it is
+        checked. This driver may reach further steps before it needs its JVM. It is then held at the next one, as if its JVM had been
+        killed there.
         """
         assert not follow
-        if self.is_running:
-            self.kill(self.victim)
+        if self.victim == "JVM" and self.is_running:
+            for machine in machines_of(self.driver):
+                os.kill(machine, signal.SIGKILL)
         self.reach(failpoint)
         if self.victim == "daemon":
             self.kill("daemon")
         self.check()
 
     def reach(self, failpoint: str) -> None:
-        """Let the daemon run, which may have to be started, until its driver waits at this step."""
+        """Let the daemon run, which may have to be started, until a driver waits at this step."""
         step, _, count = failpoint.partition(":")
         self._steps.arm([step])
+        self._release()
         if not self.is_running:
             self.configure()
             self._daemon.start()
@@ -66,8 +69,10 @@ class KilledDaemon(ConfiguredTable):
             if left:
                 self._steps.arm([step])
                 self._steps.release(step)
-        if archive := os.environ.get(class_archive.VARIABLE):
-            assert maps_file(machine_of(self.driver), archive), "the driver does not use the class archive"
+        archive = os.environ.get(class_archive.VARIABLE)
+        if archive and self.victim != "JVM":  # which may be ending now
+            (machine,) = machines_of(self.driver)
+            assert maps_file(machine, archive), "the driver does not use the class archive"
 
     def kill(self, victim: str, *, while_held: bool = True) -> None:
         """Kill the victim while the driver is held, or just after it was released. Wait until the driver and its JVM have ended.
@@ -75,7 +80,7 @@ class KilledDaemon(ConfiguredTable):
         Nothing else ends an orphaned driver, so that it ends shows that it has noticed.
         """
         driver = self.driver
-        pid = {"daemon": self._pid, "driver": driver, "JVM": machine_of(driver)}[victim]
+        (pid,) = {"daemon": [self._pid], "driver": [driver], "JVM": machines_of(driver)}[victim]
         if not while_held:
             self._release()
         os.kill(pid, signal.SIGKILL)
@@ -129,10 +134,9 @@ def wait_for(condition: Callable[[], object]) -> None:
     eventually(condition, DEADLINE_S, pause_s=0.05)
 
 
-def machine_of(driver: int) -> int:
-    """Return the process of a driver's JVM."""
-    (pid,) = [pid for pid in children(driver) if "java" in command_line(pid)]
-    return pid
+def machines_of(driver: int) -> list[int]:
+    """Return the process of a driver's JVM; none if it has been killed."""
+    return [pid for pid in children(driver) if "java" in command_line(pid)]
 
 
 def survive_random_kills(table: KilledDaemon, random: Random, rounds: int) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ is killed, and where its files and its source are. ``Killed.dies`` checks the ta
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tests.builders.flat.driver_kills import BATCH, NARROWING, PROMOTION, REUSE, SEAL, plain
 
@@ -15,11 +15,15 @@ if TYPE_CHECKING:
     from tests.builders.flat.driver_kills import Killed
 
 
+GROWING: Final = 4
+"""The batch whose integers need 64 bits."""
+
+
 def survive_kills_in_batches(table: Killed) -> None:
     """Kill at every step of a batch."""
     for hour, step in enumerate(BATCH):
-        # An integer that is wider every time, so that every batch alters the table first.
-        table.land(range(hour, hour + 1), lambda n, hour=hour: n * 3**hour)  # type: ignore[misc]
+        # Integers outgrow their column in the first batches, which therefore alter the table.
+        table.land(range(hour, hour + 1), lambda n, hour=hour: n * 200 ** min(hour, GROWING))  # type: ignore[misc]
         table.dies(step)
     table.ends_well()
 
