@@ -17,10 +17,10 @@ import pytest
 
 from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
-from tests.builders.flat.archived_spark import _use_archived_spark, archived_spark
-from tests.builders.flat.driver_kills import Killed
 from tests.builders.flat.feeds import DirectoryFeed, TopicFeed
-from tests.builders.flat.step_kills import (
+from tests.builders.flat.kills.archived_spark import _use_archived_spark, archived_spark
+from tests.builders.flat.kills.driver_kills import Killed
+from tests.builders.flat.kills.step_kills import (
     survive_kills_in_a_narrowing,
     survive_kills_in_a_promotion,
     survive_kills_in_a_reuse,

@@ -17,13 +17,13 @@ from handlers.structs.objects import Database
 from tests.builders.components.object_store import hadoop_jars, hive_with_store
 from tests.builders.components.remote_files import open_directory
 from tests.builders.components.spark_cluster import SparkCluster
-from tests.builders.flat.archived_spark import _use_archived_spark, archived_spark
 from tests.builders.flat.configured_table import ConfiguredTable
-from tests.builders.flat.daemon_kills import VICTIMS, KilledDaemon, survive_random_kills
-from tests.builders.flat.driver_kills import Killed
-from tests.builders.flat.executor_kills import ROWS, survive_executor_kills
 from tests.builders.flat.feeds import DirectoryFeed, TopicFeed
-from tests.builders.flat.step_kills import (
+from tests.builders.flat.kills.archived_spark import _use_archived_spark, archived_spark
+from tests.builders.flat.kills.daemon_kills import VICTIMS, KilledDaemon, survive_random_kills
+from tests.builders.flat.kills.driver_kills import Killed
+from tests.builders.flat.kills.executor_kills import ROWS, survive_executor_kills
+from tests.builders.flat.kills.step_kills import (
     survive_kills_in_a_narrowing,
     survive_kills_in_a_promotion,
     survive_kills_in_a_reuse,

@@ -9,11 +9,11 @@ import pytest
 
 from tests.builders.components.remote_files import open_directory
 from tests.builders.components.spark_cluster import SparkCluster
-from tests.builders.flat.archived_spark import _use_archived_spark, archived_spark
 from tests.builders.flat.configured_table import ConfiguredTable
-from tests.builders.flat.daemon_kills import VICTIMS, KilledDaemon, survive_random_kills
-from tests.builders.flat.executor_kills import ROWS, survive_executor_kills
 from tests.builders.flat.feeds import DirectoryFeed, TopicFeed
+from tests.builders.flat.kills.archived_spark import _use_archived_spark, archived_spark
+from tests.builders.flat.kills.daemon_kills import VICTIMS, KilledDaemon, survive_random_kills
+from tests.builders.flat.kills.executor_kills import ROWS, survive_executor_kills
 
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.builders.flat.driver_kills import BATCH, Killed
 from tests.builders.flat.feeds import DirectoryFeed, TopicFeed
+from tests.builders.flat.kills.driver_kills import BATCH, Killed
 from tests.integration.flat.test_stream import (
     stream,
     test_a_numeric_column_becomes_text_hour_by_hour_while_readers_see_correct_values,

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.builders.daemon.tideline_process import write_config
-from tests.builders.flat.driver_kills import TABLE, Killed
 from tests.builders.flat.feeds import TopicFeed
+from tests.builders.flat.kills.driver_kills import TABLE, Killed
 from tests.crash.programs.flat_program import SHORT_LIVED
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.builders.flat.driver_kills import Killed
+from tests.builders.flat.kills.driver_kills import Killed
 
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.builders.components.object_store import hadoop_jars, hive_with_store
-from tests.builders.flat.driver_kills import Killed
+from tests.builders.flat.kills.driver_kills import Killed
 from tests.integration.flat.test_stream import (
     base,
     stream,

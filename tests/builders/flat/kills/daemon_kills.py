@@ -13,7 +13,7 @@ from tests.builders.daemon.held_steps import HeldSteps
 from tests.builders.daemon.loops import eventually
 from tests.builders.daemon.running_daemon import RunningDaemon
 from tests.builders.flat.configured_table import DEADLINE_S, ConfiguredTable
-from tests.builders.flat.driver_kills import BATCH, SEAL, mixed, plain
+from tests.builders.flat.kills.driver_kills import BATCH, SEAL, mixed, plain
 
 
 if TYPE_CHECKING:

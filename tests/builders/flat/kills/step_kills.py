@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tests.builders.flat.driver_kills import BATCH, NARROWING, PROMOTION, REUSE, SEAL, plain
+from tests.builders.flat.kills.driver_kills import BATCH, NARROWING, PROMOTION, REUSE, SEAL, plain
 
 
 if TYPE_CHECKING:
-    from tests.builders.flat.driver_kills import Killed
+    from tests.builders.flat.kills.driver_kills import Killed
 
 
 GROWING: Final = 2

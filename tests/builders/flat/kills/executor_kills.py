@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from daemon.process.children.child import Child
 from tests.builders.components.spark_cluster import EXECUTORS
 from tests.builders.flat.configured_table import has_caught_up, listen
-from tests.builders.flat.driver_kills import plain
+from tests.builders.flat.kills.driver_kills import plain
 
 
 if TYPE_CHECKING:

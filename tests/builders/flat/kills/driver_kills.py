@@ -18,7 +18,7 @@ from dev.stack.hive.sql_session import Session
 from handlers.failpoints import VARIABLE
 from handlers.metastore.client import Metastore
 from tests.builders.flat.feeds import DirectoryFeed
-from tests.builders.flat.hostile_rows import hostile_rows
+from tests.builders.flat.kills.hostile_rows import hostile_rows
 from tests.builders.flat.naive_reader import Row, check_rows, identity, read_letters, read_table
 
 
