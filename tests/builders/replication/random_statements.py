@@ -26,6 +26,7 @@ KINDS: Final = {
 }
 NAMES: Final = ("t{}", "Mixed_{}", "`two words {}`", "`per%cent {}`", "`eq=al, {}`")
 VALUES: Final = ("a", "two words", "x/y", "é", "100%", "k=v", "[1]", "*", "a:b", "A", "1", "10", "100")
+REUSED_SHARE: Final = 0.3
 TABLES_MAX: Final = 12
 """Live tables; at this number, tables are dropped instead of created."""
 
@@ -50,7 +51,8 @@ class Tables:
     """The tables of all writers."""
 
     live: dict[str, Table] = field(default_factory=dict)
-    views: list[str] = field(default_factory=list)
+    former: list[str] = field(default_factory=list)
+    """Names of tables that were dropped or renamed."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     numbers: int = 0
 
@@ -68,7 +70,8 @@ class Tables:
     def replace(self, old: str, new: Table | None) -> None:
         """Record that ``old`` is now ``new``, or gone."""
         with self.lock:
-            self.live.pop(old, None)
+            if self.live.pop(old, None) is not None:
+                self.former.append(old)
             if new is not None:
                 self.live[new.name] = new
 
@@ -105,6 +108,10 @@ class RandomStatements:
                 return kind, made
 
     def _name(self) -> str:
+        """Return a name: a new one, or in some cases one that an earlier table had."""
+        former = self.tables.former
+        if former and self.random.random() < REUSED_SHARE:
+            return self.random.choice(former)
         return self.random.choice(NAMES).format(self.tables.number())
 
     def _value(self) -> str:
@@ -191,11 +198,18 @@ class RandomStatements:
         ]
         return Statement(f"from (select {n} as n union all select {n} + 1) s {' '.join(inserts)}")
 
-    def _convert(self, table: Table) -> Statement:
-        """Make a table without transactions an ACID table; its files stay as they are."""
-        new = Table(table.name, "acid", table.is_partitioned, table.columns)
-        sql = f"alter table {self.db}.{table.name} set tblproperties ('transactional'='true')"
-        return Statement(sql, lambda: self.tables.replace(table.name, new))
+    def _exchange(self, table: Table) -> Statement:
+        """Move a partition to another plain table; Hive requires equal columns."""
+        others = [
+            each
+            for each in self.tables.listed()
+            if each.is_partitioned and each.kind == "plain" and each.columns == table.columns
+        ]
+        other = self.random.choice(others or [table])
+        return Statement(
+            f"alter table {self.db}.{table.name} exchange partition (dt='{self._value()}') "
+            f"with table {self.db}.{other.name}"
+        )
 
     def _constraint(self, table: Table) -> Statement:
         name = f"alter table {self.db}.{table.name}"
@@ -295,7 +309,7 @@ WEIGHTS: Final[Mapping[str, int]] = {
     "rename_partition": 3,
     "drop_partitions": 2,
     "two_tables": 4,
-    "convert": 2,
+    "exchange": 3,
     "constraint": 3,
     "own": 1,
     "set_property": 3,
@@ -304,6 +318,6 @@ WEIGHTS: Final[Mapping[str, int]] = {
 }
 ACID_ONLY: Final = frozenset({"update", "delete", "merge"})
 PARTITIONED_ONLY: Final = frozenset(
-    {"several", "add_partition", "drop_partition", "drop_partitions", "rename_partition"}
+    {"several", "add_partition", "drop_partition", "drop_partitions", "rename_partition", "exchange"}
 )
-PLAIN_ONLY: Final = frozenset({"convert"})
+PLAIN_ONLY: Final = frozenset({"exchange"})

@@ -1,4 +1,4 @@
-"""Plain tables and partitions that were renamed at the source before the replica read their files, on real metastores.
+"""Plain tables and partitions that were renamed or replaced at the source before the replica read their files, on real metastores.
 
 Hive 4 calls them external and moves their directories with a rename, and the change manager keeps nothing of them.
 """
@@ -59,16 +59,39 @@ HISTORIES: Final = {
     ),
 }
 
+LONG: Final = {
+    "table of an earlier table's name": (
+        "create table {db}.sales (id int) partitioned by (dt string) " + PLAIN,
+        "insert into {db}.sales values (1,'a'),(2,'b')",
+        "drop table {db}.sales",
+        "create table {db}.sales (id int) partitioned by (dt string) " + PLAIN,
+        "insert into {db}.sales values (3,'a')",
+    ),
+    "exchanged partition": (
+        "create table {db}.sales (id int) partitioned by (dt string) " + PLAIN,
+        "create table {db}.orders (id int) partitioned by (dt string) " + PLAIN,
+        "insert into {db}.sales values (1,'a'),(2,'b')",
+        "insert into {db}.sales values (3,'a')",
+        "alter table {db}.orders exchange partition (dt='a') with table {db}.sales",
+        "insert into {db}.sales values (4,'a')",
+        "insert into {db}.orders values (5,'a')",
+        "alter table {db}.orders partition (dt='a') rename to partition (dt='b')",
+        "alter table {db}.orders rename to {db}.bought",
+    ),
+}
 
-@pytest.mark.parametrize("history", list(HISTORIES))
-def test_rows_of_a_plain_table_survive_renames_that_happened_before_they_were_copied(
+
+@pytest.mark.parametrize(
+    "history", [*HISTORIES, *(pytest.param(each, marks=pytest.mark.long) for each in LONG)]
+)
+def test_rows_of_a_plain_table_survive_what_happened_to_it_before_they_were_copied(
     source_sql: Session, target_sql: Session, replica: Replica, history: str
 ) -> None:
     check(source_sql, target_sql, replica, history)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("history", list(HISTORIES))
+@pytest.mark.parametrize("history", [*HISTORIES, *LONG])
 def test_the_same_with_copies_of_external_tables_below_a_base(
     source: ClusterEndpoints,
     target: ClusterEndpoints,
@@ -97,7 +120,7 @@ def check(
 ) -> None:
     db, target_db = replica.policy.source_db, replica.policy.target_db
     create_source(source_sql, db)
-    for statement in HISTORIES[history]:
+    for statement in (HISTORIES | LONG)[history]:
         source_sql.run(statement.format(db=db))
     replica.follow()
     if copies is not None:
