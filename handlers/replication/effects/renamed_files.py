@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from handlers.metastore.objects.partitions import BATCH
 from handlers.replication.effects.plain_files import mirror_directory
-from handlers.replication.entries.copied_ahead import reads_as_it_is, record_copy
-from handlers.replication.target_objects import format_partition_name, partition_key_names
+from handlers.replication.entries.copied_ahead import note_copy
+from handlers.replication.target_objects import format_partition_name, is_transactional, partition_key_names
 from state.errors import NotFound
 
 
@@ -30,23 +30,27 @@ def complete_table(event: TableAltered, context: Context) -> None:
     """Copy the files of a table that was renamed, if files were copied from its old directory after that."""
     before, after = event.before.value, event.after.value
     name = (after.tableName or "").lower()
-    if before.sd.location == after.sd.location or not _is_doubtful(name, after, event.event_id, context):
+    if before.sd.location == after.sd.location or not context.copied_ahead.covers(name, event.event_id):
+        return
+    if is_transactional(after) or not context.policy.copies_rows(name):
         return
     if after.partitionKeys:
         _complete_partitions(name, after, context)
     else:
         mirror_directory(context, after.sd.location, context.table_cache.location(name))
-    record_copy(name, after, event.event_id, context)
+    note_copy(name, event.event_id, context)
 
 
 def complete_partition(event: PartitionsAltered, before: Partition, owner: Table, context: Context) -> None:
     """Do the same for a partition."""
     table, after = event.table or "", event.after[0].value
-    if before.sd.location == after.sd.location or not _is_doubtful(table, owner, event.event_id, context):
+    if before.sd.location == after.sd.location or not context.copied_ahead.covers(table, event.event_id):
+        return
+    if is_transactional(owner) or not context.policy.copies_rows(table):
         return
     name = format_partition_name(partition_key_names(owner), list(after.values or []))
     mirror_directory(context, after.sd.location, context.table_cache.location(table, name))
-    record_copy(table, owner, event.event_id, context)
+    note_copy(table, event.event_id, context)
 
 
 def _complete_partitions(table: str, owner: Table, context: Context) -> None:
@@ -64,11 +68,3 @@ def _complete_partitions(table: str, owner: Table, context: Context) -> None:
             place = places.get(format_partition_name(keys, list(each.values or [])))
             if place is not None:
                 mirror_directory(context, each.sd.location, place)
-
-
-def _is_doubtful(table: str, owner: Table, event_id: int, context: Context) -> bool:
-    return (
-        reads_as_it_is(owner)
-        and context.policy.copies_rows(table)
-        and context.copied_ahead.covers(table, event_id)
-    )

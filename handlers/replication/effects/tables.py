@@ -16,7 +16,7 @@ from handlers.replication.effects.plain_files import (
     copy_plain_files,
     mirror_directory,
 )
-from handlers.replication.entries.copied_ahead import record_copy
+from handlers.replication.entries.copied_ahead import note_copy, record_copy
 from handlers.replication.target_objects import (
     KEEP_STATISTICS,
     is_external,
@@ -109,7 +109,7 @@ def rename(event: TableAltered, context: Context) -> None:
     context.table_cache.forget(new)
     if moves.has_left_base(event.before.value, event.after.value, context):
         moves.return_to_base(event.after.value, context)
-        record_copy(new, event.after.value, event.event_id, context)
+        note_copy(new, event.event_id, context)
     else:
         renamed_files.complete_table(event, context)
     statistics.restore_after_rename(event, new, context)

@@ -55,15 +55,14 @@ class CopiedAheadTables(TableEntries[CopiedAhead]):
 
 def record_copy(table: str, owner: Table, event_id: int, context: Context) -> None:
     """Record that files of ``table`` were copied for the event, if they were read as they are now."""
-    if not reads_as_it_is(owner):
-        return
+    if is_external(owner) and not is_transactional(owner):
+        note_copy(table, event_id, context)
+
+
+def note_copy(table: str, event_id: int, context: Context) -> None:
+    """Record that files of ``table`` were copied for the event, as they are now."""
     try:
         newest = context.source.current_event_id()
     except Transient:
         newest = UNKNOWN
     context.copied_ahead.record(table, newest, event_id)
-
-
-def reads_as_it_is(owner: Table) -> bool:
-    """Whether files of a table are copied as they are at the time of replay, because nothing keeps those that an event names."""
-    return is_external(owner) and not is_transactional(owner)

@@ -60,8 +60,9 @@ def write_history(client: WritingMetastore, db: str) -> None:
     client.create_database(Database(name=db))
     for name in ("plain", "gone", "before"):
         client.create_table(text_table(db, name))
-    file = write_rows(client.get_table(db, "plain").sd.location, "000000_0", "1\n2\n")
-    client.fire_insert_event(db, "plain", InsertEventRequestData(filesAdded=[file], filesAddedChecksum=[""]))
+    for name, rows in (("plain", "1\n2\n"), ("before", "4\n")):
+        file = write_rows(client.get_table(db, name).sd.location, "000000_0", rows)
+        client.fire_insert_event(db, name, InsertEventRequestData(filesAdded=[file], filesAddedChecksum=[""]))
     client.create_table(text_table(db, "parts", partition_keys=["dt"]))
     partition = a_partition(client.get_table(db, "parts"), "a")
     write_rows(partition.sd.location, "000000_0", "3\n")
@@ -97,5 +98,6 @@ def test_plain_tables_of_an_older_source_are_replicated_and_transactional_ones_s
     assert tables - {"acid"} == {"plain", "parts", "after"}
     assert target_sql.rows(f"select id from {db}.plain order by id") == [("1",), ("2",)]
     assert target_sql.rows(f"select id, dt from {db}.parts") == [("3", "a")]
+    assert target_sql.rows(f"select id from {db}.after") == [("4",)], "renamed before its files were copied"
     assert replica.quarantined() == ({"acid": "unsupported"} if "acid" in tables else {})
     replica.projection.close()
