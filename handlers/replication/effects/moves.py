@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.files.paths import parse_location
 from handlers.metastore.objects.partitions import BATCH
-from handlers.replication.effects.plain_files import mirror_directory, remove_other_files
+from handlers.replication.effects.plain_files import mirror_directory, remove_directory, remove_other_files
 from handlers.replication.target_objects import (
     KEEP_STATISTICS,
     hash_location,
@@ -97,7 +97,9 @@ def has_left_base(before: Table, after: Table, context: Context) -> bool:
 def return_to_base(after: Table, context: Context) -> None:
     """Place a renamed table, and its partitions that moved with it, at the path that the source has now.
 
-    The target's metastore ignores a location in the request for a rename, and moves the directory to its own default.
+    The target's metastore ignores a location in the request for a rename, and moves the directory to its own default. Nothing may
+    stay there, because it refuses to rename another table to a name whose directory exists. A repeated event continues as long as the
+    table is there, so the directory is removed before the table has its new place.
     """
     name, source = (after.tableName or "").lower(), after.sd.location
     place, mapped = context.table_cache.location(name), map_external_location(source, context.policy)
@@ -108,12 +110,12 @@ def return_to_base(after: Table, context: Context) -> None:
         _move_partitions(name, (source, place, mapped), context)
     elif context.policy.copies_rows(name):
         mirror_directory(context, source, mapped)
+    if owns_data(after):
+        remove_directory(context, place)
     table = context.target.get_table(context.policy.target_db, name)
     table.sd.location = mapped
     context.table_cache.forget(name)
     context.target.alter_table(context.policy.target_db, name, table, environment=KEEP_STATISTICS)
-    if owns_data(after):
-        remove_other_files(context, place, kept=frozenset())
 
 
 def _move_partitions(table: str, roots: tuple[str, str, str], context: Context) -> None:

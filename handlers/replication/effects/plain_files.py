@@ -183,6 +183,13 @@ def remove_other_files(context: Context, location: str, kept: frozenset[str]) ->
             remove_file(context, file.uri)
 
 
+def remove_directory(context: Context, uri: str) -> None:
+    """Remove a directory of the target with all its files; it may be missing."""
+    context.target_position.require_held()
+    location = parse_location(uri)
+    context.files.of(location).remove_tree(location)
+
+
 def remove_file(context: Context, uri: str) -> None:
     """Remove one file of the target; it may be missing."""
     context.target_position.require_held()
