@@ -52,6 +52,7 @@ def check_random_history(stack: Stack, seed: int, directory: Path) -> None:
         log.info("kills: %s; statements: %s", replica.kills, sorted(counts.items()))
         abort_abandoned(replica)
         replica.settle()
+        await_ended(replica)
         found = find_differences(replica)
         assert not found, "\n".join(found)
     done = {kind for kind, outcome in counts if outcome == "done"}
@@ -107,6 +108,14 @@ def abort_abandoned(replica: KilledReplica) -> None:
         for each in source.open_txns_info().open_txns:
             if each.state == TxnState.OPEN:
                 source.abort_txn(each.id)
+
+
+def await_ended(replica: KilledReplica) -> None:
+    """Wait until no transaction is open on the target: Hive logs no event of one that it aborts for a conflict, and replay notices that later."""
+    with closing(Metastore([replica.stack.target.metastore.uri])) as target:
+        wait_until(
+            lambda: not any(each.state == TxnState.OPEN for each in target.open_txns_info().open_txns), 300
+        )
 
 
 def find_differences(replica: KilledReplica) -> list[str]:
