@@ -48,8 +48,10 @@ def read_written_files(
 
 
 def _directory(file: SourceFile) -> str:
-    """Return the directory of the file's partition: all in front of the ACID directory."""
-    return file.uri[: max(file.uri.rfind(f"/{file.subdir}/" if file.subdir else "/"), 0)]
+    """Return the directory of the file's partition: all in front of the ACID directory, or of the name if that is not in the path."""
+    below = f"/{file.subdir}/" if file.subdir else "/"
+    directory, found, _ = file.uri.rpartition(below)
+    return directory if found else file.uri.rpartition("/")[0]
 
 
 def _find_location(partition_text: str | None) -> str | None:

@@ -60,6 +60,12 @@ def test_files_in_any_other_directory_are_kept(text: str | None) -> None:
     assert read("month=1", text, moved) == [moved]
 
 
+def test_a_file_outside_of_its_acid_directory_belongs_to_the_directory_that_contains_it() -> None:
+    own, other = (f"{TABLE}/{name}/000000_0###{DELTA}" for name in ("month=1", "month=10"))
+    files, _ = read_written_files((own, other), "month=1", partition_at(f"{TABLE}/month=1"), DEFAULT_LIMITS)
+    assert [file.uri for file in files] == [f"{TABLE}/month=1/000000_0"]
+
+
 def test_a_table_without_partitions_keeps_all_files() -> None:
     assert read("", None, TABLE, f"{TABLE}2") == [TABLE, f"{TABLE}2"]
 
