@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from handlers.events import Event
     from handlers.replication.context import Context
+    from handlers.replication.recorded_position import RecordedPosition
 
 
 TARGET_LAG_S: Final = 1.0
@@ -43,14 +44,14 @@ class TargetProgress:
         self,
         context: Context,
         *,
+        recorded: RecordedPosition,
         prove: Callable[[], None],
-        record: Callable[[], None],
         clock: Callable[[], float],
     ) -> None:
-        """``prove`` proves the commits that were sent; ``record`` makes the state durable."""
+        """``prove`` proves the commits that were sent."""
         self._context = context
+        self._recorded = recorded
         self._prove = prove
-        self._record = record
         self._clock = clock
         self._raised_s = clock()
         self._took_effect = True
@@ -81,14 +82,22 @@ class TargetProgress:
     def _is_old(self) -> bool:
         return self._clock() - self._raised_s >= TARGET_POSITION_S
 
-    def raise_to(self, event_id: int) -> None:
-        """Record the state, then raise the target's position to ``event_id``, up to which events are applied."""
+    def raise_position(self) -> None:
+        """Record the state, then raise the target's position to it."""
         self._prove()
-        self._record()
-        position = self._context.target_position
+        self._recorded.record()
+        event_id, position = self._recorded.applied, self._context.target_position
         if position.written is None or position.written < event_id or not position.has_kept():
             failpoint("replay.before-last-id")
             position.advance(event_id)
             failpoint("replay.after-last-id")
         self._raised_s, self._took_effect = self._clock(), False
         self._touched.clear()
+
+    def record_before(self, event_id: int) -> None:
+        """Record that all events before the given one, the end of a transaction, are applied; on the target too if that is due."""
+        assert self._recorded.applied < event_id, (self._recorded.applied, event_id)
+        if self.is_due():
+            self.raise_position()
+        else:
+            self._recorded.record()

@@ -54,7 +54,7 @@ def test_rows_that_are_committed_on_the_target_stay_if_the_source_loses_their_fi
 
     with monkeypatch.context() as patched:
         patched.setattr(transactions, "failpoint", die)
-        patched.setattr(replica.projection, "_record", lambda: None)
+        patched.setattr(replica.projection._recorded, "record", lambda: None)
         with pytest.raises(KilledError):
             replica.projection.apply(log)
     unlink_files(replica.source, db, "t", "delta_0000001_")

@@ -163,7 +163,7 @@ def test_applying_the_events_of_plain_tables_once_more_changes_nothing(
         and event.kind in {"ALTER_TABLE", "ALTER_PARTITIONS", "INSERT"}
     ]
     for event in plain:
-        replica.projection._dispatcher.apply(event)
+        replica.projection._replay._dispatcher.apply(event)
     assert replica.quarantined() == {}
     assert files_below(replica.target.get_table(db, "united").sd.location or "") == before
     assert replica.target.get_table(db, "moved").sd.location == moved

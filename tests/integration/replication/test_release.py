@@ -58,7 +58,7 @@ def test_a_quarantined_table_and_a_newcomer_are_loaded_while_the_others_are_foll
     loader = SteppedLoads(replica)
     replica.projection.loads.request(["lost"], "release")
     source_sql.run(f"alter table {db}.out_new rename to {db}.new")
-    replica.projection.apply(replica.events(replica.projection._position.event_id))
+    replica.projection.apply(replica.events(replica.projection.position.event_id))
     assert [entry.table for entry in replica.context.loads.waiting()] == ["lost", "new"]
     loader.step()
     eventually(lambda: loader.thread.table == "lost")
@@ -68,7 +68,7 @@ def test_a_quarantined_table_and_a_newcomer_are_loaded_while_the_others_are_foll
     )
     roll_back(source_sql, f"insert into {db}.lost values (666)")
     source_sql.run(f"update {db}.new set id = 5 where id = 1")
-    replica.projection.apply(replica.events(replica.projection._position.event_id))
+    replica.projection.apply(replica.events(replica.projection.position.event_id))
     assert target_sql.rows(f"select id from {copy}.other order by id") == [("1",), ("21",)], (
         "others are followed"
     )
@@ -76,7 +76,7 @@ def test_a_quarantined_table_and_a_newcomer_are_loaded_while_the_others_are_foll
     loader.finish()
     source_sql.run(f"insert into {db}.lost values (4)")
     source_sql.run(f"insert into {db}.new values (6)")
-    replica.projection.apply(replica.events(replica.projection._position.event_id))
+    replica.projection.apply(replica.events(replica.projection.position.event_id))
     replica.projection.settle()
     for table in ("lost", "other", "new"):
         query = "select id from {}." + table + " order by id"
@@ -102,7 +102,7 @@ def test_a_released_table_resumes_without_copying_earlier_files_unless_a_writer_
         for table in held:
             _rename_on_target(replica, table, f"{table}_away")
             source_sql.run(f"alter table {db}.{table} set tblproperties ('note'='2')")
-        replica.projection.apply(replica.events(replica.projection._position.event_id))
+        replica.projection.apply(replica.events(replica.projection.position.event_id))
         assert set(replica.quarantined()) == {"ended", "resumed"}
 
         for table in held:
@@ -113,7 +113,7 @@ def test_a_released_table_resumes_without_copying_earlier_files_unless_a_writer_
         )
         source_sql.run(f"delete from {db}.resumed where id = 2")
         writer.commit_txn(held["ended"])
-        replica.projection.apply(replica.events(replica.projection._position.event_id))
+        replica.projection.apply(replica.events(replica.projection.position.event_id))
 
         def read(after: int, upto: int) -> list[Event]:
             return replica.events(after, upto=upto)
@@ -131,7 +131,7 @@ def test_a_released_table_resumes_without_copying_earlier_files_unless_a_writer_
         SteppedLoads(replica).finish()
         writer.commit_txn(held["resumed"])
     source_sql.run(f"insert into {db}.ended values (7)")
-    replica.projection.apply(replica.events(replica.projection._position.event_id))
+    replica.projection.apply(replica.events(replica.projection.position.event_id))
     replica.projection.settle()
     for table in ("resumed", "ended", "other"):
         query = "select id from {}." + table + " order by id"
@@ -187,7 +187,7 @@ def test_a_policy_whose_events_were_lost_loads_all_tables_and_continues(
     loader.finish()
     for table in ("kept", "made"):
         source_sql.run(f"insert into {db}.{table} values (9)")
-    replica.projection.apply(replica.events(replica.projection._position.event_id))
+    replica.projection.apply(replica.events(replica.projection.position.event_id))
     replica.projection.settle()
     assert target_sql.rows(f"select id from {copy}.kept order by id") == [("2",), ("9",)]
     assert target_sql.rows(f"select id from {copy}.made order by id") == [("7",), ("9",)]

@@ -48,7 +48,7 @@ def test_a_table_whose_event_cannot_be_read_is_loaded_and_a_dropped_database_har
     assert replica.quarantined() == {}
     SteppedLoads(replica).finish()
     source_sql.run(f"insert into {db}.torn values (3, 'three')")
-    replica.projection.apply(replica.events(replica.projection._position.event_id))
+    replica.projection.apply(replica.events(replica.projection.position.event_id))
     replica.projection.settle()
     query = "select id, word from {}.torn order by id"
     assert target_sql.rows(query.format(copy)) == source_sql.rows(query.format(db))

@@ -14,9 +14,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from handlers.events import Event, SourceFile
-from handlers.replication import projection
+from handlers.replication import recorded_position
 from handlers.replication.context import Context
-from handlers.replication.projection import RECORD_EVENTS, ReplicationProjection
+from handlers.replication.projection import ReplicationProjection
+from handlers.replication.recorded_position import RECORD_EVENTS
 from handlers.replication.transactions import lookahead
 from state.positions import POSITION_KEY, Position
 from state.store.memory import MemoryStore
@@ -239,7 +240,7 @@ def run(faked: FakedReplica, target: FakeTarget, store: MortalStore, events: lis
         replay.apply([e for e in events if not position.covers(e.event_id, e.part)])
         replay.settle()
         assert replay.quarantined() == ()
-    replay._dispatcher.transactions.files.cancel_all()
+    replay._transactions.files.cancel_all()
     eventually(lambda: context.copies.pending() == (0, 0))  # a dead process copies nothing
     return not target.dead
 
@@ -334,7 +335,7 @@ def write_history(base: Path, choices: list[int], *, partitions: bool = False) -
 def test_a_replica_killed_anywhere_ends_equal_to_its_source(
     faked: FakedReplica, base: Path, monkeypatch: pytest.MonkeyPatch, record_events: int, choices: list[int]
 ) -> None:
-    monkeypatch.setattr(projection, "RECORD_EVENTS", record_events)
+    monkeypatch.setattr(recorded_position, "RECORD_EVENTS", record_events)
     Deaths(faked, base, write_history(base, choices)).try_all(lose_state=False)
 
 

@@ -340,7 +340,7 @@ def test_a_fenced_copy_does_not_appear_on_the_target(replica: FakedReplica) -> N
     second_instance(replica, position=2)
     replica.clock.now_s += 2 * FRESH_S
     with closing(replica.context.copies):
-        replica.projection._dispatcher.transactions.files.start_copies(written(3, replica.file()))
+        replica.projection._transactions.files.start_copies(written(3, replica.file()))
         with pytest.raises(Fenced):
-            replica.projection._dispatcher.transactions.files.wait_for_copies(committed(3))
+            replica.projection._transactions.files.wait_for_copies(committed(3))
     assert replica.files_on_target() == []

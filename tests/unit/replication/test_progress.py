@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from handlers.replication.projection import (
-    RECORD_EVENTS,
-    RECORD_S,
-    ReplicationProjection,
-)
+from handlers.replication.projection import ReplicationProjection
+from handlers.replication.recorded_position import RECORD_EVENTS, RECORD_S
 from handlers.replication.target_progress import TARGET_LAG_S, TARGET_POSITION_S
 from state.errors import AmbiguousCall
 from tests.builders.replication.replay_events import allocated, committed, created, dropped, written
@@ -118,10 +115,10 @@ def test_within_a_stream_of_commits_the_targets_position_follows_within_a_second
     lags: list[int] = []
 
     def beat() -> None:
-        lags.append(watched.projection._position.event_id - int(on_target(replica) or 0))
+        lags.append(watched.projection.position.event_id - int(on_target(replica) or 0))
         replica.clock.now_s += TARGET_LAG_S / 10
 
-    watched.projection._beat = beat
+    watched.projection._replay._beat = beat
     watched.projection.apply(
         [created(1), *(event for txn in range(1, 51) for event in inserts(2 * txn, txn))]
     )

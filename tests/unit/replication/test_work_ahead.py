@@ -136,6 +136,6 @@ def test_a_batch_that_repeats_events_of_a_lost_state_is_applied_by_replay_alone(
 ) -> None:
     threads: list[Thread] = []
     before_each_creation(overlapping, monkeypatch, lambda _: threads.append(current_thread()))
-    overlapping.projection._dispatcher.transactions.uncertain_up_to = 2
+    overlapping.projection._transactions.uncertain_up_to = 2
     overlapping.projection.apply([created(at, f"t{at}") for at in (1, 2, 3)])
     assert threads == [current_thread()] * 3

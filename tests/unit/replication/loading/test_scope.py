@@ -41,7 +41,7 @@ def test_tables_that_enter_are_loaded_and_tables_that_leave_are_forgotten(tmp_pa
     replica = replica_with(tmp_path, "a", "b", "c", include=("a", "b"))
     store_patterns(replica, patterns("b", "c"))
     replica.context.quarantine.add("c", 1, InvalidRequest("no"))
-    replica.projection._record()
+    replica.projection._recorded.record()
     replica.projection.open()
     assert [(entry.table, entry.reason) for entry in replica.context.loads.waiting()] == [("a", "in-scope")]
     assert replica.stored_quarantine() == {}
@@ -94,7 +94,7 @@ def test_tables_that_left_are_forgotten_once_they_are_gone_or_enter_again(tmp_pa
     assert [entry.table for entry in replica.context.left.entries()] == ["c"]
     store_patterns(replica, patterns("b"))
     replica.context.left.add("a")
-    replica.projection._record()
+    replica.projection._recorded.record()
     replica.projection.open()
     assert "a" not in replica.context.left, "it entered again"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from handlers.events import Event, SourceFile
-from handlers.replication import projection
+from handlers.replication import recorded_position
 from handlers.replication.transactions import files as transaction_files
 from handlers.replication.transactions import replay as transactions
 from handlers.replication.transactions.target_write_ids import find_state, require_committed
@@ -30,7 +30,7 @@ AFTER_COMMIT = {
     "replay.after-commit": transactions,
     "replay.before-proof": transactions,
     "replay.after-proof": transactions,
-    "replay.before-position": projection,
+    "replay.before-position": recorded_position,
 }
 
 
@@ -51,7 +51,7 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, name: str, replica: FakedReplica) -
             replica.target.dead = True
             raise Killed
 
-    for module in (transactions, transaction_files, projection):
+    for module in (transactions, transaction_files, recorded_position):
         monkeypatch.setattr(module, "failpoint", die)
 
 
@@ -147,12 +147,10 @@ def test_a_failing_commit_that_took_effect_costs_no_files(replica: FakedReplica)
     file = replica.file()
     replica.projection.apply([created(1), allocated(2, 1, 1), written(3, file, part=0, parts=2)])
     replica.context.copies.wait(
-        [h for w in replica.projection._dispatcher.transactions.files._pending[1] for h in w.handles]
+        [h for w in replica.projection._transactions.files._pending[1] for h in w.handles]
     )
     replica.target._txns.clear()
-    replica.projection._dispatcher.transactions.commit_without_files(
-        committed(3), ServerFault("internal error")
-    )
+    replica.projection._transactions.commit_without_files(committed(3), ServerFault("internal error"))
     assert replica.files_on_target() == [FILE]
 
 

@@ -1,0 +1,150 @@
+"""Opening a policy: at the start of the process, and again after each error that ended its following.
+
+A new policy begins its bootstrap. After a crash, or if the state file was lost, the target's ``repl.last.id`` may be ahead of the recorded position:
+events up to that id are recorded in the write-id mapping and not applied again. A state that is lost or old does not know what an earlier
+process has replayed, so up to the source's newest event of now the target is asked (``uncertain_up_to``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from handlers.replication.effects import functions
+from handlers.replication.entries.unreplicated_tables import record_existing
+from handlers.replication.loading.bootstrap import begin_bootstrap, is_pending
+from handlers.replication.loading.bootstrap_run import run_bootstrap
+from handlers.replication.loading.scope import follow_scope
+from handlers.replication.operations.promotion import require_not_promoted
+from handlers.replication.operations.retirement import require_active
+from state.errors import ConfigError
+from state.positions import POSITION_KEY, Position
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from handlers.replication.claim.target_claim import TargetClaim
+    from handlers.replication.context import Context
+    from handlers.replication.loading.bootstrap_run import BootstrapOptions
+    from handlers.replication.loading.follower import LoadFollower
+    from handlers.replication.recorded_position import RecordedPosition
+    from handlers.replication.transactions.replay import TransactionReplay
+    from state.store import Store
+
+
+UNKNOWN_TXNS_KEY: Final = b"unknown-txns-up-to"
+"""Highest source transaction that may be open on the target although the mapping does not know it (the state file was lost)."""
+
+UNCERTAIN_KEY: Final = b"uncertain-up-to"
+"""The source's newest event when the policy was opened with a lost or old state: events up to it may be applied on the target."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What opens one policy. Used by the projection's thread."""
+
+    context: Context
+    store: Store
+    claim: TargetClaim
+    recorded: RecordedPosition
+    transactions: TransactionReplay
+    loads: LoadFollower
+    options: BootstrapOptions
+    bootstraps_itself: bool
+    beat: Callable[[], None]
+
+    def open(self) -> None:
+        """Load the state, claim the target and read its position; ``recorded`` then says where to continue.
+
+        Raises ConfigError if the policy was never bootstrapped, TargetDiverged or Fenced if the target is not as the state says
+        (``target_claim``), and what ``bootstrap`` raises if the policy bootstraps itself.
+        """
+        context, recorded = self.context, self.recorded
+        stored = self._load_state()
+        if stored is None and context.target_position.read() is None:
+            stored = self._start_new_policy()
+        target = self.claim.open(state_lost=stored is None)
+        recorded.on_target = -1 if target.last_id is None else target.last_id
+        recorded.current = self._start_without_state() if stored is None else stored
+        if is_pending(self.store):
+            run_bootstrap(context, self.store, self.options, self.beat)
+            recorded.on_target = recorded.current.event_id
+        self._survey_source()
+        if target.outdated or stored is None or recorded.on_target > recorded.current.event_id:
+            self._distrust_state()
+        self._load_marks()
+        follow_scope(context, self.store, self.loads)
+
+    def _load_state(self) -> Position | None:
+        """Forget what an earlier opening knew, and load the state; return its position if it has one."""
+        context = self.context
+        self.store.recover()
+        require_active(self.store, context.policy)
+        require_not_promoted(self.store, context.policy)
+        context.table_cache.clear()
+        self.transactions.files.cancel_all()
+        self.transactions.lookahead.clear()
+        context.load_state(self.store)
+        self.loads.restart()
+        stored = self.store.get(POSITION_KEY)
+        return None if stored is None else Position.from_bytes(stored)
+
+    def _start_new_policy(self) -> Position:
+        """Begin the bootstrap; return the position from which the policy is followed."""
+        context = self.context
+        if not self.bootstraps_itself:
+            raise ConfigError(
+                "the policy was never bootstrapped",
+                key=f"policies.{context.policy.name}",
+                hint=f"Run 'tideline bootstrap {context.policy.name}' once, or set its 'bootstrap' to 'auto'.",
+            )
+        done = begin_bootstrap(
+            source=context.source, target=context.target, policy=context.policy, store=self.store
+        )
+        context.loads.load(self.store)
+        return Position(done.event_id)
+
+    def _start_without_state(self) -> Position:
+        """Continue from the target's own position. Transactions that are open there are not in the write-id mapping."""
+        newest = self.context.source.newest_txn_id()
+        position = Position(self.recorded.on_target)
+        with self.store.transaction() as txn:
+            txn.put(UNKNOWN_TXNS_KEY, str(newest).encode())
+            txn.put(POSITION_KEY, position.to_bytes())
+        return position
+
+    def _survey_source(self) -> None:
+        """Create the functions of before the first event, and list the tables without replication, once.
+
+        A policy of an older version, or without its state file, has neither.
+        """
+        if self.store.get(functions.LOADED_KEY) is None:
+            position = self.recorded.current.event_id
+            functions.load(position, self.context)
+            record_existing(position, self.context)
+            with self.store.transaction() as txn:
+                self.context.unreplicated.flush(txn)
+                txn.put(functions.LOADED_KEY, b"1")
+
+    def _distrust_state(self) -> None:
+        """Note up to which event an earlier process may have replayed more than the state and the target's position say.
+
+        The target's position is never ahead of a state that is not older than it.
+        """
+        newest = self.context.source.current_event_id()
+        with self.store.transaction() as txn:
+            txn.put(UNCERTAIN_KEY, str(newest).encode())
+
+    def _load_marks(self) -> None:
+        """Tell the replay of transactions what the state does not know."""
+        transactions = self.transactions
+        transactions.unknown_up_to = self._load_number(UNKNOWN_TXNS_KEY)
+        transactions.uncertain_up_to = self._load_number(UNCERTAIN_KEY)
+        self.context.copied_ahead.unknown_up_to = transactions.uncertain_up_to
+        reached = max(self.recorded.current.event_id, self.recorded.on_target)
+        transactions.files.repeated_up_to = max(transactions.uncertain_up_to, reached + 1)
+
+    def _load_number(self, key: bytes) -> int:
+        stored = self.store.get(key)
+        return -1 if stored is None else int(stored)
