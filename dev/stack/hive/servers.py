@@ -191,7 +191,7 @@ class SqlEngine(HiveProcess):
         host: str = HOST,
         metastore_uri: str | None = None,
     ) -> None:
-        # The local job runner keeps some memory for each statement: 700 MB were exhausted after about 480 jobs.
+        # The local job runner keeps some memory for each statement, more for a failed one (``mapreduce.task.io.sort.mb``).
         super().__init__("engine", metastore.layout, 1500, metastore.settings)
         self.metastore_uri = metastore_uri or metastore.uri
         self.host = host

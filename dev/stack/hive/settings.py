@@ -195,7 +195,8 @@ def _local_execution(layout: Layout) -> Properties:
         "hive.exec.post.hooks": ONE_JOB_AT_A_TIME,
         "hive.exec.failure.hooks": ONE_JOB_AT_A_TIME,
         "mapreduce.local.map.tasks.maximum": "1",
-        "mapreduce.task.io.sort.mb": "16",
+        # A map task that fails before its reducer (a statement of the random histories) keeps this memory and a thread for ever.
+        "mapreduce.task.io.sort.mb": "1",
         "hadoop.tmp.dir": f"{layout.tmp}/hadoop",
     }
 
