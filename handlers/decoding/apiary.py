@@ -36,6 +36,7 @@ from handlers.partition_outline import PartitionOutline
 from handlers.structs import tjson
 from handlers.structs.objects import Partition, Table
 from handlers.structs.struct import Struct
+from handlers.table_type import to_stored_type
 from state.errors import BadInput, MalformedEvent
 
 
@@ -52,13 +53,16 @@ def _from_names(cls: type[S], text: str) -> S:
     return tjson.from_names(cls, orjson.loads(text))
 
 
-_TABLE: Final = partial(_from_names, Table)
+def _read_table(text: str) -> Table:
+    return to_stored_type(_from_names(Table, text))
+
+
 _PARTITION: Final = (partial(_from_names, Partition), partial(_from_names, PartitionOutline))
 
 
 def read_table(record: Fields, name: str) -> Embedded[Table]:
     """Return the table in field ``name``; raise MalformedEvent if it is not an object."""
-    return Embedded(_write_text(record.raw.get(name), name), _TABLE)
+    return Embedded(_write_text(record.raw.get(name), name), _read_table)
 
 
 def read_partition(value: object) -> Embedded[Partition]:
@@ -95,7 +99,7 @@ def build_sns_table(
         "partitionKeys": [{"name": name, "type": kind} for name, kind in columns.items()],
         "parameters": record.raw.get("tableParameters"),
     }
-    return Embedded(write(fields).decode(), _TABLE)
+    return Embedded(write(fields).decode(), partial(_from_names, Table))
 
 
 def build_sns_partition(

@@ -38,6 +38,7 @@ from handlers.structs.constraints import SQLForeignKey
 from handlers.structs.functions import Function
 from handlers.structs.objects import Database, Partition, Table
 from handlers.structs.statistics import ColumnStatistics
+from handlers.table_type import to_stored_type
 from state.errors import LimitExceeded, MalformedEvent
 
 
@@ -46,10 +47,13 @@ if TYPE_CHECKING:
 
 
 _DATABASE: Final = partial(tjson.decode, Database)
-_TABLE: Final = partial(tjson.decode, Table)
 _PARTITION: Final = (partial(tjson.decode, Partition), partial(tjson.decode, PartitionOutline))
 _STATISTICS: Final = partial(tjson.decode, ColumnStatistics)
 _FUNCTION: Final = partial(tjson.decode, Function)
+
+
+def _decode_table(text: str) -> Table:
+    return to_stored_type(tjson.decode(Table, text))
 
 
 def read_database(message: Fields, name: str) -> Embedded[Database]:
@@ -65,13 +69,13 @@ def read_optional_database(message: Fields, name: str) -> Embedded[Database] | N
 
 def read_table(message: Fields, name: str) -> Embedded[Table]:
     """Return the table in field ``name``; raise MalformedEvent if it is missing."""
-    return Embedded(message.required_text(name), _TABLE)
+    return Embedded(message.required_text(name), _decode_table)
 
 
 def read_optional_table(message: Fields, name: str) -> Embedded[Table] | None:
     """Return the table in field ``name``, or None if it is missing."""
     text = message.text(name)
-    return Embedded(text, _TABLE) if text else None
+    return Embedded(text, _decode_table) if text else None
 
 
 def read_partition(message: Fields, name: str) -> Embedded[Partition]:

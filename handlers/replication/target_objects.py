@@ -83,6 +83,23 @@ def owns_data(table: Table) -> bool:
     )
 
 
+def is_plain_managed(table: Table) -> bool:
+    """Whether Hive owns the table's data but has no transactions on it; since Hive 4, only if the translation is switched off."""
+    return table.tableType == "MANAGED_TABLE" and not is_transactional(table)
+
+
+def translate_plain_table(table: Table) -> None:
+    """Change a plain managed table into the external one that Hive 4 makes of it when it is created (MetastoreDefaultTransformer)."""
+    assert is_plain_managed(table), table.tableType
+    table.tableType = "EXTERNAL_TABLE"
+    table.parameters = {
+        **{k: v for k, v in (table.parameters or {}).items() if not k.startswith("transactional")},
+        "EXTERNAL": "TRUE",
+        "TRANSLATED_TO_EXTERNAL": "TRUE",
+        "external.table.purge": "TRUE",
+    }
+
+
 def is_view(table: Table) -> bool:
     """Whether the table is a view, with or without materialized data."""
     return table.tableType in {"VIRTUAL_VIEW", "MATERIALIZED_VIEW"}
@@ -180,18 +197,20 @@ ELSEWHERE: Final = "_at_"
 
 
 def map_partition_location(
-    source: str | None, source_root: str | None, name: str, target_owner: Table, policy: Policy
+    source: str | None, source_owner: Table | None, name: str, target_owner: Table, policy: Policy
 ) -> str | None:
     """Return the target's location of a plain partition that the source has at ``source``; None if the target chooses.
 
-    With ``external_base``, it is below the base. Otherwise a partition below its table's directory has the same relative path on
-    the target, and any other has a directory that is named after its location: ``TABLE/_at_HASH/PARTITION``. ``source_root`` is the
-    table's location at the source. Raises UnsafePath for a location that could lead elsewhere.
+    With ``external_base``, one of an external table is below the base. Otherwise a partition below its table's directory has the same
+    relative path on the target, and any other has a directory that is named after its location: ``TABLE/_at_HASH/PARTITION``.
+    ``source_owner`` is the table at the source, None if it is not known. Raises UnsafePath for a location that could lead elsewhere.
     """
     if source is None or is_transactional(target_owner):
         return None
-    if is_external(target_owner) and (mapped := map_external_location(source, policy)) is not None:
+    is_mapped = is_external(target_owner if source_owner is None else source_owner)
+    if is_mapped and (mapped := map_external_location(source, policy)) is not None:
         return mapped
+    source_root = None if source_owner is None else source_owner.sd.location
     if source_root is None or target_owner.sd.location is None:
         return None
     at, root = parse_location(source), parse_location(source_root)

@@ -99,7 +99,12 @@ class ConstraintCalls(Session):
             ) from None
 
     def constraints(self, kind: ConstraintKind[C], db: str, table: str) -> list[C]:
-        """Return the columns of all constraints of one kind; for foreign keys, those of the referring table."""
+        """Return the columns of all constraints of one kind; for foreign keys, those of the referring table.
+
+        A server that is too old for the kind has none.
+        """
+        if not _LIST[kind].exists_in(self.hive_version):
+            return []
         answer = self._invoke(_LIST[kind], _list_request(kind, db, table))
         columns: list[C] = getattr(answer, kind.list_field)
         return columns
@@ -110,7 +115,9 @@ class ConstraintCalls(Session):
         return {kind: self.constraints(kind, db, table) for kind in kinds}
 
     def foreign_keys_to(self, db: str, table: str) -> list[SQLForeignKey]:
-        """Return the columns of all foreign keys that refer to a table."""
+        """Return the columns of all foreign keys that refer to a table; none from Hive 2.3, which lists only those of a named table."""
+        if self.hive_version < V3_1:
+            return []
         request = FOREIGN_KEY.list_request(parent_db_name=db, parent_tbl_name=table)
         columns: list[SQLForeignKey] = getattr(
             self._invoke(_LIST[FOREIGN_KEY], request), FOREIGN_KEY.list_field

@@ -39,6 +39,8 @@ _DROP: Final = PlainCall("drop_database", NoneType, changes=True)
 _UUID: Final = Call("get_metastore_db_uuid", {}, str, (MetaException,), changes=False, since=V3_1)
 _CONFIG: Final = PlainCall("get_config_value", str, changes=False)
 
+_TRANSFORMER: Final = "metastore.metadata.transformer.class"
+
 
 class DatabaseCalls(Session):
     """Calls about databases and about the server."""
@@ -69,6 +71,10 @@ class DatabaseCalls(Session):
         Raises InvalidRequest for keys that Hive does not reveal; ``hive.``, ``metastore.`` and ``hdfs.`` are revealed.
         """
         return self._invoke(_CONFIG, key, default)
+
+    def translates_plain_tables(self) -> bool:
+        """Whether the server makes plain managed tables external when they are created, as Hive 4 does by default."""
+        return bool(self.config_value(_TRANSFORMER).strip())
 
     def metastore_uuid(self) -> str:
         """Return the random id that the metastore's database got when it was created (since Hive 3.1)."""

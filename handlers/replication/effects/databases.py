@@ -88,12 +88,16 @@ def unmark_source(source: Metastore, policy: Policy) -> bool:
 
 
 def to_target_database(source: Database, policy: Policy) -> Database:
-    """Return the target's form of a new source database; the target chooses its location."""
+    """Return the target's form of a new source database; the target chooses its location.
+
+    The database of a program may have no owner. Hive 4.2 then answers every alter_database with an internal error, so the target's
+    gets an empty one.
+    """
     return Database(
         name=policy.target_db,
         description=source.description,
         parameters={**select_own_parameters(source), TARGET_FOR: "true"},
-        ownerName=source.ownerName,
+        ownerName=source.ownerName or "",
         ownerType=source.ownerType,
     )
 
@@ -103,7 +107,7 @@ def apply_database_changes(source: Database, target: Database) -> Database:
     kept = {k: v for k, v in (target.parameters or {}).items() if is_replication_parameter(k)}
     target.parameters = {**select_own_parameters(source), **kept}
     target.description = source.description
-    target.ownerName = source.ownerName
+    target.ownerName = source.ownerName or ""
     target.ownerType = source.ownerType
     return target
 

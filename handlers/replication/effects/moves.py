@@ -71,10 +71,9 @@ def locate_partition(
 
     ``owner`` is the table at the source. Raises UnsafePath if the partition's location is not a safe path.
     """
-    root = None if owner is None else owner.value.sd.location
-    return map_partition_location(
-        partition.sd.location, root, name, context.table_cache.table(table), context.policy
-    )
+    source_owner = None if owner is None else owner.value
+    target_owner = context.table_cache.table(table)
+    return map_partition_location(partition.sd.location, source_owner, name, target_owner, context.policy)
 
 
 def is_moved(current: str, located: str | None) -> bool:

@@ -20,6 +20,7 @@ from handlers.replication.entries.copied_ahead import note_copy, record_copy
 from handlers.replication.target_objects import (
     KEEP_STATISTICS,
     is_external,
+    is_plain_managed,
     is_transactional,
     is_view,
     map_external_location,
@@ -28,6 +29,7 @@ from handlers.replication.target_objects import (
     replayed_write_id,
     to_target_table,
 )
+from handlers.replication.translation import translate
 from state.errors import AlreadyExists, NotFound, TargetDiverged
 
 
@@ -49,7 +51,7 @@ def create(event: TableCreated, context: Context) -> None:
     try:
         context.target.create_table(target_table, environment=KEEP_STATISTICS)
     except AlreadyExists:
-        _require_same_kind(event.after.value, context)
+        _require_same_kind(translate(event.after.copy(), context.target), context)
     _copy_first_rows(event, source_location, context)
 
 
@@ -60,13 +62,14 @@ def _copy_first_rows(event: TableCreated, source_location: str | None, context: 
         return
     if not context.policy.copies_rows(_name(table)):
         return
+    owner = context.table_cache.table(_name(table))
     location = context.table_cache.location(_name(table))
     if event.files:
         files = add_sub_directories(context, event.files, source_location)
-        copy_plain_files(context, files, location, owner=table)
-    elif is_external(table):
+        copy_plain_files(context, files, location, owner=owner)
+    elif is_external(owner):
         copy_current_files(context, source_location, location)
-    record_copy(_name(table), table, event.event_id, context)
+    record_copy(_name(table), owner, event.event_id, context)
 
 
 def _require_same_kind(source: Table, context: Context) -> None:
@@ -98,6 +101,8 @@ def rename(event: TableAltered, context: Context) -> None:
     """Rename the table and apply its other changes; the metastore moves the directory of a managed table."""
     old, new = _name(event.before.value), _name(event.after.value)
     try:
+        if is_plain_managed(event.after.value):
+            _translate_present(old, context)
         _replace(event, old, context)
     except NotFound:
         context.table_cache.table(new)  # a repeated event; raises NotFound again if neither name exists
@@ -115,6 +120,18 @@ def rename(event: TableAltered, context: Context) -> None:
     statistics.restore_after_rename(event, new, context)
 
 
+def _translate_present(name: str, context: Context) -> None:
+    """Make the target's table external again if an earlier version of Tideline has altered it into a managed one.
+
+    Hive would not move the directory of such a table, and a later table of the old name would get the same directory.
+    """
+    present = context.target.get_table(context.policy.target_db, name)
+    if translate(present.copy(), context.target) != present:
+        context.table_cache.forget(name)
+        translated = translate(present, context.target)
+        context.target.alter_table(context.policy.target_db, name, translated, environment=KEEP_STATISTICS)
+
+
 def _replace(event: TableAltered, current_name: str, context: Context) -> None:
     """Replace the target's table by the event's, at the same location unless the source's table was moved (``moves``).
 
@@ -128,7 +145,7 @@ def _replace(event: TableAltered, current_name: str, context: Context) -> None:
         mirror_directory(context, after.sd.location, location)
         record_copy(current_name, after, event.event_id, context)
     left = context.table_cache.location(current_name) if moved else None
-    target_table = to_target_table(event.after.copy(), context.policy, location)
+    target_table = translate(to_target_table(event.after.copy(), context.policy, location), context.target)
     write_id = replayed_write_id(event.write_id, target_table)
     target_table.writeId = write_id
     accuracy_marks.keep_table_mark(target_table, current_name, write_id, context)

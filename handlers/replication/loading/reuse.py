@@ -28,6 +28,7 @@ from handlers.replication.target_objects import (
     owns_data,
     partition_key_names,
 )
+from handlers.replication.translation import translate
 from handlers.structs.objects import FieldSchema, SerDeInfo, StorageDescriptor, Table
 from state.errors import NotFound, TargetDiverged
 
@@ -82,7 +83,7 @@ def _require_unused(database: Database, policy: Policy) -> None:
 def _detach(table: Table, source: Metastore, target: Metastore, policy: Policy, *, in_scope: bool) -> bool:
     """Drop a table; return whether its files stay, because the table of the source will be created in the same directory."""
     name = table.tableName or ""
-    keeps = in_scope and owns_data(table) and _is_reusable(table, source, policy)
+    keeps = in_scope and owns_data(table) and _is_reusable(table, source, target, policy)
     if keeps and table.partitionKeys:
         _drop_other_partitions(name, source, target, policy)
     target.drop_table(policy.target_db, name, delete_data=owns_data(table) and not keeps)
@@ -119,7 +120,7 @@ def _forget_write_ids(name: str, location: str | None, target: Metastore, policy
     target.drop_table(policy.target_db, name, delete_data=True)
 
 
-def _is_reusable(table: Table, source: Metastore, policy: Policy) -> bool:
+def _is_reusable(table: Table, source: Metastore, target: Metastore, policy: Policy) -> bool:
     """Whether the source's table is of the same kind, and this one is in the directory of its name."""
     if table.sd.location is None or parse_location(table.sd.location).name != table.tableName:
         return False
@@ -127,7 +128,7 @@ def _is_reusable(table: Table, source: Metastore, policy: Policy) -> bool:
         other = source.get_table(policy.source_db, table.tableName or "")
     except NotFound:
         return False
-    return _kind(table) == _kind(other)
+    return _kind(table) == _kind(translate(other, target))
 
 
 def _kind(table: Table) -> tuple[object, ...]:

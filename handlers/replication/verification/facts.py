@@ -13,6 +13,7 @@ from handlers.replication.effects.databases import select_own_parameters
 from handlers.replication.target_objects import STATISTICS, is_view, rewrite_view_text
 from handlers.replication.verification.findings import Difference, Finding, Kind, NotCompared
 from handlers.structs.constraints import FOREIGN_KEY
+from handlers.structs.objects import PrincipalType
 
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ LOCAL_PREFIXES: Final = (
 def describe_database(database: Database) -> Facts:
     """Return what the databases of both sides have in common; names, locations and replication parameters differ."""
     facts: Facts = {("database", "description"): database.description or ""}
-    facts["database", "owner"] = f"{database.ownerName or ''} ({database.ownerType})"
+    facts["database", "owner"] = _describe_owner(database.ownerName, database.ownerType)
     for key, value in select_own_parameters(database).items():
         if not is_local(key):
             facts["database", f"parameter {key}"] = value
@@ -50,7 +51,7 @@ def describe_table(table: Table, policy: Policy | None) -> Facts:
     """Return the facts of a table of the target, or with ``policy`` those that a source table has after replay."""
     facts: Facts = {
         ("type", ""): table.tableType or "",
-        ("owner", ""): f"{table.owner or ''} ({table.ownerType})",
+        ("owner", ""): _describe_owner(table.owner, table.ownerType),
     }
     facts |= _describe_columns("partition-column", table.partitionKeys)
     facts |= _describe_storage(table.sd) | describe_parameters(table.parameters)
@@ -58,6 +59,11 @@ def describe_table(table: Table, policy: Policy | None) -> Facts:
         for name, text in (("original", table.viewOriginalText), ("expanded", table.viewExpandedText)):
             facts["view", f"{name} text"] = (rewrite_view_text(text, policy) if policy else text) or ""
     return facts
+
+
+def _describe_owner(name: str | None, kind: int | None) -> str:
+    """Return name and kind of an owner; Hive 2.3 has no kinds, which is what others call a user."""
+    return f"{name or ''} ({int(PrincipalType.USER if kind is None else kind)})"
 
 
 def describe_parameters(parameters: Mapping[str, str] | None) -> Facts:

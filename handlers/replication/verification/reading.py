@@ -89,6 +89,8 @@ class OneTable:
     side: Side
     table: Table
     write_ids: ValidWriteIds | None
+    is_placed_by_target: bool = False
+    """Whether the target chose the location, although the table is external there (``translation``)."""
 
     @property
     def name(self) -> str:
@@ -99,6 +101,12 @@ class OneTable:
     def is_partitioned(self) -> bool:
         """Whether rows are in partitions."""
         return bool(self.table.partitionKeys) and not is_view(self.table)
+
+    @property
+    def is_below_base(self) -> bool:
+        """Whether the target has the table at the place of the source's location below ``external_base``."""
+        has_base = self.side.policy.external_base is not None
+        return has_base and is_external(self.table) and not self.is_placed_by_target
 
     @property
     def has_files(self) -> bool:
@@ -114,7 +122,7 @@ class OneTable:
         """Return the description of the table itself; without partitions, with files and statistics."""
         side = self.side
         facts = describe_table(self.table, side.policy if side.at_source else None)
-        if is_external(self.table) and side.policy.external_base is not None:
+        if self.is_below_base:
             facts["location", ""] = self._map(self.table.sd.location)
         not_compared = self._add_constraints(facts)
         if not self.has_files or self.is_partitioned:
@@ -157,7 +165,7 @@ class OneTable:
 
     def _partition_location(self, partition: Partition) -> str | None:
         """Return where the partition is, as both sides write it; None outside of the table's directory, which the target decides."""
-        if is_external(self.table) and self.side.policy.external_base is not None:
+        if self.is_below_base:
             return self._map(partition.sd.location)
         root, at = parse_location(self.table.sd.location or ""), parse_location(partition.sd.location or "")
         path = at.path[len(root.path) :] if root.contains(at) else None

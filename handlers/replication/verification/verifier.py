@@ -14,10 +14,12 @@ After ``attempts`` comparisons the table is busy.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from handlers.replication.replicability import find_obstacle
+from handlers.replication.target_objects import is_plain_managed
+from handlers.replication.translation import translate
 from handlers.replication.verification.changes import RecentChanges
 from handlers.replication.verification.descriptions import (
     Description,
@@ -184,8 +186,7 @@ class Verifier:
 
     def _compare_tables(self, name: str) -> _Comparison:
         found = _Comparison()
-        ours = self._source.find_table(name)
-        theirs = self._target.find_table(name)
+        ours, theirs = self._find_tables(name)
         found.write_ids = (ours.write_ids if ours else None, theirs.write_ids if theirs else None)
         found.loading = _why_not_comparable(ours, theirs)
         if found.loading is not None:
@@ -195,6 +196,14 @@ class Verifier:
         elif ours is not None or theirs is not None:
             found.findings.add([_only_on_one_side("table", name, at_source=ours is not None)])
         return found
+
+    def _find_tables(self, name: str) -> tuple[OneTable | None, OneTable | None]:
+        """Return the table on both sides; a plain managed one of the source as the target's metastore translates it."""
+        ours, theirs = self._source.find_table(name), self._target.find_table(name)
+        if ours is None or theirs is None or not is_plain_managed(ours.table):
+            return ours, theirs
+        table = translate(ours.table, self._target.metastore)
+        return replace(ours, table=table, is_placed_by_target=True), replace(theirs, is_placed_by_target=True)
 
     def _compare_present(self, ours: OneTable, theirs: OneTable, found: _Comparison) -> None:
         description = ours.describe()

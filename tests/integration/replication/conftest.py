@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dev.demo.compare import Comparison, Side, compare_databases
+from dev.stack.hive.old_metastore import OldMetastore
 from dev.stack.hive.sql_session import Session
 from handlers.metastore.client import Metastore
+from tests.builders.components.availability import start_or_skip
 from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.small_workload import Written, write_all
 
@@ -38,6 +40,16 @@ def replica(source: ClusterEndpoints, target: ClusterEndpoints, database: str) -
     )
     yield built
     built.projection.close()
+
+
+@pytest.fixture(scope="module", params=["2.3", "3.1"])
+def old(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OldMetastore]:
+    """A source of an older Hive version."""
+    server = OldMetastore(tmp_path_factory.mktemp("source"), request.param)
+    with start_or_skip(f"metastore of Hive {request.param}"):
+        server.start()
+    yield server
+    server.stop()
 
 
 Compare = Callable[[dict[str, str]], Comparison]

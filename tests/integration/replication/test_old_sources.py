@@ -2,57 +2,26 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from dev.fixtures.hive_tables import a_partition, a_table, whole_number_statistics
+from dev.fixtures.hive_tables import a_partition, whole_number_statistics
 from dev.fixtures.writing_client import WritingMetastore
-from dev.stack.hive.old_metastore import OldMetastore
 from handlers.metastore.hive_version import V3_1
-from handlers.structs.notifications import InsertEventRequestData
-from handlers.structs.objects import Database, SerDeInfo
-from tests.builders.components.availability import start_or_skip
+from handlers.structs.objects import Database
+from tests.builders.replication.old_source import insert_rows, text_table, write_rows
 from tests.builders.replication.replica import build_replica
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from dev.stack.endpoints import ClusterEndpoints
+    from dev.stack.hive.old_metastore import OldMetastore
     from dev.stack.hive.sql_session import Session
-    from handlers.structs.objects import Table
 
 
 pytestmark = [pytest.mark.old_hive, pytest.mark.long]
 INSERT_ONLY = {"transactional": "true", "transactional_properties": "insert_only"}
-
-
-@pytest.fixture(scope="module", params=["2.3", "3.1"])
-def old(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OldMetastore]:
-    server = OldMetastore(tmp_path_factory.mktemp("source"), request.param)
-    with start_or_skip(f"metastore of Hive {request.param}"):
-        server.start()
-    yield server
-    server.stop()
-
-
-def text_table(db: str, name: str, **options: object) -> Table:
-    """Return a table of text files."""
-    table = a_table(db, name, **options)  # type: ignore[arg-type]
-    table.sd.inputFormat = "org.apache.hadoop.mapred.TextInputFormat"
-    table.sd.outputFormat = "org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat"
-    table.sd.serdeInfo = SerDeInfo(serializationLib="org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe")
-    return table
-
-
-def write_rows(location: str | None, name: str, rows: str) -> str:
-    """Write a file below a location; return its URI."""
-    path = Path((location or "").removeprefix("file:").replace("//", "/")) / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(rows)
-    return f"file:{path}"
 
 
 def write_history(client: WritingMetastore, db: str) -> None:
@@ -60,9 +29,8 @@ def write_history(client: WritingMetastore, db: str) -> None:
     client.create_database(Database(name=db))
     for name in ("plain", "gone", "before"):
         client.create_table(text_table(db, name))
-    for name, rows in (("plain", "1\n2\n"), ("before", "4\n")):
-        file = write_rows(client.get_table(db, name).sd.location, "000000_0", rows)
-        client.fire_insert_event(db, name, InsertEventRequestData(filesAdded=[file], filesAddedChecksum=[""]))
+    insert_rows(client, db, "plain", "1\n2\n")
+    insert_rows(client, db, "before", "4\n")
     client.create_table(text_table(db, "parts", partition_keys=["dt"]))
     partition = a_partition(client.get_table(db, "parts"), "a")
     write_rows(partition.sd.location, "000000_0", "3\n")

@@ -266,7 +266,9 @@ def a_partition(location: str) -> Partition:
 
 def altered_to(both: Sides, location: str, before: str | None = None) -> PartitionsAltered:
     """Return an ALTER_PARTITIONS; with ``before`` an ALTER_PARTITION."""
-    owner = a_table(location=both.source("orders"), parameters=PLAIN, partition_columns=("dt",))
+    owner = a_table(
+        location=both.source("orders"), parameters=PLAIN, partition_columns=("dt",), kind="EXTERNAL_TABLE"
+    )
     return PartitionsAltered(
         **HEADER,
         kind="ALTER_PARTITION",

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -11,14 +12,18 @@ from handlers.replication.policy import Policy
 from handlers.replication.target_objects import (
     escape_path_name,
     format_partition_name,
+    is_external,
     map_external_location,
     map_partition_location,
     owns_data,
     place_below,
     to_target_table,
 )
+from handlers.replication.translation import translate
 from handlers.structs.objects import Database
+from handlers.table_type import to_stored_type
 from state.errors import UnsafePath
+from tests.builders.replication.recording_metastore import RecordingMetastore
 from tests.builders.replication.replay_events import a_table
 
 
@@ -116,23 +121,90 @@ def test_an_external_location_that_could_lead_outside_the_base_is_refused(locati
 
 
 BELOW = Policy(name="shop", source_db="shop", target_db="shop_r")
+SOURCE_OWNER = a_table(location="hdfs://nn/w/t/", parameters={})
 PLAIN_OWNER = a_table(location="file:/target/t", parameters={}, kind="EXTERNAL_TABLE")
 
 
 @pytest.mark.parametrize("name", ["dt=1", "dt=0"], ids=["default", "renamed without its directory"])
 def test_a_partition_below_its_table_has_the_same_relative_path_on_the_target(name: str) -> None:
-    located = map_partition_location(f"hdfs://nn/w/t/{name}", "hdfs://nn/w/t/", "dt=1", PLAIN_OWNER, BELOW)
+    located = map_partition_location(f"hdfs://nn/w/t/{name}", SOURCE_OWNER, "dt=1", PLAIN_OWNER, BELOW)
     assert located == f"file:/target/t/{name}"
 
 
 @pytest.mark.parametrize("location", ["hdfs://nn/w/t2/dt=1", "hdfs://nn/w/t", "file:/x"])
 def test_any_other_partition_has_a_hidden_directory_of_its_own(location: str) -> None:
-    located = map_partition_location(location, "hdfs://nn/w/t", "dt=1", PLAIN_OWNER, BELOW)
-    again = map_partition_location(f"{location}/", "hdfs://nn/w/t/", "dt=1", PLAIN_OWNER, BELOW)
+    located = map_partition_location(location, SOURCE_OWNER, "dt=1", PLAIN_OWNER, BELOW)
+    again = map_partition_location(f"{location}/", SOURCE_OWNER, "dt=1", PLAIN_OWNER, BELOW)
     assert located == again
     assert located is not None
     assert re.fullmatch("file:/target/t/_at_[0-9a-f]{16}/dt=1", located)
 
 
 def test_partitions_of_transactional_tables_are_placed_by_the_target() -> None:
-    assert map_partition_location("hdfs://nn/w/x", "hdfs://nn/w/t", "dt=1", a_table(), BELOW) is None
+    assert map_partition_location("hdfs://nn/w/x", SOURCE_OWNER, "dt=1", a_table(), BELOW) is None
+
+
+@pytest.mark.parametrize("translates", [True, False])
+def test_a_plain_managed_table_becomes_what_the_target_makes_of_it(*, translates: bool) -> None:
+    target: Any = RecordingMetastore({"translates_plain_tables": lambda: translates})
+    table = translate(a_table(parameters={"transactional": "false", "a": "b"}), target)
+    assert is_external(table) is translates
+    assert owns_data(table)
+    assert (table.parameters or {})["a"] == "b"
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters"),
+    [
+        ("MANAGED_TABLE", {"transactional": "true"}),
+        ("MANAGED_TABLE", {"transactional": "true", "transactional_properties": "insert_only"}),
+        ("EXTERNAL_TABLE", {"EXTERNAL": "TRUE"}),
+        ("EXTERNAL_TABLE", {"EXTERNAL": "TRUE", "external.table.purge": "true"}),
+        ("VIRTUAL_VIEW", {}),
+    ],
+)
+def test_tables_of_other_kinds_are_not_translated_and_cost_no_call(
+    kind: str, parameters: dict[str, str]
+) -> None:
+    target = RecordingMetastore({})
+    table = a_table(kind=kind, parameters=dict(parameters))
+    assert translate(table.copy(), cast("Any", target)) == table
+    assert target.calls == []
+
+
+def test_partitions_of_a_translated_table_are_not_below_the_base() -> None:
+    located = map_partition_location("hdfs://nn/w/t/dt=1", SOURCE_OWNER, "dt=1", PLAIN_OWNER, POLICY)
+    assert located == "file:/target/t/dt=1"
+
+
+@pytest.mark.parametrize(
+    ("sent", "parameters", "stored"),
+    [
+        ("MANAGED_TABLE", {"EXTERNAL": "TRUE"}, "EXTERNAL_TABLE"),
+        ("EXTERNAL_TABLE", {"EXTERNAL": "true"}, "EXTERNAL_TABLE"),
+        ("EXTERNAL_TABLE", {"EXTERNAL": "FALSE"}, "MANAGED_TABLE"),
+        ("EXTERNAL_TABLE", {}, "MANAGED_TABLE"),
+        (None, {}, "MANAGED_TABLE"),
+        (None, {"EXTERNAL": "TRUE"}, "EXTERNAL_TABLE"),
+        ("VIRTUAL_VIEW", {"EXTERNAL": "TRUE"}, "VIRTUAL_VIEW"),
+        ("MATERIALIZED_VIEW", {}, "MATERIALIZED_VIEW"),
+    ],
+)
+def test_the_type_of_a_table_follows_its_parameter_as_in_the_metastore(
+    sent: str | None, parameters: dict[str, str], stored: str
+) -> None:
+    table = a_table(parameters=parameters)
+    table.tableType = sent
+    assert to_stored_type(table).tableType == stored
+
+
+def test_a_table_without_a_type_that_has_a_text_is_a_view() -> None:
+    table = a_table(viewOriginalText="select 1")
+    table.tableType = None
+    assert to_stored_type(table).tableType == "VIRTUAL_VIEW"
+
+
+def test_a_database_without_an_owner_gets_an_empty_one() -> None:
+    assert to_target_database(Database(name="shop"), POLICY).ownerName == ""
+    target = Database(name="shop_r", ownerName="ann")
+    assert apply_database_changes(Database(name="shop"), target).ownerName == ""

@@ -29,6 +29,7 @@ from handlers.replication.target_objects import (
     to_target_partition,
     to_target_table,
 )
+from handlers.replication.translation import translate
 from state.errors import NotFound, TargetDiverged
 from state.transactions.valid_write_ids import ValidWriteIds
 
@@ -125,13 +126,15 @@ class TargetTable:
         return (
             (parameters.get(LOAD), parameters.get(ORIGIN)) == (self._load.load_id, origin)
             and RESULT not in parameters
-            and _kind(present) == _kind(source)
+            and _kind(present) == _kind(translate(copy.deepcopy(source), self._target))
         )
 
     def _define(self, snapshot: TableSnapshot, location: str | None) -> Table:
         """Return the table in the target's form; statistics of rows that the snapshot does not contain lose their accuracy."""
         assert snapshot.table is not None
         table = to_target_table(copy.deepcopy(snapshot.table), self._policy, location)
+        if location is not None:
+            translate(table, self._target)  # without a location it is created, and the target chooses both
         table.parameters = {k: v for k, v in (table.parameters or {}).items() if k not in _OWN}
         table.writeId = _adjust_statistics(table.parameters, table.writeId, snapshot.valid)
         return table
@@ -184,8 +187,7 @@ class TargetTable:
     def _to_target(self, source: Partition, owner: Table, snapshot: TableSnapshot) -> Partition:
         assert snapshot.table is not None
         name = format_partition_name(partition_key_names(owner), list(source.values or []))
-        root = snapshot.table.sd.location
-        location = map_partition_location(source.sd.location, root, name, owner, self._policy)
+        location = map_partition_location(source.sd.location, snapshot.table, name, owner, self._policy)
         partition = to_target_partition(copy.deepcopy(source), self._policy, location)
         partition.parameters = dict(partition.parameters or {})
         partition.writeId = _adjust_statistics(partition.parameters, partition.writeId, snapshot.valid)

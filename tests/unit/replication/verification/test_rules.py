@@ -62,6 +62,11 @@ def test_ids_locations_and_parameters_of_each_side_are_no_difference() -> None:
     assert differing(table(), other) == set()
 
 
+def test_an_owner_without_a_kind_is_a_user() -> None:
+    assert differing(table(ownerType=None), table(ownerType=1)) == set()
+    assert differing(table(ownerType=None), table(ownerType=2)) == {("owner", "")}
+
+
 def test_every_other_part_of_a_table_is_compared() -> None:
     changed = table(
         owner="bob", parameters={"comment": "y"}, partitionKeys=[FieldSchema(name="dt", type="string")]

@@ -1,0 +1,27 @@
+"""The type of a table in an event, which Hive stores differently from what the event says.
+
+An event of Hive 2.3 and 3.1 contains the table as the client sent it. The metastore stores another type: for managed and external
+tables it follows the parameter ``EXTERNAL``, and nothing else. ``ALTER TABLE t SET TBLPROPERTIES ('EXTERNAL'='TRUE')`` sends a managed
+table with that parameter, and makes it external. Whether a drop removes files depends on it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+
+if TYPE_CHECKING:
+    from handlers.structs.objects import Table
+
+
+_MANAGED, _EXTERNAL, _VIEW = "MANAGED_TABLE", "EXTERNAL_TABLE", "VIRTUAL_VIEW"
+
+
+def to_stored_type(table: Table) -> Table:
+    """Give a table of an event the type that its metastore has stored, and return it; clients may also send none."""
+    if table.tableType is None and table.viewOriginalText is not None:
+        table.tableType = _VIEW
+    elif table.tableType in {None, _MANAGED, _EXTERNAL}:
+        is_external = (table.parameters or {}).get("EXTERNAL", "").lower() == "true"
+        table.tableType = _EXTERNAL if is_external else _MANAGED
+    return table
