@@ -22,8 +22,9 @@ from dev.stack.process.java_runtime import find_java
 
 NEWEST = "4.2"
 LOCKS = {NEWEST: "hive", "4.1": "hive41", "4.0": "hive40"}
-"""Locks by version; an older one replaces some jars. The listener of the notification log is that of 4.2, because no repository has another.
-Hive 4.0 cannot load it, so its clusters log no events and can only be targets."""
+"""Locks by version; an older one replaces some jars. The listener of the notification log is that of 4.2, because no repository has another; Hive 4.0
+needs ``Hive40Listener`` and ``build_listener_classes`` for it."""
+LISTENER_PACKAGES = tuple(f"org/apache/hadoop/hive/metastore/{name}/" for name in ("events", "messaging"))
 SOURCES = Path(__file__).parent / "java"
 SCHEMA = Path(__file__).parent / "schema" / "transactions.sql"
 _FIXED_TIME = (2020, 1, 1, 0, 0, 0)
@@ -57,7 +58,33 @@ def build_harness(cache: Path | None = None) -> Path:
 
 def list_hive_jars(hive: str = NEWEST, cache: Path | None = None) -> list[Path]:
     """Return the jars of a version in ``LOCKS``, preceded by the harness, which must not shadow any of their classes."""
-    return [build_harness(cache), *locate_jars(read_hive_lock(hive), cache)]
+    jars = [build_harness(cache), *locate_jars(read_hive_lock(hive), cache)]
+    return [*jars, build_listener_classes(hive, cache)] if hive == "4.0" else jars
+
+
+def build_listener_classes(hive: str, cache: Path | None = None) -> Path:
+    """Return a jar of the events and messages of the newest Hive that an older one lacks; its listener does not load without them."""
+    (own,), (newest,) = (
+        [jar for jar in read_hive_lock(version) if _artifact(jar).endswith(":hive-exec")]
+        for version in (hive, NEWEST)
+    )
+    root = (cache or cache_dir()) / "harness"
+    root.mkdir(parents=True, exist_ok=True)
+    built = root / f"tideline-listener-{own.sha256[:8]}-{newest.sha256[:8]}.jar"
+    if not built.exists():
+        older, newer = locate_jars((own, newest), cache)
+        _copy_missing(older, newer, built)
+    return built
+
+
+def _copy_missing(older: Path, newer: Path, built: Path) -> None:
+    part = built.with_suffix(f".part-{os.getpid()}")
+    with zipfile.ZipFile(older) as old, zipfile.ZipFile(newer) as new, zipfile.ZipFile(part, "w") as out:
+        known = set(old.namelist())
+        for name in new.namelist():
+            if name.startswith(LISTENER_PACKAGES) and name.endswith(".class") and name not in known:
+                out.writestr(zipfile.ZipInfo(name, _FIXED_TIME), new.read(name))
+    part.replace(built)
 
 
 def read_hive_lock(hive: str) -> tuple[Jar, ...]:

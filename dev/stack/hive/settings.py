@@ -29,10 +29,10 @@ HOUSEKEEPING = ",".join(
 ONE_JOB_AT_A_TIME = "tideline.stack.OneJobAtATime"
 _MESSAGES = "org.apache.hadoop.hive.metastore.messaging.json"
 ENCODERS = {"gzip": f"{_MESSAGES}.gzip.GzipJSONMessageEncoder", "json": f"{_MESSAGES}.JSONMessageEncoder"}
-# Hive 4.0 cannot load the listener of 4.2, and has this setting under a misspelt name.
+# Hive 4.0 cannot use the listener of 4.2 as it is, and has this setting under another name.
 _OF_VERSION: Mapping[str, Mapping[str, str]] = {
     "4.0": {
-        "metastore.transactional.event.listeners": "",
+        "metastore.transactional.event.listeners": "tideline.stack.Hive40Listener",
         "metastore.metastore.event.db.notification.api.auth": "false",
     }
 }
@@ -195,7 +195,7 @@ def _local_execution(layout: Layout) -> Properties:
         "hive.exec.post.hooks": ONE_JOB_AT_A_TIME,
         "hive.exec.failure.hooks": ONE_JOB_AT_A_TIME,
         "mapreduce.local.map.tasks.maximum": "1",
-        # A map task that fails before its reducer (a statement of the random histories) keeps this memory and a thread for ever.
+        # A map task that fails before its reducer (a statement of the random histories) never returns this memory and a thread.
         "mapreduce.task.io.sort.mb": "1",
         "hadoop.tmp.dir": f"{layout.tmp}/hadoop",
     }

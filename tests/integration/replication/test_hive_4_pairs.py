@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.old_hive, pytest.mark.long]
 
 
-@pytest.fixture(params=[("4.2", "4.0"), ("4.2", "4.1"), ("4.1", "4.2")], ids="-to-".join)
+@pytest.fixture(params=[("4.2", "4.0"), ("4.2", "4.1"), ("4.1", "4.2"), ("4.0", "4.2")], ids="-to-".join)
 def pair(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Pair]:
     source, target = (ClusterSettings(hive=version) for version in request.param)
     with ExitStack() as running:

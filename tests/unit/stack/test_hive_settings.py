@@ -100,7 +100,7 @@ def test_an_older_hive_replaces_jars_of_the_newest_by_its_own(hive: str, own: li
     assert [each.partition(":")[2] for each in changed] == own
 
 
-def test_a_metastore_of_hive_4_0_logs_no_events() -> None:
+def test_a_metastore_of_hive_4_0_has_a_listener_of_its_own() -> None:
     older = metastore(ClusterSettings(hive="4.0"))
-    assert older["metastore.transactional.event.listeners"] == ""
-    assert metastore()["metastore.transactional.event.listeners"] != ""
+    assert older["metastore.transactional.event.listeners"].startswith("tideline.stack.")
+    assert metastore()["metastore.transactional.event.listeners"].startswith("org.apache.hive.")
