@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from daemon.capability import Capability, Command, Parts
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from daemon.capability import Runtime
+    from daemon.config.model import Config
     from daemon.config.section import ConfigSection
     from daemon.process.supervisor import Job
+    from daemon.replica.compactions.section import CompactionStatus
     from daemon.status.model import StatusSection
 
 
@@ -66,7 +69,8 @@ class Replica(Capability):
         return (BOOTSTRAP,)
 
     def status_sections(self) -> Sequence[StatusSection[Any]]:
-        """Return the sections ``points``, ``copies``, ``external``, ``loads``, ``left``, ``unreplicated`` and ``verification``."""
+        """Return the sections of replicas; each names its field in the status."""
+        from daemon.replica.compactions.section import COMPACTIONS
         from daemon.replica.external.section import EXTERNAL
         from daemon.replica.sections.copies import COPIES
         from daemon.replica.sections.left import LEFT
@@ -75,10 +79,12 @@ class Replica(Capability):
         from daemon.replica.sections.unreplicated import UNREPLICATED
         from daemon.replica.verification.progress import VERIFICATION
 
-        return (POINTS, COPIES, EXTERNAL, LOADS, LEFT, UNREPLICATED, VERIFICATION)
+        return (POINTS, COPIES, EXTERNAL, LOADS, LEFT, UNREPLICATED, VERIFICATION, COMPACTIONS)
 
     def build(self, runtime: Runtime) -> Parts:
         """Return the replicas of all policies, and a loop for each pattern of databases, which adds more of them."""
+        from daemon.replica.compactions.section import COMPACTIONS
+        from daemon.replica.compactions.watch import build_watch
         from daemon.replica.external.section import EXTERNAL
         from daemon.replica.found_databases import discovery_job, known_policies
         from daemon.replica.metrics import ReplicaMetrics
@@ -92,11 +98,16 @@ class Replica(Capability):
         from daemon.status.reporter import SectionPart
 
         jobs: list[Job] = []
+        watches: list[Callable[[], tuple[CompactionStatus, ...]]] = []
         replicas = Replicas(runtime, ReplicaMetrics(runtime.registry, runtime.projections))
         if not runtime.relays_only:
             for name in (*runtime.config.policies, *known_policies(runtime.config)):
                 replicas.add(name, jobs.append)
             jobs += [discovery_job(runtime, pattern, replicas) for pattern in runtime.config.policy_patterns]
+            for target in _used_targets(runtime.config):
+                job, status = build_watch(runtime, target, partial(replicas.on_target, target))
+                jobs.append(job)
+                watches.append(status)
         sections: list[SectionPart[Any]] = [
             SectionPart(POINTS, lambda _: replicas.points()),
             SectionPart(COPIES, lambda _: tuple(replica.copies() for replica in replicas.all)),
@@ -108,6 +119,7 @@ class Replica(Capability):
                 lambda _: tuple(each for replica in replicas.all for each in replica.unreplicated()),
             ),
             SectionPart(VERIFICATION, lambda _: tuple(status() for status in replicas.samplers)),
+            SectionPart(COMPACTIONS, lambda _: tuple(each for read in watches for each in read())),
         ]
         configured = replicas.projections()
         return Parts(
@@ -116,3 +128,8 @@ class Replica(Capability):
             found_projections=[lambda: replicas.projections()[len(configured) :]],
             sections=sections,
         )
+
+
+def _used_targets(config: Config) -> list[str]:
+    """Return the names of the targets that policies replicate to."""
+    return sorted({each.target for each in (*config.policies.values(), *config.policy_patterns.values())})

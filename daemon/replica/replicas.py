@@ -58,6 +58,11 @@ class Replicas:
             start(job)
             self.samplers = (*self.samplers, status)
 
+    def on_target(self, target: str) -> tuple[str, ...]:
+        """Return the names of the policies that replicate to ``target``."""
+        names = (replica.part.name.partition(":")[2] for replica in self.all)
+        return tuple(name for name in names if self._runtime.config.policy(name).target == target)
+
     def projections(self) -> tuple[ProjectionPart, ...]:
         """Return the projections of all replicas; each has a loop."""
         return tuple(replica.part for replica in self.all)

@@ -189,9 +189,21 @@ class TransactionCalls(Session):
         )
         return self._invoke(_COMPACT, request)
 
-    def show_compactions(self) -> list[ShowCompactResponseElement]:
-        """Return queued, running and past compactions."""
-        return self._invoke(_SHOW_COMPACTIONS, ShowCompactRequest()).compacts
+    def show_compactions(
+        self,
+        db: str | None = None,
+        table: str | None = None,
+        *,
+        state: str | None = None,
+        limit: int | None = None,
+    ) -> list[ShowCompactResponseElement]:
+        """Return queued, running and past compactions; of one database, table and state if they are given.
+
+        ``state`` is Hive's letter: ``i`` (initiated), ``w`` (working), ``r`` (ready for cleaning), ``f`` (failed), ``a`` (did not
+        initiate), ``s`` (succeeded) or ``c`` (refused).
+        """
+        request = ShowCompactRequest(dbName=db, tbName=table, state=state, limit=limit)
+        return self._invoke(_SHOW_COMPACTIONS, request).compacts
 
 
 def format_valid_txns(high_water_mark: int, opened: Iterable[int], aborted: Iterable[int]) -> str:

@@ -51,8 +51,9 @@ class CompactionState:
     kind: str
     state: str
     """Hive's word: ``initiated``, ``working``, ``ready for cleaning``, ``succeeded``, ``failed``, ``did not initiate`` or ``refused``."""
+    queued_s: float | None
+    """Unix time, as the other times."""
     started_s: float | None
-    """Unix time."""
     ended_s: float | None
     message: str | None
 
@@ -91,19 +92,21 @@ def list_compactions(target: Metastore, policy: Policy, table: str | None = None
     """Return the compactions of the target database, or of one table, the newest first."""
     listed = [
         each
-        for each in target.show_compactions()
+        for each in target.show_compactions(policy.target_db, table)
         if each.dbname == policy.target_db and table in {None, each.tablename}
     ]
     listed.sort(key=lambda each: each.id or 0, reverse=True)
-    return [_describe(each) for each in listed]
+    return [describe_compaction(each) for each in listed]
 
 
-def _describe(each: ShowCompactResponseElement) -> CompactionState:
+def describe_compaction(each: ShowCompactResponseElement) -> CompactionState:
+    """Return a compaction as Hive describes it."""
     return CompactionState(
         each.tablename,
         each.partitionname or None,
         _NAMES.get(CompactionType(each.type), str(each.type)),
         each.state,
+        _seconds(each.enqueueTime),
         _seconds(each.start),
         _seconds(each.endTime),
         each.errorMessage or None,

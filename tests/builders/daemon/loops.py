@@ -152,6 +152,7 @@ def daemon_status(**changes: object) -> DaemonStatus:
         "loads": (),
         "left": (),
         "unreplicated": (),
+        "compactions": (),
         "external": (),
         "verification": (),
         "flats": (),

@@ -93,7 +93,7 @@ def test_the_newest_compactions_of_the_database_are_listed_first() -> None:
     )
     found = list_compactions(listed, POLICY)
     assert [each.table for each in found] == ["visits", "orders"]
-    assert found[0] == CompactionState("visits", None, "major", "working", 5.0, None, None)
+    assert found[0] == CompactionState("visits", None, "major", "working", None, 5.0, None, None)
     assert [each.table for each in list_compactions(listed, POLICY, "orders")] == ["orders"]
     assert "1970-01-01 00:00:05 UTC" in states_text(found)
     assert states_text([]) == ""

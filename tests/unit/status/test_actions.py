@@ -12,6 +12,7 @@ import pytest
 from daemon.endpoint.configured.status import ENDPOINTS, EndpointStatus
 from daemon.endpoint.configured.status import DifferingTable as DifferingAnswer
 from daemon.process.supervisor import LoopState
+from daemon.replica.compactions.section import COMPACTIONS, CompactionRow, CompactionStatus
 from daemon.replica.external.section import EXTERNAL, ExternalProblem, ExternalStatus
 from daemon.replica.sections.left import LEFT, LeftStatus, LeftTableStatus
 from daemon.replica.sections.loads import LOADS, LoadStatus
@@ -101,6 +102,13 @@ EVERYTHING = status(
                 "a", "idle", failing=1, problems=(ExternalProblem(("shop.x",), "file:/x", "refused", "no"),)
             ),
         ),
+        "compactions": (
+            CompactionStatus(
+                "a",
+                counts={"failed": 1},
+                listed=(CompactionRow("shop_r.two words", "dt=1", "major", "failed", 3.0, "no heap"),),
+            ),
+        ),
     },
 )
 
@@ -137,6 +145,7 @@ def test_every_state_that_needs_an_operator_is_listed_with_its_command() -> None
         ("left-table", "replication:a"): "tideline prune a",
         ("retention", "relay:lake"): "tideline status",
         ("failing-copy", "replication:a"): "tideline external a",
+        ("failed-compaction", "replication:a"): "tideline compact a 'two words'",
         ("differing-answers", "serve:lake shop.t"): "tideline partitions load shop.t --source lake",
         ("failed-loop", "serve:lake"): REMOVE_CAUSE,
     }
@@ -207,11 +216,20 @@ def test_every_section_with_problems_of_its_own_is_part_of_the_list() -> None:
         "points": (),
         "endpoints": ("differing-answers",),
         "verification": ("differing-table",),
+        "compactions": ("failed-compaction",),
         "flats": (),
         "mining": (),
     }
     assert {section.key for section in all_sections()} == set(known)
-    sections: list[StatusSection[Any]] = [LOADS, VERIFICATION, LEFT, EXTERNAL, ENDPOINTS, RETENTION]
+    sections: list[StatusSection[Any]] = [
+        LOADS,
+        VERIFICATION,
+        LEFT,
+        EXTERNAL,
+        ENDPOINTS,
+        RETENTION,
+        COMPACTIONS,
+    ]
     for section in sections:
         kinds = {action.kind for action in section.actions(section.of(EVERYTHING))}
         assert kinds == set(known[section.key])

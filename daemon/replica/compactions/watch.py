@@ -1,0 +1,89 @@
+"""The loop that reads the compactions of one target, for all policies that replicate to it.
+
+It has a thread and a connection of its own and only reads, so it never delays replay. A call that fails is part of the status, together
+with the last answer and its time, and the next one follows a minute later.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from daemon.process.heartbeat import wait
+from daemon.process.supervisor import Job
+from daemon.replica.compactions.section import LISTED_MAX, CompactionStatus, describe_backlog
+from daemon.sources.connections import measured_metastore
+from handlers.replication.operations.compaction_backlog import read_backlog
+from state.errors import TidelineError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from daemon.capability import Runtime
+    from daemon.process.heartbeat import Heartbeat
+    from handlers.metastore.client import Metastore
+
+
+log = structlog.get_logger(__name__)
+
+READ_S: Final = 60.0
+"""How often a target is read. It costs five small calls for each policy, and one for each table whose compaction failed."""
+
+
+class CompactionWatch:
+    """Reads one target. ``policies`` returns the names of the policies that replicate to it; any thread may call ``status``."""
+
+    def __init__(self, runtime: Runtime, target: str, policies: Callable[[], Sequence[str]]) -> None:
+        self._runtime = runtime
+        self._target = target
+        self._policies = policies
+        self._read: dict[str, CompactionStatus] = {}
+
+    def status(self) -> tuple[CompactionStatus, ...]:
+        """Return what was read last, by policy."""
+        read = self._read  # replaced as a whole
+        return tuple(read.get(name, CompactionStatus(name)) for name in self._policies())
+
+    def run(self, heartbeat: Heartbeat) -> None:
+        """Read until a stop is requested."""
+        config, calls = self._runtime.config, self._runtime.calls
+        connect = measured_metastore(calls, self._target, heartbeat.beat)
+        with closing(connect(config.targets[self._target].metastore)) as metastore:
+            heartbeat.following()
+            while not heartbeat.stopping.is_set():
+                self.read_all(metastore, is_stopping=heartbeat.stopping.is_set)
+                heartbeat.progress()
+                wait(heartbeat, READ_S)
+
+    def read_all(self, metastore: Metastore, *, is_stopping: Callable[[], bool] = lambda: False) -> None:
+        """Read the compactions of each policy once."""
+        found: dict[str, CompactionStatus] = {}
+        for name in self._policies():
+            found[name] = self._read_one(name, metastore)
+            if is_stopping():
+                return
+        self._read = found
+
+    def _read_one(self, name: str, metastore: Metastore) -> CompactionStatus:
+        db = self._runtime.config.policy(name).replica_database
+        before = self._read.get(name, CompactionStatus(name))
+        try:
+            backlog = read_backlog(metastore, db, listed_max=LISTED_MAX)
+        except TidelineError as error:
+            if before.problem is None:
+                log.warning("compactions of the target cannot be read", policy=name, error=str(error))
+            return replace(before, problem=f"{error.code}: {error.message}")
+        return describe_backlog(name, db, backlog, time.time())
+
+
+def build_watch(
+    runtime: Runtime, target: str, policies: Callable[[], Sequence[str]]
+) -> tuple[Job, Callable[[], tuple[CompactionStatus, ...]]]:
+    """Return the loop of a target, and its status. Opens nothing yet."""
+    watch = CompactionWatch(runtime, target, policies)
+    return Job(f"compactions:{target}", watch.run), watch.status

@@ -1,0 +1,179 @@
+"""The status of compactions on the target: what is counted, what counts as failed, and what is shown if the target does not answer."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daemon.replica.compactions.section import COMPACTIONS, LISTED_MAX, CompactionStatus
+from daemon.replica.compactions.watch import CompactionWatch
+from daemon.status.model import DaemonStatus
+from daemon.status.page import status_page
+from handlers.replication.operations.compaction_backlog import STATES, read_backlog
+from handlers.structs.transactions import CompactionType, ShowCompactResponseElement
+from state.errors import MetastoreUnavailable
+from tests.builders.replication.recording_metastore import RecordingMetastore
+
+
+if TYPE_CHECKING:
+    from handlers.metastore.client import Metastore
+
+
+def compaction(number: int, state: str, table: str = "orders", **fields: Any) -> ShowCompactResponseElement:
+    values = {"dbname": "shop_r", "type": CompactionType.MAJOR, "id": number, **fields}
+    return ShowCompactResponseElement(tablename=table, state=state, **values)
+
+
+def target(*compactions: ShowCompactResponseElement) -> Metastore:
+    """Return a metastore that filters as Hive does."""
+
+    def show(db: str, table: str | None = None, *, state: str | None = None, limit: int = 99) -> list[Any]:
+        found = [
+            each
+            for each in compactions
+            if each.dbname == db
+            and table in {None, each.tablename}
+            and (state is None or STATES.get(each.state) == state)
+        ]
+        return found[:limit]
+
+    return cast("Metastore", SimpleNamespace(show_compactions=show))
+
+
+def test_compactions_that_wait_run_or_failed_are_counted_and_failed_ones_are_listed_first() -> None:
+    found = read_backlog(
+        target(
+            compaction(1, "initiated", enqueueTime=9_000),
+            compaction(2, "initiated", "visits", enqueueTime=7_000),
+            compaction(3, "working"),
+            compaction(4, "ready for cleaning", "visits"),
+            compaction(5, "failed", "lines", errorMessage="no heap"),
+            compaction(6, "succeeded", "visits"),
+            compaction(7, "failed", "orders", dbname="other"),
+        ),
+        "shop_r",
+        listed_max=2,
+    )
+    assert dict(found.counts) == {
+        "failed": 1,
+        "did not initiate": 0,
+        "working": 1,
+        "initiated": 2,
+        "ready for cleaning": 1,
+    }
+    assert found.oldest_queued_s == 7.0
+    assert [(each.table, each.message) for each in found.listed] == [("lines", "no heap"), ("orders", None)]
+
+
+ENDED = st.lists(
+    st.tuples(
+        st.sampled_from(["a", "b"]),
+        st.sampled_from([None, "dt=1", "dt=2"]),
+        st.sampled_from(["failed", "did not initiate", "succeeded", "ready for cleaning", "refused"]),
+    ),
+    max_size=12,
+)
+
+
+@given(ENDED)
+def test_a_failure_counts_until_a_later_compaction_of_the_same_object_succeeds(
+    ended: list[tuple[str, str | None, str]],
+) -> None:
+    found = read_backlog(
+        target(
+            *(
+                compaction(number, state, table, partitionname=partition)
+                for number, (table, partition, state) in enumerate(ended, 1)
+            )
+        ),
+        "shop_r",
+        listed_max=99,
+    )
+    expected: dict[str, set[tuple[str, str | None]]] = {"failed": set(), "did not initiate": set()}
+    for table, partition, state in ended:
+        if state in expected:
+            expected[state].add((table, partition))
+        elif state != "refused":
+            for failed in expected.values():
+                failed.discard((table, partition))
+    for state, objects in expected.items():
+        assert {(each.table, each.partition) for each in found.listed if each.state == state} == objects
+        assert found.counts[state] == len(objects)
+
+
+def watch(*policies: str) -> CompactionWatch:
+    config = SimpleNamespace(policy=lambda name: SimpleNamespace(replica_database=f"{name}_r"))
+    return CompactionWatch(cast("Any", SimpleNamespace(config=config)), "dr", lambda: policies)
+
+
+def text(*rows: CompactionStatus) -> str:
+    return COMPACTIONS.text(rows, rows[0].read_s or 0.0)
+
+
+def test_nothing_is_shown_before_the_first_answer_and_without_compactions() -> None:
+    read = watch("shop")
+    assert read.status() == (CompactionStatus("shop"),)
+    assert text(*read.status()) == ""
+    read.read_all(target())
+    assert text(*read.status()) == ""
+    assert COMPACTIONS.problems(read.status()) == []
+
+
+def test_failed_and_queued_compactions_are_shown_with_their_message() -> None:
+    read = watch("shop", "other")
+    read.read_all(
+        target(
+            compaction(1, "failed", errorMessage="no <heap>", partitionname="dt=1", endTime=5_000),
+            compaction(2, "initiated", "visits", enqueueTime=1_000),
+        )
+    )
+    shown = text(*read.status())
+    assert "no <heap>" in shown
+    assert "shop_r.visits" in shown
+    assert "other" not in shown
+    (action,) = COMPACTIONS.actions(read.status())
+    assert (action.kind, action.since_s) == ("failed-compaction", 5.0)
+    assert action.reason == "failed compactions on the target: 1; shop_r.orders/dt=1: no <heap>"
+    page = status_page(
+        DaemonStatus("1", "host", 1, 0.0, 10.0, sections={"compactions": read.status()}), [COMPACTIONS]
+    )
+    assert "no &lt;heap&gt;" in page
+    assert "<heap>" not in page
+
+
+def test_a_target_that_does_not_answer_is_shown_with_what_it_answered_last() -> None:
+    read = watch("shop")
+    read.read_all(target(compaction(1, "failed")))
+    (before,) = read.status()
+    failing = RecordingMetastore({"show_compactions": MetastoreUnavailable("nobody answers")})
+    read.read_all(cast("Any", failing))
+    (after,) = read.status()
+    assert (after.counts, after.read_s, after.failed) == (before.counts, before.read_s, 1)
+    assert COMPACTIONS.problems(read.status()) == [
+        "shop: compactions of the target cannot be read: metastore-unavailable: nobody answers"
+    ]
+    assert "cannot be read" in text(after)
+    read.read_all(target())
+    assert read.status()[0].problem is None
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_metrics_have_no_sample_before_the_first_answer(*, answered: bool) -> None:
+    read = watch("shop")
+    if answered:
+        read.read_all(target(*(compaction(each, "failed", f"t{each}") for each in range(1, 31))))
+        assert len(read.status()[0].listed) == LISTED_MAX
+    found = {
+        (sample.name, sample.labels.get("state")): sample.value
+        for family in COMPACTIONS.families(read.status())
+        for sample in family.samples
+    }
+    assert bool(found) is answered
+    if answered:
+        assert found["tideline_target_compactions", "failed"] == 30
+        assert found["tideline_target_compactions", "initiated"] == 0
+        assert ("tideline_target_compactions_oldest_queued_seconds", None) not in found
