@@ -6,7 +6,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 import structlog
-from prometheus_client import Counter, Gauge
+from prometheus_client import Counter, Gauge, Histogram
 
 from daemon.process.metrics import Metric, MetricTable
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from daemon.consumer.metrics import ProjectionMetrics
+    from handlers.replication.batch.overlap import BatchOverlap
     from handlers.replication.entries.quarantine import QuarantinedTable
 
 
@@ -64,6 +65,65 @@ class ReplicaMetrics(MetricTable):
         "projection",
     )
 
+    batch_events = Metric(
+        Histogram,
+        "tideline_replay_batch_events",
+        "Events of one batch that may concern the policy.",
+        "projection",
+        buckets=(1, 3, 10, 30, 100, 300),
+    )
+
+    lane_events = Metric(
+        Counter,
+        "tideline_lane_events",
+        "Events that were given to a lane, by outcome: applied, ahead of their turn; or returned, and applied by replay at their turn, "
+        "because no lane was free before or the lane failed.",
+        "projection",
+        "outcome",
+    )
+
+    lane_busy_s = Metric(
+        Counter,
+        "tideline_lane_busy_seconds",
+        "Time for which lanes applied events, all lanes together; its rate is the average number of lanes in use.",
+        "projection",
+    )
+
+    lane_queued_s = Metric(
+        Counter,
+        "tideline_lane_queued_seconds",
+        "Time that events waited for a free lane before a lane applied them.",
+        "projection",
+    )
+
+    lane_waited_s = Metric(
+        Counter,
+        "tideline_lane_waited_seconds",
+        "Time that replay waited for a lane at the turn of its event.",
+        "projection",
+    )
+
+    lookahead_transactions = Metric(
+        Counter,
+        "tideline_lookahead_transactions",
+        "Transactions that were opened for joined allocations of write ids, all but the first of each ahead of their turn.",
+        "projection",
+    )
+
+    lookahead_write_ids = Metric(
+        Counter,
+        "tideline_lookahead_write_ids",
+        "Write ids that were allocated together with those of later events.",
+        "projection",
+    )
+
+    lookahead_calls = Metric(
+        Counter,
+        "tideline_lookahead_calls",
+        "Calls that allocated the write ids of several events.",
+        "projection",
+    )
+
     def __init__(self, registry: CollectorRegistry, projections: ProjectionMetrics) -> None:
         super().__init__(registry)
         self.projections = projections
@@ -82,6 +142,19 @@ class PolicyObserver:
         """An event in scope took effect on the target in ``seconds``."""
         self._metrics.projections.count_applied(self._projection, kind)
         self._apply_s.observe(seconds)
+
+    def batch_replayed(self, overlap: BatchOverlap) -> None:
+        """A batch has ended; its counts are added at once, so that events cost nothing."""
+        metrics, name, lanes, lookahead = self._metrics, self._projection, overlap.lanes, overlap.lookahead
+        metrics.batch_events.labels(name).observe(overlap.events)
+        metrics.lane_events.labels(name, "applied").inc(lanes.applied)
+        metrics.lane_events.labels(name, "returned").inc(lanes.returned)
+        metrics.lane_busy_s.labels(name).inc(lanes.busy_s)
+        metrics.lane_queued_s.labels(name).inc(lanes.queued_s)
+        metrics.lane_waited_s.labels(name).inc(lanes.waited_s)
+        metrics.lookahead_transactions.labels(name).inc(lookahead.transactions)
+        metrics.lookahead_write_ids.labels(name).inc(lookahead.write_ids)
+        metrics.lookahead_calls.labels(name).inc(lookahead.calls)
 
     def event_skipped(self, kind: str, reason: str) -> None:  # noqa: ARG002 - part of the port; a label would make too many series
         """An event had no effect."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from handlers.files.copying.pool import CopyPool
     from handlers.files.filesystems import FileSystems
     from handlers.metastore.client import Metastore
+    from handlers.replication.batch.overlap import BatchOverlap
     from handlers.replication.entries.quarantine import QuarantinedTable
     from handlers.replication.policy import Policy
     from state.errors import TidelineError
@@ -44,6 +45,9 @@ class Observer(Protocol):
         The reasons are ``out-of-scope``, ``merged``, ``quarantined``, ``loading``, ``loaded``, ``on-target`` and
         ``nothing-to-do``.
         """
+
+    def batch_replayed(self, overlap: BatchOverlap) -> None:
+        """A batch with events of the policy has ended, also by an error."""
 
     def table_quarantined(self, db: str, entry: QuarantinedTable) -> None:
         """A table of the source database ``db`` was quarantined."""
@@ -71,6 +75,9 @@ class SilentObserver:
         """Do nothing."""
 
     def event_skipped(self, kind: str, reason: str) -> None:
+        """Do nothing."""
+
+    def batch_replayed(self, overlap: BatchOverlap) -> None:
         """Do nothing."""
 
     def table_quarantined(self, db: str, entry: QuarantinedTable) -> None:

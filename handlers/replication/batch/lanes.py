@@ -39,6 +39,8 @@ class Done:
     table: Table | None
     """The target's table afterwards, as far as the lane knows it."""
     seconds: float
+    queued_s: float
+    """How long the events waited for a free lane."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +62,9 @@ class Lanes:
 
     def start(self, event: Event, events: Sequence[Event], known: Table | None) -> Job:
         """Apply ``event``, which stands for ``events``, in a lane; ``known`` is the target's table if replay has cached it."""
-        return Job(events, self._executor.submit(self._apply, event, known))
+        return Job(events, self._executor.submit(self._apply, event, known, time.perf_counter()))
 
-    def _apply(self, event: Event, known: Table | None) -> Done:
+    def _apply(self, event: Event, known: Table | None, submitted: float) -> Done:
         target = self._take_connection()
         try:
             cache = TableCache(target, self._context.policy)
@@ -70,7 +72,8 @@ class Lanes:
                 cache.put(event.table or "", known)
             started = time.perf_counter()
             apply_table_effect(event, self._build_context(target, cache))
-            return Done(cache.peek(event.table or ""), time.perf_counter() - started)
+            ended = time.perf_counter()
+            return Done(cache.peek(event.table or ""), ended - started, started - submitted)
         finally:
             self._unused.put(target)
 

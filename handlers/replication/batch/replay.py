@@ -13,6 +13,7 @@ from handlers.events import DatabaseDropped, WriteIdsAllocated
 from handlers.failpoints import failpoint
 from handlers.replication.batch.joined_events import EventJoiner, join
 from handlers.replication.batch.lanes import Lanes
+from handlers.replication.batch.overlap import BatchOverlap
 from handlers.replication.batch.plan import find_superseded_alters, select_lookahead_events
 from handlers.replication.batch.target_faults import TargetFaults
 from handlers.replication.batch.unrecorded_events import UnrecordedEvents, is_repeated_alone
@@ -107,9 +108,15 @@ class BatchReplay:
             self._dispatcher.transactions.prove()
         finally:
             self._ahead.end()
+            self._report_overlap(len(new))
             recorded.record()
         if self._target_progress.is_due():
             self._target_progress.raise_position()
+
+    def _report_overlap(self, events: int) -> None:
+        if events:
+            lookahead = self._dispatcher.transactions.lookahead.take_counts()
+            self._context.observer.batch_replayed(BatchOverlap(events, self._ahead.take_counts(), lookahead))
 
     def _drops_database(self, events: Sequence[Event]) -> bool:
         """Whether the first event drops the database, so that a run which was killed after the drop left none."""

@@ -14,12 +14,14 @@ the rest stays: allocations, commits and aborts, files, renames and whatever con
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from heapq import heapify, heappop
 from typing import TYPE_CHECKING
 
 from handlers.replication.batch.independence import CANDIDATES, find_predecessors, may_run_ahead
 from handlers.replication.batch.joined_events import Joinable, join
+from handlers.replication.batch.overlap import LaneCounts
 from handlers.replication.entries.unreplicated_tables import has_obstacle
 from handlers.replication.metadata_only import select_metadata
 from handlers.replication.renames import needs_checkpoint
@@ -64,6 +66,7 @@ class WorkAhead:
         self._postponed: list[Event] = []
         """Events that wait until the target's position is raised."""
         self._jobs: dict[int, Job] = {}
+        self._counts = LaneCounts()
 
     def begin(self, events: Sequence[Event], merged: Container[int], *, unknown_up_to: int) -> None:
         """Start what may be started of a batch; ``events`` are those that may concern the policy, and all before them is recorded.
@@ -132,8 +135,22 @@ class WorkAhead:
         job = self._jobs.pop(event.event_id, None)
         if job is None or self._lanes is None:
             return None
+        began = time.perf_counter()
         done = self._lanes.finish(job)
-        return None if done is None else AppliedAhead(job.events, done)
+        counts = self._counts
+        counts.waited_s += time.perf_counter() - began
+        if done is None:
+            counts.returned += len(job.events)
+            return None
+        counts.applied += len(job.events)
+        counts.busy_s += done.seconds
+        counts.queued_s += done.queued_s
+        return AppliedAhead(job.events, done)
+
+    def take_counts(self) -> LaneCounts:
+        """Return the counts since the last call."""
+        counts, self._counts = self._counts, LaneCounts()
+        return counts
 
     def end(self) -> None:
         """Wait until nothing is being applied."""

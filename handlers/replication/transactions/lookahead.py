@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.events import WriteIdsAllocated
 from handlers.failpoints import failpoint
+from handlers.replication.batch.overlap import LookaheadCounts
 from handlers.replication.loading import event_rules
 from handlers.replication.transactions.coming_allocations import find_coming_allocations
 from state.errors import BadInput, Inconsistent, Refused, ServerFault
@@ -59,6 +60,7 @@ class WriteIdLookahead:
         """Write ids that were allocated ahead, and have not had their turn, by source transaction and table."""
         self._planned_up_to = (-1, -1)
         """Event id and write id of the last allocation that was considered: up to it, what was not joined is applied by itself."""
+        self._counts = LookaheadCounts()
 
     def begin(self, events: Sequence[Event], *, uncertain_up_to: int) -> None:
         """Start a batch; ``events`` are those that may concern the policy.
@@ -94,6 +96,11 @@ class WriteIdLookahead:
                     self._allocate(table, pairs)
         except (BadInput, Refused, Inconsistent, ServerFault):
             self._places = {}
+
+    def take_counts(self) -> LookaheadCounts:
+        """Return the counts since the last call."""
+        counts, self._counts = self._counts, LookaheadCounts()
+        return counts
 
     def find_target_txn(self, txn_id: int) -> int | None:
         """Return the target's transaction if it was opened ahead."""
@@ -148,6 +155,7 @@ class WriteIdLookahead:
             if txn_id not in self._opened and txn_id not in context.write_ids:
                 failpoint("replay.before-open")
                 self._opened[txn_id] = context.target.open_replayed(context.policy.txn_map_key, txn_id)
+                self._counts.transactions += 1
                 failpoint("replay.after-open")
 
     def _allocate(self, table: str, pairs: Sequence[WriteIdOfTxn]) -> None:
@@ -162,6 +170,8 @@ class WriteIdLookahead:
                 return
             self._write_ids |= {(each.txn_id, table): each.write_id for each in run}
             next_write_id += len(run)
+            self._counts.write_ids += len(run)
+            self._counts.calls += 1
 
     def _find_target_txns(self, pairs: Sequence[WriteIdOfTxn]) -> dict[int, int]:
         known = self._context.write_ids.find_target_txn

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from handlers.replication.batch.lanes import Lanes
+from handlers.replication.batch.overlap import LaneCounts, LookaheadCounts
 from state.errors import InvalidRequest, MetastoreUnavailable
 from tests.builders.replication.fake_target import FakedReplica, faked_replica
 from tests.builders.replication.replay_events import (
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from handlers.replication.batch.overlap import BatchOverlap
     from handlers.structs.objects import Table
 
 
@@ -139,3 +141,57 @@ def test_a_batch_that_repeats_events_of_a_lost_state_is_applied_by_replay_alone(
     overlapping.projection._transactions.uncertain_up_to = 2
     overlapping.projection.apply([created(at, f"t{at}") for at in (1, 2, 3)])
     assert threads == [current_thread()] * 3
+
+
+def record_overlap(replica: FakedReplica, monkeypatch: pytest.MonkeyPatch) -> list[BatchOverlap]:
+    """Return a list that gets the counts of each batch."""
+    reported: list[BatchOverlap] = []
+    monkeypatch.setattr(replica.context.observer, "batch_replayed", reported.append)
+    return reported
+
+
+def test_a_batch_reports_how_many_of_its_events_lanes_applied(
+    overlapping: FakedReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reported, together = record_overlap(overlapping, monkeypatch), Barrier(3)
+    before_each_creation(overlapping, monkeypatch, lambda _: together.wait(WAIT_S))
+    overlapping.projection.apply([created(at, f"t{at}") for at in (1, 2, 3)])
+    (overlap,) = reported
+    assert (overlap.events, overlap.lanes.applied, overlap.lanes.returned) == (3, 2, 0)
+    assert overlap.lanes.busy_s > 0
+    assert min(overlap.lanes.queued_s, overlap.lanes.waited_s) >= 0
+    assert overlap.lookahead == LookaheadCounts()
+
+
+def test_an_event_whose_lane_failed_is_reported_as_returned_also_if_the_batch_ends_by_an_error(
+    overlapping: FakedReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reported, together = record_overlap(overlapping, monkeypatch), Barrier(2)
+
+    failed: list[str] = []
+
+    def fail_second(table: str) -> None:
+        if not failed:  # the lane has begun with the second table while replay creates the first
+            together.wait(WAIT_S)
+        if table == "t2":
+            failed.append(table)
+            raise MetastoreUnavailable("gone")
+
+    before_each_creation(overlapping, monkeypatch, fail_second)
+    with pytest.raises(MetastoreUnavailable):
+        overlapping.projection.apply([created(1, "t1"), created(2, "t2")])
+    (overlap,) = reported
+    assert (overlap.events, overlap.lanes.applied, overlap.lanes.returned) == (2, 0, 1)
+    assert len(failed) == 2, "by the lane, and by replay at the event's turn"
+
+
+def test_each_batch_is_reported_by_itself_and_one_without_events_of_the_policy_is_not(
+    overlapping: FakedReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reported = record_overlap(overlapping, monkeypatch)
+    overlapping.projection.apply([created(at, f"t{at}") for at in (1, 2, 3)])
+    overlapping.projection.apply([])
+    overlapping.projection.apply([altered(4, "t1")])
+    assert [each.events for each in reported] == [3, 1]
+    assert reported[0].lanes.applied + reported[0].lanes.returned == 2
+    assert reported[1].lanes == LaneCounts()

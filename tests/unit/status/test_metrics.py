@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from daemon.consumer.metrics import TYPES_MAX
 from daemon.replica.metrics import PolicyObserver, ReplicaMetrics
 from daemon.service.assembly import process_registry
+from handlers.replication.batch.overlap import BatchOverlap, LaneCounts, LookaheadCounts
 from handlers.replication.entries.quarantine import QuarantinedTable
 from tests.builders.daemon.assembly import SECTIONS, full_registry, runtime_of
 from tests.builders.daemon.loops import daemon_status
@@ -85,7 +86,23 @@ def test_applied_events_are_counted_by_type_and_the_number_of_types_is_bounded()
     measures.transaction_without_files(7)
     measures.constraint_left_out("db.t", "fk", "db.u")
     measures.table_unreplicated("db.t", "iceberg", "metadata elsewhere")
+    for _ in range(2):
+        measures.batch_replayed(
+            BatchOverlap(40, LaneCounts(5, 1, 0.5, 0.25, 0.125), LookaheadCounts(30, 20, 2))
+        )
     text = generate_latest(registry).decode()
+    assert 'tideline_replay_batch_events_sum{projection="replication:shop"} 80.0' in text
+    assert 'tideline_lane_events_total{outcome="applied",projection="replication:shop"} 10.0' in text
+    assert 'tideline_lane_events_total{outcome="returned",projection="replication:shop"} 2.0' in text
+    for name, value in (
+        ("lane_busy_seconds", 1.0),
+        ("lane_queued_seconds", 0.5),
+        ("lane_waited_seconds", 0.25),
+        ("lookahead_transactions", 60.0),
+        ("lookahead_write_ids", 40.0),
+        ("lookahead_calls", 4.0),
+    ):
+        assert f'tideline_{name}_total{{projection="replication:shop"}} {value}' in text
     applied = [line for line in text.splitlines() if line.startswith("tideline_events_applied_total{")]
     assert len(applied) == TYPES_MAX + 1
     assert 'type="other"} 50.0' in text

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from handlers.replication.batch.overlap import LookaheadCounts
 from handlers.replication.transactions.lookahead import TXNS_MAX
 from state.errors import AmbiguousCall, InvalidRequest, ServerFault, TargetDiverged, TidelineError
 from tests.builders.replication.fake_target import faked_replica
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from handlers.events import Event
+    from handlers.replication.batch.overlap import BatchOverlap
     from tests.builders.replication.fake_target import FakedReplica
 
 
@@ -71,6 +73,16 @@ def test_the_write_ids_of_a_batch_are_allocated_by_one_call(followed: FakedRepli
     followed.projection.apply(inserts(3, range(1, 21)))
     assert calls(followed) == joined(20)
     require_replayed(followed, orders=20)
+
+
+def test_a_batch_reports_what_was_opened_and_allocated_ahead(
+    followed: FakedReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reported: list[BatchOverlap] = []
+    monkeypatch.setattr(followed.context.observer, "batch_replayed", reported.append)
+    followed.projection.apply(inserts(3, range(1, 21)))
+    followed.projection.apply(inserts(50, range(21, 23), write_id=21))
+    assert [each.lookahead for each in reported] == [LookaheadCounts(20, 20, 1), LookaheadCounts()]
 
 
 def test_two_write_ids_are_allocated_by_themselves(followed: FakedReplica) -> None:
