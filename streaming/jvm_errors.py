@@ -63,6 +63,10 @@ LOST_EXECUTORS: Final = re.compile(
     r"|SparkContext has been shutdown|[Mm]asters are unresponsive"
 )
 """Messages of Spark about a cluster that took executors, or all of them, away."""
+UNREADABLE: Final = re.compile(
+    r"\[FAILED_READ_FILE\.\w+\] Encountered error while reading file (\S+)\.(?:\s|$)"
+)
+"""Message of Spark about a file, whatever the cause; a URI without spaces."""
 DEFAULTS: Final = {"spark.eventLog.dir": "/tmp/spark-events"}  # noqa: S108 - Spark's own default
 """Values of settings that an error may be about without their being set."""
 ENDED: Final = (
@@ -184,6 +188,10 @@ def run_error(causes: Sequence[Cause]) -> TidelineError | None:
     context = {"reason": " | ".join(map(str, causes))[:REASON_CHARS]}
     if find_cause(causes, DAMAGED):
         return StateCorrupt("a file of a flat table is not an ORC file", **context)
+    unreadable = next(filter(None, (UNREADABLE.search(each.message) for each in causes)), None)
+    if unreadable and not find_cause(causes, NETWORK | MEMORY):
+        hint = "Check that the file exists and is complete. A damaged file can be replaced under its name. It is tried again."
+        return FilesUnavailable("a file cannot be read", path=unreadable[1], hint=hint, **context)
     return environment_error("Spark failed", causes, context)
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from handlers.failpoints import failpoint
 from state.errors import TidelineError, Transient
 from streaming.driver.progress import SOURCE_EXHAUSTED, STOP_REQUESTED, batch_event, idle_event, upkeep_event
+from streaming.jvm_errors import read_causes, run_error
 from streaming.source.raw_events import parse_offsets
 
 
@@ -121,6 +122,12 @@ class Driver:
         except TidelineError as error:
             self._error = error
             raise
+        except Exception as error:
+            # Here the exception is complete. Spark's account of it later has the trace of this thread as its only message.
+            if (found := run_error(read_causes(error))) is None:
+                raise
+            self._error = found
+            raise found from error
         failpoint("flat.batch")
 
     @contextmanager
@@ -149,7 +156,8 @@ class Driver:
             return bool(query.awaitTermination(IDLE_S))
         except PySparkException as error:
             if self._error is None:
-                raise Transient("Spark ended the stream", reason=str(error)[:2000]) from error
+                found = run_error(read_causes(error))
+                raise found or Transient("Spark ended the stream", reason=str(error)[:2000]) from error
             return True
 
     def _maintain_when_idle(self, query: StreamingQuery) -> None:

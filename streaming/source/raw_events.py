@@ -5,13 +5,13 @@ Both sources give the same four columns, so that later steps need not distinguis
 This schema never changes, so the table's columns may change between any two batches.
 
 The size of a batch is limited, in records or files, which gives back-pressure. If Kafka has deleted data before it was read, the stream
-stops (``failOnDataLoss``) instead of skipping it.
+stops (``failOnDataLoss``) instead of skipping it. Every file is read once, however old it is.
 """
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from state.errors import ConfigError, FilesUnavailable
 from streaming.jvm_errors import read_causes, run_error
@@ -25,12 +25,18 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamReader
 
 
+_ALL_AGES: Final = "36500d"
+"""Spark skips files that are older than the newest one by more than this, 7 days unless it is set. A moved file keeps its time, so one from an
+archive would be lost, and after one file with a time in the future all others. Spark's checkpoint holds the names of all files anyway."""
+
+
 def open_source(spark: SparkSession, source: KafkaSource | DirectorySource) -> DataFrame:
     """Return the streaming DataFrame of raw events."""
     if isinstance(source, KafkaSource):
         return _open_kafka(spark, source)
     reader = spark.readStream.format("text").option("maxFilesPerTrigger", source.files_per_batch)
-    lines = _open_directory(reader.option("recursiveFileLookup", "true"), source.path)
+    reader = reader.option("recursiveFileLookup", "true").option("maxFileAge", _ALL_AGES)
+    lines = _open_directory(reader, source.path)
     return normalize_columns(lines, arrival="unix_seconds(_metadata.file_modification_time)", part="0")
 
 

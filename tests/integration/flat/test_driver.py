@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+import os
 import threading
 import time
 from dataclasses import replace
@@ -106,6 +109,44 @@ def test_a_missing_landing_directory_is_one_error_that_passes_when_it_is_created
         stream.run(spark)
     stream.landing.mkdir()
     assert stream.run(spark) == []
+
+
+def test_a_file_is_read_whatever_its_time_is(stream: Stream, spark: Any) -> None:
+    week_s = 7 * 24 * HOUR_S
+    ages = {"from an archive": 2 * week_s, "of a wrong clock": -week_s}
+    for number, name in enumerate(["first", *ages, "last"]):
+        stream.land(name, [event(0, number)])
+        written_s = time.time() - ages.get(name, 0)
+        os.utime(stream.landing / f"{name}.json", (written_s, written_s))
+        stream.run(spark)
+    assert sorted(row["uuid"] for row in stream.rows(spark)) == ["0-0", "0-1", "0-2", "0-3"]
+
+
+def test_a_damaged_file_is_named_and_read_once_when_it_has_been_replaced(stream: Stream, spark: Any) -> None:
+    path = stream.landing / "a file.json.gz"
+    whole = gzip.compress(os.urandom(10_000))
+    path.write_bytes(whole[: len(whole) // 2])
+    for _ in range(2):
+        with pytest.raises(FilesUnavailable, match="file cannot be read") as raised:
+            stream.run(spark)
+        assert str(raised.value.context["path"]).endswith("/a%20file.json.gz")
+    for n in (100_000, 7):
+        # The second file is one that was read before: each name counts once.
+        path.write_bytes(gzip.compress(json.dumps(event(0, 0, n=n)).encode()))
+        stream.run(spark)
+    (row,) = stream.rows(spark)
+    assert (row["uuid"], row["n"]) == ("0-0", "100000")
+
+
+def test_a_damaged_file_that_is_removed_is_skipped(stream: Stream, spark: Any) -> None:
+    path = stream.landing / "a.json.gz"
+    path.write_bytes(b"not compressed")
+    with pytest.raises(FilesUnavailable):
+        stream.run(spark)
+    path.unlink()
+    stream.land("b", [event(0, 0)])
+    stream.run(spark)
+    assert [row["uuid"] for row in stream.rows(spark)] == ["0-0"]
 
 
 def test_a_reader_of_the_plan_creates_neither_table_nor_checkpoint(stream: Stream, spark: Any) -> None:

@@ -319,6 +319,28 @@ def test_a_failure_of_the_environment_is_no_defect(cause: Cause, kind: type[Exce
     assert cause.message[:60] in str(found)
 
 
+def reading(path: str) -> Cause:
+    message = f"[FAILED_READ_FILE.NO_HINT] Encountered error while reading file {path}.  SQLSTATE: KD001"
+    return Cause(("org.apache.spark.SparkException", "java.lang.Exception", *OBJECT), message)
+
+
+@pytest.mark.parametrize(
+    "root", [Cause(("java.io.EOFException", *IO), "Unexpected end"), Cause(RUNTIME, "no codec")]
+)
+def test_a_file_that_cannot_be_read_is_named_with_what_to_do(root: Cause) -> None:
+    found = run_error([Cause(RUNTIME, "Job aborted"), reading("file:/landing/a%20b.json.gz"), root])
+    assert type(found) is FilesUnavailable
+    assert found.context["path"] == "file:/landing/a%20b.json.gz"
+    assert root.message in str(found)
+    assert "replaced" in found.hint
+
+
+def test_a_file_is_not_to_blame_if_its_server_cannot_be_reached() -> None:
+    found = run_error([reading("hdfs://nn:8020/a.json"), REFUSED])
+    assert type(found) is Transient
+    assert "path" not in found.context
+
+
 @pytest.mark.parametrize(
     "chain",
     [
