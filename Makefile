@@ -73,7 +73,7 @@ s3: stack ## Test files, replicas and flat tables on an object store (MinIO, bui
 	$(BIN)/python -m dev.stack.object_store run $(PYTEST) $(S3_TESTS)
 
 .PHONY: hdfs
-hdfs: stack ## Test copies, replication and flat tables on HDFS, and its failures (up to eleven JVMs, about 7 GB of memory)
+hdfs: stack ## Test copies, replication and flat tables on HDFS, copy jobs on YARN, and failures (up to twelve JVMs, about 7 GB of memory)
 	$(PYTEST) tests/hdfs
 
 .PHONY: kerberos

@@ -9,10 +9,11 @@ from daemon.capability import Capability, Command, Parts
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from daemon.capability import Runtime
     from daemon.config.model import Config
+    from daemon.config.problem import Problem
     from daemon.config.section import ConfigSection
     from daemon.process.supervisor import Job
     from daemon.replica.compactions.section import CompactionStatus
@@ -80,6 +81,12 @@ class Replica(Capability):
         from daemon.replica.verification.progress import VERIFICATION
 
         return (POINTS, COPIES, EXTERNAL, LOADS, LEFT, UNREPLICATED, VERIFICATION, COMPACTIONS)
+
+    def live_problems(self, config: Config) -> Iterable[Problem]:
+        """Check the clusters of copy jobs."""
+        from daemon.replica.copy_jobs.checks import copy_job_problems
+
+        return copy_job_problems(config)
 
     def build(self, runtime: Runtime) -> Parts:
         """Return the replicas of all policies, and a loop for each pattern of databases, which adds more of them."""

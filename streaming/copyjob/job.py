@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from state.copy_shares import copy_cost, count_shares, split_shares
-from state.errors import ConfigError, Transient
+from state.errors import ConfigError, TidelineError, Transient
 from streaming.copyjob.package import write_package
 from streaming.copyjob.records import write_copy
 from streaming.copyjob.share import Numbered, Outcomes, ShareSettings, ShareTask
@@ -40,7 +40,12 @@ ALIVE_S: Final = 5.0
 EVENT_OUTCOMES: Final = 200
 """Outcomes in one event at most, so that its line stays below the limit of the reader."""
 _MISSING: Final = re.compile(r"No module named '([\w.]+)'")
+_NO_PYTHON: Final = re.compile(r'Cannot run program "([^"]+)"[^\n]*error=(?:2|13),')
+_OTHER_PYTHON: Final = re.compile(
+    r"Python in worker has different version: \S+ than that in driver: [\d.]+\d"
+)
 _REASON_CHARS: Final = 1_000
+_PYTHON_HINT: Final = "Set spark.pyspark.python to a Python that all executors have, of the daemon's minor version (docs/FILE_SYSTEMS.md)."
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,28 +56,37 @@ class JobSettings:
     spark: SparkSettings = field(default_factory=SparkSettings)
     bytes_per_s_max: int | None = None
     """Bytes that all tasks together read in a second."""
+    policy: str = ""
+    """The policy whose files are copied."""
 
 
 def run_job(
     settings: JobSettings, copies: Sequence[tuple[int, SizedTask]], progress: ProgressListener
 ) -> int:
-    """Copy the numbered files; ``progress`` gets the events ``started``, ``outcomes`` and ``alive``.
+    """Copy the numbered files; ``progress`` gets the events ``alive``, ``started`` and ``outcomes``.
 
-    Returns how many tasks failed and were repeated. Raises ConfigError if Spark, Java, or a package of the executors is missing, and Transient if Spark gives up.
+    Returns how many tasks failed and were repeated. Raises ConfigError if Spark, Java, Hadoop's configuration, or Python or a package of
+    the executors is missing, and Transient if the cluster does not answer or Spark gives up.
     """
-    from streaming.driver import session
+    from streaming.driver import masters, session
+    from streaming.driver.executor_pods import PodLabel, label_pods, remove_former_pods
     from streaming.jvm_errors import jvm_errors
 
+    label = PodLabel.of_policy(settings.policy)
+    masters.require_reachable(settings.spark.master)
     if PYTHON in settings.spark.conf:
         os.environ["PYSPARK_PYTHON"] = settings.spark.conf[PYTHON]
-    spark = session.start(settings.spark, name="tideline copies")
-    with jvm_errors(spark), tempfile.TemporaryDirectory(prefix="tideline-job-") as directory:
-        context = spark.sparkContext
-        progress({"event": "started", "application": context.applicationId})
-        context.addPyFile(str(write_package(Path(directory) / "tideline_copies.zip")))
-        with _report_alive(progress):
+    with _report_alive(progress):  # also while Spark starts: a full queue of YARN may let it wait for hours
+        spark = session.start(label_pods(settings.spark, label), name="tideline copies")
+        with jvm_errors(spark), tempfile.TemporaryDirectory(prefix="tideline-job-") as directory:
+            context = spark.sparkContext
+            progress({"event": "started", "application": context.applicationId})
+            context.addPyFile(str(write_package(Path(directory) / "tideline_copies.zip")))
             _run_shares(context, settings, copies, progress)
-        return _count_failed_tasks(context)
+            remove_former_pods(
+                spark, label
+            )  # not at the start: pods of a driver that was just killed have not ended yet
+            return _count_failed_tasks(context)
 
 
 def _run_shares(
@@ -147,14 +161,24 @@ def _to_tideline_error(error: Exception) -> Exception:
     """Return the error of a job that Spark has given up; an error that is not Spark's stays as it is."""
     from py4j.protocol import Py4JJavaError
 
-    if not isinstance(error, Py4JJavaError):
-        return error
-    text = str(error)
+    return _describe_failure(str(error)) if isinstance(error, Py4JJavaError) else error
+
+
+def _describe_failure(text: str) -> TidelineError:
+    """Return the error of a job that ended with this exception of Spark."""
     if missing := _MISSING.search(text):
         return ConfigError(
             "the executors of copy jobs lack a Python package",
             package=missing[1],
             hint="Install it on the executors, or set spark.pyspark.python to a Python that has it (docs/FILE_SYSTEMS.md).",
+        )
+    if missing := _NO_PYTHON.search(text):
+        return ConfigError(
+            "the executors of copy jobs have no such Python", path=missing[1], hint=_PYTHON_HINT
+        )
+    if other := _OTHER_PYTHON.search(text):
+        return ConfigError(
+            "the executors of copy jobs have another version of Python", reason=other[0], hint=_PYTHON_HINT
         )
     return Transient("Spark gave up a copy job", reason=_first_cause(text))
 

@@ -7,6 +7,7 @@ share. Unfinished files of other processes are not removed, because several task
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -44,6 +45,8 @@ class ShareSettings:
     """Files that one task copies at the same time."""
     bytes_per_s_max: int | None = None
     """Bytes that one task reads in a second."""
+    umask: int | None = None
+    """The umask of files and directories that are created; by default that of the executor."""
 
 
 class ShareTask:
@@ -74,6 +77,8 @@ class Outcomes:
 
 def copy_share(settings: ShareSettings, rows: Iterable[Numbered]) -> list[Numbered]:
     """Copy the files of ``rows``, which are numbered; return their outcomes with the same numbers."""
+    if settings.umask is not None:
+        os.umask(settings.umask)
     file_systems = open_file_systems(settings.options)
     copier = Copier(file_systems, AllowedRoots.of(list(settings.read_roots)), sweeps=False)
     copier.guard = lambda: require_fence(file_systems, settings.fence)

@@ -42,12 +42,12 @@ def run(
 
     ``when_ready`` receives the driver as soon as it can be stopped. The last event reports how the run ended.
     """
-    from streaming.driver.executor_pods import start_removing
+    from streaming.driver.executor_pods import PodLabel, start_removing
     from streaming.driver.run import Driver
 
     try:
         with _session(settings, progress) as parts:
-            start_removing(parts.spark, settings)
+            start_removing(parts.spark, PodLabel.of_table(settings))
             driver = Driver(parts, progress)
             if when_ready is not None:
                 when_ready(driver)
@@ -190,7 +190,7 @@ def _session(
     settings: FlatSettings, progress: ProgressListener = ignore_progress, *, read_only: bool = False
 ) -> Iterator[Assembly]:
     from streaming.driver.assembly import assemble, lock
-    from streaming.driver.executor_pods import label_pods
+    from streaming.driver.executor_pods import PodLabel, label_pods
     from streaming.driver.local_catalog import build_conf, is_used, make_directory, open_ahead
     from streaming.driver.session import start
     from streaming.jvm_errors import jvm_errors
@@ -199,7 +199,7 @@ def _session(
     settings.check()
     if not read_only or is_used(settings):
         lock(settings)  # before Spark starts, which takes seconds
-    labelled = label_pods(settings)
+    labelled = label_pods(settings.spark, PodLabel.of_table(settings))
     spark_settings = replace(labelled, conf={**build_conf(settings), **labelled.conf})
     is_kafka = isinstance(settings.source, KafkaSource)
     if not read_only:

@@ -1,8 +1,8 @@
-"""Removes the executor pods that killed drivers of a table left behind on Kubernetes.
+"""Removes the executor pods that killed drivers of a table, or of a policy's copy jobs, left behind on Kubernetes.
 
 A driver that ends removes its pods itself. The pods of a killed driver end too, because their executors notice, but they stay as completed
-pods: their owner is the daemon's pod, which lives on. So each driver marks its pods with its table, and the next driver of the
-table removes the completed ones, with their configuration maps.
+pods: their owner is the daemon's pod, which lives on. So each driver marks its pods with its table or policy, and the next driver of
+the same removes the completed ones, with their configuration maps.
 
 Only completed pods are removed. A pod that runs may belong to another driver, which waits for the table's lease or holds it.
 Nothing depends on the removal: if it fails, that is logged, and the next driver tries it again.
@@ -10,9 +10,10 @@ Nothing depends on the removal: if it fails, that is logged, and the next driver
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import threading
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from state.errors import TidelineError, Transient
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
     from streaming.settings import FlatSettings, SparkSettings
 
 
-LABEL: Final = "tideline-table"
-"""Label of executor pods; its value is ``FlatSettings.fingerprint``."""
+TABLE: Final = "tideline-table"
+"""Label of the executor pods of a flat table; its value is ``FlatSettings.fingerprint``."""
+POLICY: Final = "tideline-policy"
+"""Label of the executor pods of copy jobs."""
 KEPT: Final = "spark.kubernetes.executor.deleteOnTermination"
 APPLICATION: Final = "spark-app-selector"
 """Spark's label of pods and configuration maps with the id of the application."""
@@ -37,27 +40,47 @@ _AUTHENTICATION: Final = "spark.kubernetes.authenticate"
 _LOG = logging.getLogger(__name__)
 
 
-def label_pods(settings: FlatSettings) -> SparkSettings:
-    """Return the settings of Spark, with the label of the table's executor pods on Kubernetes."""
-    if not settings.spark.master.startswith("k8s://"):
-        return settings.spark
-    label = {f"spark.kubernetes.executor.label.{LABEL}": settings.fingerprint}
-    return replace(settings.spark, conf={**label, **settings.spark.conf})
+@dataclass(frozen=True, slots=True)
+class PodLabel:
+    """The label by which the drivers of one table, or of one policy's copy jobs, find the pods of former ones."""
+
+    name: str
+    value: str
+
+    @staticmethod
+    def of_table(settings: FlatSettings) -> PodLabel:
+        """Return the label of a flat table."""
+        return PodLabel(TABLE, settings.fingerprint)
+
+    @staticmethod
+    def of_policy(policy: str) -> PodLabel:
+        """Return the label of a policy, whose name may have characters that labels cannot have."""
+        return PodLabel(POLICY, hashlib.sha256(policy.encode()).hexdigest()[:16])
 
 
-def start_removing(spark: SparkSession, settings: FlatSettings) -> threading.Thread | None:
-    """Remove the completed pods of former drivers in a thread, on Kubernetes and unless Spark's settings keep such pods."""
-    conf = spark.sparkContext.getConf()
-    if not settings.spark.master.startswith("k8s://") or conf.get(KEPT, "true") != "true":
+def label_pods(spark: SparkSettings, label: PodLabel) -> SparkSettings:
+    """Return the settings of Spark, with the label of executor pods on Kubernetes."""
+    if not spark.master.startswith("k8s://"):
+        return spark
+    named = {f"spark.kubernetes.executor.label.{label.name}": label.value}
+    return replace(spark, conf={**named, **spark.conf})
+
+
+def start_removing(spark: SparkSession, label: PodLabel) -> threading.Thread | None:
+    """Remove the pods of former drivers in a thread, where there can be any (``remove_former_pods``)."""
+    if not _removes(spark):
         return None
-    thread = threading.Thread(target=_remove, args=(spark, settings.fingerprint), name="pods", daemon=True)
+    thread = threading.Thread(target=remove_former_pods, args=(spark, label), name="pods", daemon=True)
     thread.start()
     return thread
 
 
-def _remove(spark: SparkSession, fingerprint: str) -> None:
+def remove_former_pods(spark: SparkSession, label: PodLabel) -> None:
+    """Remove the completed pods of former drivers, on Kubernetes and unless Spark's settings keep such pods; log it if that fails."""
+    if not _removes(spark):
+        return
     try:
-        removed = remove_completed_pods(spark, fingerprint)
+        removed = remove_completed_pods(spark, label)
     except TidelineError as error:
         _LOG.warning("completed pods of former drivers were not removed: %s", error)
     else:
@@ -65,14 +88,19 @@ def _remove(spark: SparkSession, fingerprint: str) -> None:
             _LOG.info("removed completed executor pods of former drivers: %s", ", ".join(removed))
 
 
-def remove_completed_pods(spark: SparkSession, fingerprint: str) -> list[str]:
-    """Remove the table's completed executor pods of other applications; return their names. Raises Transient if that fails."""
+def _removes(spark: SparkSession) -> bool:
+    conf = spark.sparkContext.getConf()
+    return str(conf.get("spark.master")).startswith("k8s://") and conf.get(KEPT, "true") == "true"
+
+
+def remove_completed_pods(spark: SparkSession, label: PodLabel) -> list[str]:
+    """Remove the completed executor pods of other applications with this label; return their names. Raises Transient if that fails."""
     from py4j.protocol import Py4JError
 
     try:
         client = _open_client(spark)
         try:
-            return _remove_with(client, spark.sparkContext.applicationId, fingerprint)
+            return _remove_with(client, spark.sparkContext.applicationId, label)
         finally:
             client.close()
     except Py4JError as error:
@@ -81,9 +109,9 @@ def remove_completed_pods(spark: SparkSession, fingerprint: str) -> list[str]:
         ) from error
 
 
-def _remove_with(client: Any, own: str, fingerprint: str) -> list[str]:
+def _remove_with(client: Any, own: str, label: PodLabel) -> list[str]:
     removed, ended, alive = [], set(), {own}
-    for pod in client.pods().withLabel(LABEL, fingerprint).withLabel(ROLE, EXECUTOR).list().getItems():
+    for pod in client.pods().withLabel(label.name, label.value).withLabel(ROLE, EXECUTOR).list().getItems():
         name, application = (
             str(pod.getMetadata().getName()),
             str(pod.getMetadata().getLabels().get(APPLICATION)),

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from state.errors import ConfigError
 from streaming.driver import class_archive
+from streaming.driver.masters import require_configuration
 from streaming.jvm_errors import start_error
 from streaming.split import plain_rows
 from streaming.split.splitter import REQUIRED_CONF
@@ -80,8 +81,8 @@ def start(
 ) -> SparkSession:
     """Start a session.
 
-    Raises ConfigError if PySpark or a supported Java is missing, or Spark refuses a setting, and Transient if the network, files,
-    memory or the cluster failed.
+    Raises ConfigError if PySpark, a supported Java or the configuration of YARN is missing, or Spark refuses a setting, and Transient
+    if the network, files, memory or the cluster failed.
 
     ``beside`` runs in a thread while the session starts, as soon as there is a JVM, which it receives. Its errors are ignored, so it may
     only do in advance what is done again later.
@@ -92,6 +93,7 @@ def start(
     """
     check_installed()
     use_java()
+    require_configuration(settings.master)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     archive = class_archive.build_conf(settings.conf)
     os.environ.setdefault("SPARK_CONF_DIR", class_archive.SETTINGS)  # quiet logs unless configured otherwise

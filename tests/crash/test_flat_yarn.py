@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,8 +14,8 @@ from dev.stack.servers.yarn import Yarn
 from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
 from tests.builders.components.availability import start_or_skip
-from tests.builders.components.processes import all_commands
 from tests.builders.components.spark_cluster import EXECUTORS, use_spark_of_image
+from tests.builders.components.yarn_containers import executors, kill_an_executor
 from tests.builders.flat.configured_table import ConfiguredTable, has_caught_up, listen
 from tests.builders.flat.feeds import TopicFeed
 from tests.integration.conftest import database, kafka, source, stack, topic
@@ -76,24 +74,13 @@ def table(  # noqa: PLR0913, PLR0917 - fixtures
     )
 
 
-def executors(yarn: Yarn) -> list[int]:
-    """Return the JVMs of the containers with executors."""
-    return [
-        pid
-        for pid, command in all_commands()
-        if "YarnCoarseGrainedExecutorBackend" in command
-        and str(yarn.directory) in command
-        and not command.startswith("/bin/bash")
-    ]
-
-
 def test_no_row_is_lost_or_duplicated_if_an_executor_and_the_driver_are_killed(
     table: ConfiguredTable, yarn: Yarn
 ) -> None:
     table.land(range(2), lambda n: n % 100, count=ROWS)
     with Child(table.command("run")) as driver:
         listen(driver, None, lambda: len(executors(yarn)) == 2)  # noqa: PLR2004 - as configured
-        os.kill(executors(yarn)[0], signal.SIGKILL)
+        kill_an_executor(yarn)
         listen(driver, has_caught_up)
         table.finished = table.check()
         assert table.finished == set(table.events) | table.lost

@@ -7,18 +7,28 @@ chart's role, and the executors split a topic into a table.
 
 from __future__ import annotations
 
-import json
 import socket
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from daemon.process.children.child import Child
 from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
-from tests.builders.components.chart import NAMESPACE, RELEASE, render_chart
+from tests.builders.components.chart import NAMESPACE
+from tests.builders.components.installed_chart import (
+    ACCOUNT,
+    FORBIDDEN,
+    IMAGE,
+    VALUES,
+    configuration_maps,
+    create_daemons_pod,
+    install,
+    names_of_executors,
+    requests_of_account,
+)
 from tests.builders.components.kubernetes_api import Refused
 from tests.builders.components.pod_runner import PodRunner
 from tests.builders.components.spark_cluster import EXECUTORS, use_spark_of_image
@@ -32,39 +42,7 @@ if TYPE_CHECKING:
     from dev.stack.servers.kubernetes import ApiServer
     from tests.builders.components.kubernetes_api import Api
 
-IMAGE = "registry.example.org/tideline:0.1.0-flat"
-ACCOUNT = f"{RELEASE}-tideline"
-VALUES = {
-    "image": {"repository": "registry.example.org/tideline", "tag": "0.1.0-flat"},
-    "flat": {"executors": True},
-    "networkPolicy": {"enabled": True},
-}
-FORBIDDEN = 403
 ROWS = 1_000
-
-
-def install(api: Api, values: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Create all objects of the chart, each after a trial on the server."""
-    objects = render_chart(values)
-    del objects["Test"]
-    for each in objects.values():
-        assert api.create(each, dry_run=True)["metadata"]["namespace"] == NAMESPACE
-        api.create(each)
-    return objects
-
-
-def create_daemons_pod(api: Api, objects: dict[str, dict[str, Any]]) -> str:
-    """Create the pod of the stateful set, as its controller does, and report that it runs; return its name."""
-    name = f"{ACCOUNT}-0"
-    template = objects["StatefulSet"]["spec"]["template"]
-    claim = {"name": "state", "persistentVolumeClaim": {"claimName": f"state-{name}"}}
-    spec = template["spec"] | {"volumes": [*template["spec"]["volumes"], claim]}
-    api.create(
-        {"apiVersion": "v1", "kind": "Pod", "metadata": template["metadata"] | {"name": name}, "spec": spec}
-    )
-    ready = [{"type": "Ready", "status": "True"}]
-    api.set_status("Pod", name, {"phase": "Running", "podIP": "127.0.0.1", "conditions": ready})
-    return name
 
 
 @pytest.fixture
@@ -92,7 +70,7 @@ def test_the_charts_account_may_run_executors_in_its_namespace_and_nothing_else(
     administrator: Api,
     with_executors: bool,  # noqa: FBT001 - pytest's
 ) -> None:
-    install(administrator, VALUES | {"flat": {"executors": with_executors}})
+    install(administrator, VALUES | {"spark": {"executors": with_executors}})
     account = administrator.as_service_account(ACCOUNT)
     other = "kube-system"
     paths = {
@@ -166,16 +144,6 @@ def test_executors_are_pods_and_a_killed_one_is_replaced_without_loss_or_duplica
     assert used <= {(verb, resource) for verb in rule["verbs"] for resource in rule["resources"]}
 
 
-def names_of_executors(api: Api) -> set[str]:
-    """Return the names of all executor pods."""
-    return {pod["metadata"]["name"] for pod in api.items("Pod", "spark-role=executor")}
-
-
-def configuration_maps(api: Api) -> set[str]:
-    """Return the names of the configuration maps of executors."""
-    return {each["metadata"]["name"] for each in api.items("ConfigMap", "spark-role=executor")}
-
-
 def check_pods(runner: PodRunner, owner: str) -> None:
     """Check that the pods are as configured, that the pod of the daemon owns them, and that they name their table."""
     for pod in runner.pods.values():
@@ -188,15 +156,3 @@ def check_pods(runner: PodRunner, owner: str) -> None:
         environment = {each["name"]: each.get("value") for each in container["env"]}
         here = socket.gethostbyname(socket.gethostname())  # in a pod, its address
         assert str(environment["SPARK_DRIVER_URL"]).startswith(f"spark://CoarseGrainedScheduler@{here}:")
-
-
-def requests_of_account(server: ApiServer) -> tuple[set[tuple[str, str]], list[str]]:
-    """Return the verbs and resources that the account used, and its refused requests."""
-    used, refused = set(), []
-    for line in server.audit.read_text().splitlines():
-        event = json.loads(line)
-        if event["user"]["username"] == f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}":
-            used.add((event["verb"], event["objectRef"]["resource"]))
-            if event["responseStatus"]["code"] == FORBIDDEN:
-                refused.append(line)
-    return used, refused

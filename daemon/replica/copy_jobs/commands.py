@@ -43,10 +43,12 @@ def copyjob(progress_fd: int) -> None:
         require_spark()
         from dataclasses import replace
 
+        from streaming.copyjob.environment import share_environment
         from streaming.copyjob.job import run_job
         from streaming.driver.address import make_reachable
 
-        failed_tasks = run_job(replace(settings, spark=make_reachable(settings.spark)), copies, progress)
+        reachable = replace(settings, spark=make_reachable(settings.spark))
+        failed_tasks = run_job(share_environment(reachable), copies, progress)
     except TidelineError as error:
         progress(stopped_event(error))
         raise

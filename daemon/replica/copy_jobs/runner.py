@@ -71,6 +71,7 @@ class SparkJobs:
         Raises ConfigError where Spark is not installed.
         """
         require_spark()
+        self._policy = policy
         self._settings = settings
         self._file_systems = file_systems
         self._options = options
@@ -141,7 +142,7 @@ class SparkJobs:
         """Return the settings of a job with this fence."""
         own = self._settings
         share = ShareSettings(self._read_roots, fence, self._options, files_at_once=own.files_at_once)
-        return JobSettings(share, own.spark.value(), own.bytes_per_s_max)
+        return JobSettings(share, own.spark.value(), own.bytes_per_s_max, self._policy)
 
     def show(self, status: JobStatus) -> None:
         """Publish the progress of the job that runs."""

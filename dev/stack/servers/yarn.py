@@ -1,6 +1,6 @@
 """YARN in one directory: a ResourceManager and a NodeManager, one JVM each, of the Hadoop version that Spark contains.
 
-It serves the tests of flat tables whose executors are containers, and is not part of the default stack. ::
+It serves the tests of flat tables and copy jobs whose executors are containers, and is not part of the default stack. ::
 
     with Yarn(directory) as yarn:
         os.environ["HADOOP_CONF_DIR"] = str(yarn.conf)
@@ -37,10 +37,18 @@ PACKAGE: Final = "org.apache.hadoop.yarn.server"
 class _Process(Component):
     """Common parts of both processes."""
 
-    def __init__(self, name: str, main: str, directory: Path, properties: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        name: str,
+        main: str,
+        directory: Path,
+        properties: Mapping[str, str],
+        file_system: Mapping[str, str],
+    ) -> None:
         super().__init__(name, directory)
         self.main = main
         self.properties = properties
+        self.file_system = file_system
         self.conf = self.directory / "conf"
 
     def prepare(self) -> None:
@@ -50,7 +58,8 @@ class _Process(Component):
             fetch(jars, find_repository())
         self.conf.mkdir(exist_ok=True)
         (self.conf / "yarn-site.xml").write_text(render_site(self.properties))
-        (self.conf / "core-site.xml").write_text(render_site({"hadoop.tmp.dir": f"{self.directory}/scratch"}))
+        core = {**self.file_system, "hadoop.tmp.dir": f"{self.directory}/scratch"}
+        (self.conf / "core-site.xml").write_text(render_site(core))
         (self.conf / "log4j.properties").write_text(LOG4J)
 
     def environment(self) -> dict[str, str]:
@@ -89,16 +98,19 @@ class NodeManager(_Process):
 
 
 class Yarn(Started):
-    """Both processes, stopped with the ``with`` block or with the owning process."""
+    """Both processes, stopped with the ``with`` block or with the owning process.
 
-    def __init__(self, directory: Path) -> None:
+    ``file_system`` are the settings of the default file system, such as those of an HDFS; without them it is the local disk.
+    """
+
+    def __init__(self, directory: Path, file_system: Mapping[str, str] | None = None) -> None:
         self.directory = directory.resolve()
-        properties = build_properties(self.directory)
+        properties, files = build_properties(self.directory), dict(file_system or {})
         self.resource_manager = ResourceManager(
-            "resourcemanager", f"{PACKAGE}.resourcemanager.ResourceManager", self.directory, properties
+            "resourcemanager", f"{PACKAGE}.resourcemanager.ResourceManager", self.directory, properties, files
         )
         self.node_manager = NodeManager(
-            "nodemanager", f"{PACKAGE}.nodemanager.NodeManager", self.directory, properties
+            "nodemanager", f"{PACKAGE}.nodemanager.NodeManager", self.directory, properties, files
         )
         self._owner_watch: OwnerWatch | None = None
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -175,7 +176,7 @@ def test_flat_tables_get_scratch_space_and_only_executors_get_rights(render: Ren
     assert {"Role", "RoleBinding"}.isdisjoint(flat)
     assert pod(flat)["automountServiceAccountToken"] is False
 
-    executors = render({**FLAT, "flat": {"executors": True}})
+    executors = render({**FLAT, "spark": {"executors": True}})
     assert pod(executors)["automountServiceAccountToken"] is True
     (rule,) = executors["Role"]["rules"]
     assert rule["apiGroups"] == [""]
@@ -189,8 +190,25 @@ def test_flat_tables_get_scratch_space_and_only_executors_get_rights(render: Ren
     path = tmp_path / "tideline.yaml"
     path.write_text(executors["ConfigMap"]["data"]["tideline.yaml"])
     assert settings.FLAT.of(load_config(path, {}))["events"].is_written
-    report = helm_python.lint(str(CHART), {**FLAT, "flat": {"executors": True}}, strict=True)
+    report = helm_python.lint(str(CHART), {**FLAT, "spark": {"executors": True}}, strict=True)
     assert report["errors"] == []
+
+
+def test_copy_jobs_get_executors_like_flat_tables(render: Render, tmp_path: Path) -> None:
+    config = deepcopy(EVERYTHING["config"])
+    conf = {"spark.kubernetes.container.image": "tideline:0.1.0-flat"}
+    master = "k8s://https://kubernetes.default.svc"
+    config["policies"]["shop"]["copy_jobs"] = {"spark": {"master": master, "executors": 4, "conf": conf}}
+    objects = render({"config": config, "spark": {"executors": True}, "networkPolicy": {"enabled": True}})
+    assert pod(objects)["automountServiceAccountToken"] is True
+    assert {"pods", "configmaps"} <= set(objects["Role"]["rules"][0]["resources"])
+    rules = objects["NetworkPolicy"]["spec"]["ingress"]
+    assert {"podSelector": {"matchLabels": {"spark-role": "executor"}}} in rules[-1]["from"]
+    path = tmp_path / "tideline.yaml"
+    path.write_text(objects["ConfigMap"]["data"]["tideline.yaml"])
+    jobs = load_config(path, {}).policies["shop"].copy_jobs
+    assert jobs is not None
+    assert jobs.spark.value().conf == conf | {"spark.executor.instances": "4"}
 
 
 def test_clients_reach_the_metastore_endpoints_that_the_daemon_runs(render: Render, tmp_path: Path) -> None:

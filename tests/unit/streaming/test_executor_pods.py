@@ -1,19 +1,25 @@
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from streaming.driver.executor_pods import LABEL, _remove_with, label_pods
+from streaming.driver.executor_pods import TABLE, PodLabel, _remove_with, label_pods
 from streaming.settings import SparkSettings
 from tests.builders.flat.streams import SETTINGS
 
 
-def test_executor_pods_name_their_table_and_other_masters_have_none() -> None:
-    assert label_pods(SETTINGS) is SETTINGS.spark
+def test_executor_pods_name_their_table_or_policy_and_other_masters_have_none() -> None:
+    table = PodLabel.of_table(SETTINGS)
+    assert label_pods(SETTINGS.spark, table) is SETTINGS.spark
     spark = SparkSettings("k8s://https://api", conf={"spark.app.name": "x"})
-    conf = label_pods(replace(SETTINGS, spark=spark)).conf
-    assert conf == {f"spark.kubernetes.executor.label.{LABEL}": SETTINGS.fingerprint, "spark.app.name": "x"}
+    label = "spark.kubernetes.executor.label"
+    named = {f"{label}.tideline-table": SETTINGS.fingerprint, "spark.app.name": "x"}
+    assert label_pods(spark, table).conf == named
     assert replace(SETTINGS, table="other").fingerprint != SETTINGS.fingerprint
+    ours, theirs = (label_pods(spark, PodLabel.of_policy(name)).conf for name in ("shop é", "other"))
+    assert re.fullmatch(r"[0-9a-f]{16}", ours[f"{label}.tideline-policy"])
+    assert ours != theirs
 
 
 @dataclass
@@ -74,7 +80,7 @@ class Client:
         found = {name: text.split() for name, text in pods.items()}
         self._pods = Objects(
             {
-                name: {LABEL: table, "spark-role": "executor", "spark-app-selector": application}
+                name: {TABLE: table, "spark-role": "executor", "spark-app-selector": application}
                 for name, (application, _) in found.items()
             },
             {name: phase for name, (_, phase) in found.items()},
@@ -104,12 +110,12 @@ def test_completed_pods_of_other_applications_are_removed_and_running_ones_stay(
         alive="older Running",
         waiting="oldest Pending",
     )
-    assert _remove_with(client, "now", "t") == ["first", "second", "third"]
+    assert _remove_with(client, "now", PodLabel(TABLE, "t")) == ["first", "second", "third"]
     assert set(client.pods().labels) == {"own", "ended", "alive", "waiting"}
     assert set(client.configMaps().labels) == {"now", "older", "oldest"}
 
 
 def test_pods_of_other_tables_stay() -> None:
     client = Client("other", first="old Succeeded")
-    assert _remove_with(client, "now", "t") == []
+    assert _remove_with(client, "now", PodLabel(TABLE, "t")) == []
     assert set(client.pods().labels) == {"first"}

@@ -1,0 +1,52 @@
+"""Live checks of copy jobs for ``tideline config check --live``: Spark must be installed, and the cluster of the master must answer.
+
+A driver needs half a minute to find that out, and a bootstrap finds it out only when it reaches a table with many files.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from daemon.config.problem import Problem
+from daemon.replica.copy_jobs.commands import require_spark
+from state.errors import TidelineError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from daemon.config.model import Config
+
+
+def copy_job_problems(config: Config, check: Callable[[str], None] | None = None) -> Iterator[Problem]:
+    """Yield a problem for each policy whose copy jobs could not start. ``check`` raises for such a master."""
+    sections = (
+        ("policy", "policies", config.policies),
+        ("policies", "policy_patterns", config.policy_patterns),
+    )
+    for kind, section, policies in sections:
+        for name, policy in policies.items():
+            if policy.copy_jobs is None:
+                continue
+            master = policy.copy_jobs.spark.master
+            try:
+                (check or require_cluster)(master)
+            except TidelineError as error:
+                key = f"{section}.{name}.copy_jobs.spark.master"
+                reason = " ".join([error.message, *_describe(error)])
+                yield Problem(f"{kind} {name}", key, master, reason, error.hint.rstrip("."))
+
+
+def require_cluster(master: str) -> None:
+    """Raise ConfigError if Spark, Java or Hadoop's configuration is missing, and Transient if the cluster does not answer."""
+    require_spark()
+    from streaming.driver.masters import require_reachable
+    from streaming.driver.session import use_java
+
+    use_java()
+    require_reachable(master)
+
+
+def _describe(error: TidelineError) -> list[str]:
+    reason = error.context.get("reason")
+    return [f"({reason})"] if reason else []

@@ -1,0 +1,113 @@
+"""Checks of ``spark.master`` that need no JVM: whether the address of the cluster is known and answers.
+
+Without them, Spark tries to reach a ResourceManager for a quarter of an hour, or ends with a stack trace if Hadoop is not configured.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from handlers.files.systems.hadoop_settings import read_site
+from state.errors import ConfigError, Transient
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+TIMEOUT_S: Final = 5.0
+CONF_DIRS: Final = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
+"""Variables with Hadoop's configuration; the first takes precedence."""
+YARN_PORT: Final = "8032"
+_PROXIES: Final = ("https_proxy", "HTTPS_PROXY")
+_MANAGER: Final = "yarn.resourcemanager"
+_VARIABLE: Final = re.compile(r"\$\{([\w.-]+)\}", re.ASCII)
+
+
+def require_configuration(master: str, environment: Mapping[str, str] = os.environ) -> None:
+    """Raise ConfigError if the master is YARN and the environment has no configuration of it."""
+    if master != "yarn":
+        return
+    directories = _find_directories(environment)
+    if not directories:
+        raise ConfigError(
+            "spark.master is yarn, and the environment of the daemon has no configuration of Hadoop",
+            hint="Set HADOOP_CONF_DIR to the directory of core-site.xml, hdfs-site.xml and yarn-site.xml, and restart the daemon.",
+        )
+    if not _find_resource_managers(environment):
+        raise ConfigError(
+            "Hadoop's configuration names no ResourceManager",
+            directories=[str(each) for each in directories],
+            hint="Set yarn.resourcemanager.hostname in yarn-site.xml, or HADOOP_CONF_DIR to the right directory.",
+        )
+
+
+def require_reachable(
+    master: str, environment: Mapping[str, str] = os.environ, timeout_s: float = TIMEOUT_S
+) -> None:
+    """Connect to the cluster once; raise Transient if no address of it answers, and ConfigError if there is none.
+
+    A master whose address only Spark can find out, such as one behind a proxy, counts as reachable.
+    """
+    require_configuration(master, environment)
+    addresses, reasons = find_addresses(master, environment), []
+    for host, port in addresses:
+        try:
+            socket.create_connection((host, port), timeout_s).close()
+        except OSError as error:
+            reasons.append(f"{host}:{port}: {error}")
+        else:
+            return
+    if reasons:
+        raise Transient(
+            "the cluster of spark.master cannot be reached",
+            master=master,
+            reason="; ".join(reasons),
+            hint="Check that it runs, and its address: spark.master, or yarn-site.xml in HADOOP_CONF_DIR.",
+        )
+
+
+def find_addresses(master: str, environment: Mapping[str, str] = os.environ) -> list[tuple[str, int]]:
+    """Return the addresses of a master, of which one must answer; empty if they cannot be known or have none."""
+    if master == "yarn":
+        texts = _find_resource_managers(environment)
+    elif master.startswith("spark://"):
+        texts = master.removeprefix("spark://").split(",")
+    elif master.startswith("k8s://") and not any(environment.get(name) for name in _PROXIES):
+        url = master.removeprefix("k8s://")
+        split = urlsplit(url if "://" in url else f"https://{url}")
+        texts = [f"{split.hostname}:{split.port or (80 if split.scheme == 'http' else 443)}"]
+    else:
+        texts = []
+    found = [text.strip().rpartition(":") for text in texts]
+    return [(host.strip("[]"), int(port)) for host, _, port in found if host and port.isdecimal()]
+
+
+def _find_directories(environment: Mapping[str, str]) -> list[Path]:
+    return [Path(environment[name]) for name in CONF_DIRS if environment.get(name)]
+
+
+def _find_resource_managers(environment: Mapping[str, str]) -> list[str]:
+    """Return ``host:port`` of each ResourceManager."""
+    settings: dict[str, str] = {}
+    for directory in reversed(_find_directories(environment)):
+        settings |= read_site(directory / "core-site.xml") | read_site(directory / "yarn-site.xml")
+    return list(_read_addresses(settings))
+
+
+def _read_addresses(settings: Mapping[str, str]) -> Iterator[str]:
+    is_doubled = settings.get(f"{_MANAGER}.ha.enabled") == "true"
+    ids = settings.get(f"{_MANAGER}.ha.rm-ids", "").split(",") if is_doubled else [""]
+    for name in ids:
+        suffix = f".{name.strip()}" if name else ""
+        address = settings.get(f"{_MANAGER}.address{suffix}")
+        host = settings.get(f"{_MANAGER}.hostname{suffix}")
+        if address or host:
+            yield _VARIABLE.sub(
+                lambda found: settings.get(found[1], found[0]), address or f"{host}:{YARN_PORT}"
+            )
