@@ -19,7 +19,7 @@ S3_TESTS := tests/integration/files/test_s3.py tests/integration/flat/test_stora
             tests/integration/flat/test_a_day_in_an_object_store.py tests/integration/replication/test_object_store_replica.py \
             tests/crash/test_flat_object_store.py tests/crash/test_replay_crash_in_a_store.py \
             tests/integration/replication/test_external_tables_in_a_store.py \
-            tests/integration/replication/test_copy_jobs_in_a_store.py
+            tests/integration/replication/test_copy_jobs_in_a_store.py tests/crash/test_copy_jobs_on_yarn_in_a_store.py
 
 .PHONY: help
 help: ## Show this list

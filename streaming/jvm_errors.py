@@ -61,6 +61,7 @@ DAMAGED: Final = frozenset({"org.apache.orc.FileFormatException"})
 LOST_EXECUTORS: Final = re.compile(
     r"ExecutorLostFailure|ExecutorDeadException|SparkContext was shut down|stopped SparkContext"
     r"|SparkContext has been shutdown|[Mm]asters are unresponsive"
+    r"|YARN application has (?:already ended|exited)"
 )
 """Messages of Spark about a cluster that took executors, or all of them, away."""
 UNREADABLE: Final = re.compile(

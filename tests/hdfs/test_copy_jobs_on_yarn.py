@@ -22,7 +22,7 @@ from handlers.files.systems.schemes import open_file_systems
 from state.errors import NotFound
 from tests.builders.components.availability import start_or_skip
 from tests.builders.components.executor_python import make_python, pack_python
-from tests.builders.components.yarn_containers import executors, kill_an_executor
+from tests.builders.components.yarn_containers import executors, kill_an_executor, kill_the_application
 from tests.builders.daemon.loops import eventually
 from tests.builders.daemon.running_daemon import configured
 from tests.builders.replication.copied_files import BYTES_PER_S, CopiedFiles, kill_the_driver
@@ -127,12 +127,13 @@ def test_a_job_completes_although_its_driver_is_killed_and_leaves_nothing_on_the
     eventually(lambda: staged(home) == [], DEADLINE_S)
 
 
-def test_a_job_copies_files_of_a_directory_that_is_mounted_on_all_nodes(
-    home: str, yarn: Yarn, python: Path, tmp_path: Path
+@pytest.mark.usefixtures("home")
+def test_a_job_on_mounted_directories_completes_although_an_administrator_kills_its_application(
+    yarn: Yarn, python: Path, tmp_path: Path
 ) -> None:
     files = CopiedFiles(f"file:{tmp_path}")
     jobs = jobs_of(files, {"spark.pyspark.python": str(python)})
-    files.check(files.run(jobs, lambda: kill_an_executor(yarn)))
+    files.check(files.run(jobs, lambda: kill_the_application(yarn)))
 
 
 EXT_FILES = 16

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 HDFS: Final = ("google-crc32c", "hdfs-native", "typing-extensions")
 """The packages for copies between directories on disk or HDFS, as pip installs them."""
+OBJECT_STORE: Final = ("google-crc32c", "pyarrow")
+"""The packages for copies between directories on disk or in an object store."""
 
 
 def make_python(directory: Path, packages: tuple[str, ...] = HDFS) -> Path:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
-from typing import TYPE_CHECKING
+import urllib.request
+from typing import TYPE_CHECKING, Final
 
 from tests.builders.components.processes import all_commands
 
 
 if TYPE_CHECKING:
     from dev.stack.servers.yarn import Yarn
+
+
+TIMEOUT_S: Final = 30.0
 
 
 def executors(yarn: Yarn) -> list[int]:
@@ -29,3 +34,20 @@ def kill_an_executor(yarn: Yarn) -> int:
     pid = executors(yarn)[0]
     os.kill(pid, signal.SIGKILL)
     return pid
+
+
+def kill_the_application(yarn: Yarn) -> int:
+    """Kill the application that runs, as an administrator does; return the number of running applications, which was one."""
+    apps = (
+        f"http://{yarn.resource_manager.properties['yarn.resourcemanager.webapp.address']}/ws/v1/cluster/apps"
+    )
+    with urllib.request.urlopen(f"{apps}?states=RUNNING", timeout=TIMEOUT_S) as answer:  # noqa: S310 - a fixed scheme
+        (running,) = json.load(answer)["apps"]["app"]
+    request = urllib.request.Request(  # noqa: S310 - a fixed scheme
+        f"{apps}/{running['id']}/state?user.name={running['user']}",
+        data=json.dumps({"state": "KILLED"}).encode(),
+        headers={"Content-Type": "application/json"},
+        method="PUT",
+    )
+    urllib.request.urlopen(request, timeout=TIMEOUT_S).close()  # noqa: S310 - a fixed scheme
+    return 1

@@ -20,7 +20,7 @@ from state.errors import NotFound
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from daemon.replica.copy_jobs.runner import SparkJobs
     from handlers.files.copying.jobs import Outcome
@@ -39,13 +39,15 @@ class CopiedFiles:
     """Files in the directory ``in`` of a source, and the directory ``out`` for their copies, both below the URI ``root``."""
 
     root: str
+    options: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    """Options of file systems."""
     content: dict[str, bytes] = field(default_factory=dict)
     killed: list[int] = field(default_factory=list)
     written: dict[str, FileState] = field(default_factory=dict)
     """The copies at the moment of the kill."""
 
     def __post_init__(self) -> None:
-        self._file_system = open_file_systems().of(self.target)
+        self._file_system = open_file_systems(self.options).of(self.target)
         for number in range(FILES):
             self.content[f"f{number}"] = os.urandom(SIZE)
         for name, content in self.content.items():
@@ -123,7 +125,8 @@ class CopiedFiles:
 
     def _kill_at_work(self, kill: Callable[[], int], ended: threading.Event) -> None:
         while not ended.wait(0.01):
-            if len(self._published_names()) >= 3 and len(self.hidden()) > 1:
+            # A store shows no unfinished objects.
+            if len(self._published_names()) >= 3 and (self.options or len(self.hidden()) > 1):
                 self.killed.append(kill())
                 self.written = self.published()
                 return

@@ -252,6 +252,17 @@ CONF = {
             [
                 Cause(
                     ("org.apache.spark.SparkException", "java.lang.Exception", *OBJECT),
+                    "The YARN application has already ended! It might have been killed or the Application Master may have failed "
+                    "to start. Check the YARN application logs for more details.",
+                )
+            ],
+            Transient,
+            None,
+        ),
+        (
+            [
+                Cause(
+                    ("org.apache.spark.SparkException", "java.lang.Exception", *OBJECT),
                     "Could not parse Master URL: 'nonsense://x'",
                 )
             ],
