@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,12 +12,15 @@ import pytest
 from dev.fixtures.hive_tables import a_partition, whole_number_statistics
 from dev.fixtures.notifications import read_events
 from dev.fixtures.writing_client import WritingMetastore
+from dev.stack.hive.servers import Metastore as HiveMetastore
+from dev.stack.hive.settings import ClusterSettings
 from handlers.events import TableCreated
 from handlers.files.paths import parse_location
 from handlers.replication.effects import tables
 from handlers.replication.target_objects import KEEP_STATISTICS
 from handlers.replication.verification.findings import Outcome
 from handlers.structs.objects import Database, FieldSchema
+from tests.builders.components.availability import start_or_skip
 from tests.builders.replication.loads import load_all
 from tests.builders.replication.old_source import insert_rows, text_table, write_rows
 from tests.builders.replication.replica import build_replica
@@ -261,3 +264,30 @@ def test_with_a_base_for_external_tables_the_target_still_places_managed_ones(
             "outside"
         ]
         assert not any(source.differences().values())
+
+
+@pytest.fixture(scope="module")
+def untranslating(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a metastore of Hive 4.2 that leaves plain managed tables as they are."""
+    settings = ClusterSettings(extra={"metastore.metadata.transformer.class": " "})
+    server = HiveMetastore(tmp_path_factory.mktemp("target"), settings=settings)
+    with start_or_skip("metastore without translation"):
+        server.start()
+    yield server.uri
+    server.stop()
+
+
+def test_a_target_that_translates_nothing_keeps_managed_tables_managed(
+    old: OldMetastore, target: ClusterEndpoints, untranslating: str
+) -> None:
+    with closing(Source(old, replace(target, metastore=untranslating))) as source:
+        source.create("sales", "1\n2\n")
+        source.create_partitioned("parts", "a", "b")
+        source.follow()
+        for change in CHANGES.values():
+            change(source)
+            source.follow()
+        for name in source.replica.source.table_names(source.db):
+            assert source.type_on_target(name) == ("MANAGED_TABLE", {})
+        assert not any(source.differences().values())
+        assert source.replica.quarantined() == {}
