@@ -22,7 +22,12 @@ from handlers.files.systems.schemes import open_file_systems
 from state.errors import NotFound
 from tests.builders.components.availability import start_or_skip
 from tests.builders.components.executor_python import make_python, pack_python
-from tests.builders.components.yarn_containers import executors, kill_an_executor, kill_the_application
+from tests.builders.components.yarn_containers import (
+    executors,
+    kill_an_executor,
+    kill_the_application,
+    kill_the_application_master,
+)
 from tests.builders.daemon.loops import eventually
 from tests.builders.daemon.running_daemon import configured
 from tests.builders.replication.copied_files import BYTES_PER_S, CopiedFiles, kill_the_driver
@@ -31,7 +36,7 @@ from tests.builders.replication.spark_jobs import JAVA, spark_jobs
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from daemon.replica.copy_jobs.runner import SparkJobs
     from daemon.status.model import DaemonStatus
@@ -98,12 +103,13 @@ def staged(home: str) -> list[str]:
     return [each.path for each in client.list_status(f"/user/{USER}/.sparkStaging", recursive=True)]
 
 
+@pytest.mark.parametrize("kill", [kill_an_executor, kill_the_application_master])
 def test_a_job_completes_although_a_container_is_killed_and_all_files_belong_to_the_daemons_user(
-    home: str, yarn: Yarn, python: Path
+    home: str, yarn: Yarn, python: Path, kill: Callable[[Yarn], int]
 ) -> None:
-    files = CopiedFiles(f"{home}/killed_container")
+    files = CopiedFiles(f"{home}/{kill.__name__}")
     jobs = jobs_of(files, {"spark.pyspark.python": str(python)})
-    files.check(files.run(jobs, lambda: kill_an_executor(yarn)))
+    files.check(files.run(jobs, lambda: kill(yarn)))
     assert jobs.counters.failed == 0
     for each in hdfs_native.Client(home).list_status(f"{files.target.path}/t"):
         assert (each.owner, stat.S_IMODE(each.permission)) == (USER, 0o644)

@@ -20,18 +20,27 @@ TIMEOUT_S: Final = 30.0
 
 def executors(yarn: Yarn) -> list[int]:
     """Return the JVMs of the containers with executors."""
+    return _find_containers(yarn, "YarnCoarseGrainedExecutorBackend")
+
+
+def _find_containers(yarn: Yarn, program: str) -> list[int]:
     return [
         pid
         for pid, command in all_commands()
-        if "YarnCoarseGrainedExecutorBackend" in command
-        and str(yarn.directory) in command
-        and not command.startswith("/bin/bash")
+        if program in command and str(yarn.directory) in command and not command.startswith("/bin/bash")
     ]
 
 
 def kill_an_executor(yarn: Yarn) -> int:
     """Kill the JVM of an executor, as a node does that runs out of memory; return its process."""
     pid = executors(yarn)[0]
+    os.kill(pid, signal.SIGKILL)
+    return pid
+
+
+def kill_the_application_master(yarn: Yarn) -> int:
+    """Kill the container that requests the others for the driver; return its process."""
+    (pid,) = _find_containers(yarn, "ExecutorLauncher")
     os.kill(pid, signal.SIGKILL)
     return pid
 
