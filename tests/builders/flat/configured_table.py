@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from state.columns.paths import KeyPath
 from tests.builders.daemon.tideline_process import write_config
 from tests.builders.flat.feeds import TopicFeed
 from tests.builders.flat.kills.driver_kills import TABLE, Killed
+from tests.builders.flat.kills.hostile_rows import RECORD_BYTES
 from tests.crash.programs.flat_program import SHORT_LIVED
 
 
@@ -87,12 +89,13 @@ class ConfiguredTable(Killed):
                     "source": self._source(),
                     "event_time": {"key": "epoch", "lateness_s": 0},
                     "rules": {
-                        "whitelist": list(self.keys),
+                        "whitelist": [str(KeyPath((member,))) for member in self.keys],
                         "misfits_min": 1,
                         "promotion_delay_hours": 0,
                         **self.rules,
                     },
                     "sealing": {"old_files_s": 0},
+                    "limits": {"record_bytes": RECORD_BYTES},
                     "trigger_s": self.trigger_s,
                     "spark": {"driver_memory": "1g", **self.spark, "conf": conf},
                 }

@@ -11,12 +11,15 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from tests.builders.components.remote_files import open_directory
+from tests.builders.flat.file_forms import PLAIN, decode_file
 from tests.builders.flat.naive_reader import as_text
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
+
+    from tests.builders.flat.file_forms import FileForm
 
 
 TIMEOUT_S = 30.0
@@ -38,24 +41,30 @@ class Feed(Protocol):
 
 @dataclass
 class DirectoryFeed:
-    """A landing directory, on a disk unless ``landing`` is the URI of one elsewhere; each file is a batch."""
+    """A landing directory, on a disk unless ``landing`` is the URI of one elsewhere; each file is a batch.
+
+    Its files have these ``forms`` in turn.
+    """
 
     landing: Path | str
     number: int = 0
+    forms: Sequence[FileForm] = (PLAIN,)
 
     @property
     def settings(self) -> dict[str, Any]:
         return {"landing": str(self.landing)}
 
     def land(self, rows: Sequence[Mapping[str, Any] | str | bytes]) -> None:
-        content = b"".join(encode(row) + b"\n" for row in rows)
-        open_directory(str(self.landing)).write(f"{self.number:04}.json", content)
+        form = self.forms[self.number % len(self.forms)]
+        landing = open_directory(str(self.landing))
+        if form.beside:
+            landing.write(f"{self.number:04}{form.beside}", b"")
+        landing.write(f"{self.number:04}{form.ending}", form.encode([encode(row) for row in rows]))
         self.number += 1
 
     def sent(self) -> list[str]:
         landing = open_directory(str(self.landing))
-        # Every line ends with a line feed, so nothing follows the last one.
-        return [as_text(line) for name in landing.files() for line in landing.read(name).split(b"\n")[:-1]]
+        return [as_text(line) for name in landing.files() for line in decode_file(name, landing.read(name))]
 
 
 @dataclass

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
+from state.columns.paths import KeyPath
 from tests.builders.components.remote_files import orc_files
 
 
@@ -16,14 +17,26 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from handlers.metastore.client import Metastore
+    from handlers.structs.objects import FieldSchema
 
 
 Row = dict[str, Any]
 
 
+class JavaDouble(float):
+    """A number that is sent as a fraction, with its text in a STRING column if that differs from Python's."""
+
+    def __new__(cls, value: str | float, text: str = "") -> Self:
+        made = super().__new__(cls, value)
+        made.text = text or repr(float(value))
+        return made
+
+    text: str
+
+
 def read_table(metastore: Metastore, database: str, name: str) -> list[Row]:
-    """Return all rows with the current column names."""
-    columns = [column.name for column in metastore.get_table(database, name).sd.cols or []]
+    """Return all rows by the current keys of the columns, or by the names of columns without a key."""
+    columns = list(map(key_of, metastore.get_table(database, name).sd.cols or []))
     names = metastore.partition_names(database, name)
     rows: list[Row] = []
     for partition in metastore.get_partitions(database, name, names):
@@ -31,6 +44,16 @@ def read_table(metastore: Metastore, database: str, name: str) -> list[Row]:
             assert table.num_columns <= len(columns), file
             rows += _read_rows(table.rename_columns(columns[: table.num_columns]))
     return rows
+
+
+def key_of(column: FieldSchema) -> str:
+    """Return a member of the top level by its exact name, a deeper key as a path, and a column without a key by its name."""
+    comment = column.comment or ""
+    key = json.loads(comment).get("k") if comment.startswith("{") else None
+    if key is None:
+        return column.name
+    members = KeyPath.of_json_path(key).members
+    return members[0] if len(members) == 1 else str(key)
 
 
 def read_letters(root: str) -> dict[str, list[str]]:
@@ -46,6 +69,11 @@ def read_letters(root: str) -> dict[str, list[str]]:
 def as_text(value: bytes) -> str:
     """Return a text for bytes that need not be UTF-8; different bytes have different texts."""
     return value.decode(errors="surrogateescape")
+
+
+def as_bytes(text: str) -> bytes:
+    """Return the bytes for which ``as_text`` returns the text."""
+    return text.encode(errors="surrogateescape")
 
 
 def _read_rows(table: pa.Table) -> list[Row]:
@@ -97,12 +125,16 @@ def check_value(row: Row, event: Mapping[str, Any], key: str) -> None:
     if value is None:
         assert expected is None or row["_rescued"] is not None, (key, event, row)
         assert expected is None or json.loads(row["_rescued"])[key] == expected, (key, event, row)
+    elif isinstance(value, float) and isinstance(expected, JavaDouble):
+        assert repr(value) == repr(float(expected)), (key, event, row)
     else:
         assert str(value) == _column_text(expected), (key, event, row)
 
 
 def _column_text(value: Any) -> str:
     """Return the text of a value in a STRING column (docs/SPLITTING.md)."""
-    if value == math.inf:
-        return '"Infinity"'
-    return value if isinstance(value, str) else json.dumps(value)
+    if isinstance(value, JavaDouble):
+        return value.text
+    if isinstance(value, float) and math.isinf(value):
+        return '"Infinity"' if value > 0 else '"-Infinity"'
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))

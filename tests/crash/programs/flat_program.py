@@ -10,7 +10,8 @@ from pathlib import Path
 from dev.stack.downloads.jars import locate_jars, read_lock
 from streaming.driver import commands
 from streaming.driver.progress import write_lines_to
-from streaming.settings import DirectorySource, KafkaSource, SparkSettings
+from streaming.settings import DirectorySource, KafkaSource, Limits, SparkSettings
+from tests.builders.flat.kills.hostile_rows import RECORD_BYTES
 from tests.builders.flat.streams import Stream, key, rules
 
 
@@ -28,6 +29,7 @@ def main() -> None:
         given["metastore"],
         **given.get("elsewhere", {}),
         spark=SparkSettings(conf=SHORT_LIVED | given.get("conf", {})),
+        limits=Limits(record_bytes=RECORD_BYTES),
     )
     settings = stream.settings
     if "topic" in given:

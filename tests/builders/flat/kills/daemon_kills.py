@@ -13,7 +13,10 @@ from tests.builders.daemon.held_steps import HeldSteps
 from tests.builders.daemon.loops import eventually
 from tests.builders.daemon.running_daemon import RunningDaemon
 from tests.builders.flat.configured_table import DEADLINE_S, ConfiguredTable
+from tests.builders.flat.feeds import DirectoryFeed
+from tests.builders.flat.file_forms import HOSTILE
 from tests.builders.flat.kills.driver_kills import BATCH, SEAL, mixed, plain
+from tests.builders.flat.kills.hostile_rows import HOSTILE_KEYS
 
 
 if TYPE_CHECKING:
@@ -143,9 +146,12 @@ def survive_random_kills(table: KilledDaemon, random: Random, rounds: int) -> li
     """Send events, let the driver reach a random step, and kill a random victim there or just after; return steps and victims.
 
     The values of ``n`` are sometimes texts, so that columns become wider and hours are rewritten in between. The events are accompanied
-    by hostile records.
+    by hostile records, and the files of a directory have hostile forms.
     """
     table.hostile = True
+    table.keys = [*table.keys, *HOSTILE_KEYS]
+    if isinstance(table.source, DirectoryFeed):
+        table.source.forms = HOSTILE
     done: list[tuple[str, str]] = []
     step = ""
     for hour in range(rounds):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -18,14 +19,23 @@ from dev.stack.hive.sql_session import Session
 from handlers.failpoints import VARIABLE
 from handlers.metastore.client import Metastore
 from tests.builders.flat.feeds import DirectoryFeed
-from tests.builders.flat.kills.hostile_rows import hostile_rows
-from tests.builders.flat.naive_reader import Row, check_rows, identity, read_letters, read_table
+from tests.builders.flat.kills.hostile_rows import DOUBLES, hostile_rows
+from tests.builders.flat.naive_reader import (
+    Row,
+    as_bytes,
+    check_rows,
+    identity,
+    key_of,
+    read_letters,
+    read_table,
+)
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from handlers.structs.objects import FieldSchema
     from tests.builders.flat.feeds import Feed
 
 
@@ -51,6 +61,7 @@ REUSE = ("flat.evolve", "flat.evolved", "flat.planned", "flat.decided")
 HOUR_S = 3_600
 KEYS = ("epoch", "uuid", "n", "action")
 TABLE = "events_flat"
+JAVA_TEXTS = {repr(float(sent)): text for sent, text in DOUBLES.items()}
 ARRIVING_S = 0.2
 """How often events arrive while a driver runs."""
 
@@ -185,16 +196,28 @@ class Killed:
         with Session.connect(self.sql) as session:
             session.run("set hive.fetch.task.conversion=none")
             table = f"{self.database}.{TABLE}"
-            columns = {row[0].strip() for row in session.rows(f"describe {table}")}
-            if {"uuid", "n"} <= columns:
-                counted = session.rows(f"select count(*), count(distinct uuid), count(n) from {table}")
+            columns = {key_of(column): f"`{column.name}`" for column in self._columns()}
+            if {"uuid", "n"} <= set(columns):
+                counts = f"count(*), count(distinct {columns['uuid']}), count({columns['n']})"
+                counted = session.rows(f"select {counts} from {table}")
                 uuids, values = (sum(row[name] is not None for row in rows) for name in ("uuid", "n"))
                 expected = [(str(len(found)), str(uuids), str(values))]
                 assert counted == expected, (counted, expected)
                 sevens = sum(str(row["n"]) == "7" for row in rows)
-                filtered = session.rows(f"select count(*) from {table} where n = '7'")
+                filtered = session.rows(f"select count(*) from {table} where {columns['n']} = '7'")
                 assert filtered == [(str(sevens),)], (filtered, sevens)
         return everything
+
+    def check_hive(self) -> None:
+        """Check that Hive reads every value of every requested key as the reader without an engine does."""
+        asked = [column for column in self._columns() if key_of(column) in self.keys]
+        chosen = ", ".join(hive_text(column) for column in asked)
+        with Session.connect(self.sql) as session:
+            found = session.rows(f"select {chosen} from {self.database}.{TABLE}")
+        expected = [tuple(digest(row[key_of(column)]) for column in asked) for row in self.rows()]
+        different = Counter(found) - Counter(expected)
+        assert not different, (list(different)[:3], list(Counter(expected) - Counter(found))[:3])
+        assert len(found) == len(expected)
 
     def rows(self) -> list[Row]:
         """Return the current state of the table."""
@@ -203,8 +226,11 @@ class Killed:
 
     def columns(self) -> dict[str, str]:
         """Return the types of the table's columns, in their order."""
+        return {column.name: column.type for column in self._columns()}
+
+    def _columns(self) -> list[FieldSchema]:
         with closing(Metastore(self.metastore_uri)) as metastore:
-            return {c.name: c.type for c in metastore.get_table(self.database, TABLE).sd.cols or []}
+            return metastore.get_table(self.database, TABLE).sd.cols or []
 
     def letters(self) -> list[str]:
         """Return the dead letters that are not in the table; texts that are not JSON are in both, once each."""
@@ -229,7 +255,23 @@ class Killed:
         """Run to the end and check that every event is in the table or in the dead letters once."""
         assert self.run() == 0
         self.finished = self.check()
+        self.check_hive()
         assert self.finished == set(self.events) | self.lost
         held = Counter(identity({"_rescued": text}) for text in self.source.sent())
         assert set(held) == self.finished | self.expired
         assert set(held.values()) == {1}
+
+
+def hive_text(column: FieldSchema) -> str:
+    """Return an expression whose value Hive prints as ``digest`` does: texts as hashes, because they may contain control characters."""
+    return f"md5(`{column.name}`)" if column.type == "string" else f"cast(`{column.name}` as string)"
+
+
+def digest(value: Any) -> str:
+    """Return what Hive prints for ``hive_text`` of a column with this value."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, float):
+        return JAVA_TEXTS.get(repr(value), repr(value))
+    text = str(value)
+    return hashlib.md5(as_bytes(text), usedforsecurity=False).hexdigest() if isinstance(value, str) else text
