@@ -5,11 +5,13 @@ Copies are slowed down, so that every kill meets some that are not finished.
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 
+from state.errors import ConfigError
 from tests.builders.components.spark_cluster import SparkCluster
 from tests.builders.replication.copied_files import BYTES_PER_S, CopiedFiles, kill_the_driver
 from tests.builders.replication.spark_jobs import spark_jobs
@@ -67,3 +69,14 @@ def test_a_job_completes_although_its_driver_is_killed(cluster: SparkCluster, fi
 def test_a_job_on_one_machine_completes_although_its_driver_is_killed(files: CopiedFiles) -> None:
     jobs = spark_jobs([str(files.source)], bytes_per_s_max=BYTES_PER_S, files_at_once=2)
     files.check(files.run(jobs, kill_the_driver))
+
+
+def test_executors_without_python_are_a_wrong_setting_that_is_named(
+    cluster: SparkCluster, files: CopiedFiles
+) -> None:
+    conf = {"spark.pyspark.python": "/there/is/no/python"}
+    jobs = spark_jobs([str(files.source)], master=cluster.master.url, spark={**EXECUTORS, "conf": conf})
+    with pytest.raises(ConfigError, match=r"/there/is/no/python.*Set spark\.pyspark\.python"):
+        jobs.run(files.copies, guard=lambda: None, stopping=threading.Event())
+    assert files.published() == {}
+    assert files.hidden() == []
