@@ -116,5 +116,5 @@ class _StoreDirectory:
             return bytes(file.read())
 
     def write(self, path: str, content: bytes) -> None:
-        with self._system.open_output_stream(f"{self._root}/{path}") as file:
+        with self._system.open_output_stream(f"{self._root}/{path}", compression=None) as file:
             file.write(content)
