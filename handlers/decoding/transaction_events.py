@@ -17,6 +17,7 @@ from handlers.events import (
     TxnsOpened,
     WriteIdsAllocated,
 )
+from handlers.structs.objects import Partition, Table
 from state.errors import LimitExceeded, MalformedEvent
 
 
@@ -74,18 +75,23 @@ def build_files_written(common: dict[str, Any], message: Fields) -> FilesWritten
     named = fill_names(common, message, "database", "table")
     if named["db"] is None or named["table"] is None:
         raise MalformedEvent("the write event does not name a table")
-    partition_text = message.text("partitionObjJson")
+    write_id = message.required_number("writeId", least=1)
+    owner_text, partition_text = message.text("tableObjJson"), message.text("partitionObjJson")
     files, raw_files = read_written_files(
-        message.texts("files", "files"), partition_name, partition_text, message.limits
+        message.texts("files", "files"),
+        write_id=write_id,
+        partition_name=partition_name,
+        owner=(Partition, partition_text) if partition_name else (Table, owner_text),
+        limits=message.limits,
     )
     return FilesWritten(
         **named,
         txn_id=message.required_number("txnid", least=1),
-        write_id=message.required_number("writeId", least=1),
+        write_id=write_id,
         partition_name=partition_name,
         files=files,
         raw_files=raw_files,
-        owner_text=message.text("tableObjJson"),
+        owner_text=owner_text,
         partition_text=partition_text,
     )
 

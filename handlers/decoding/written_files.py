@@ -1,20 +1,28 @@
-"""Reads the files of a write event, without those of other partitions.
+"""Reads the files of a write event, without those that its transaction did not write.
 
-A dynamic partition insert makes Hive log one write event for each partition. It selects the files of a partition by the beginning of
-their paths and does not require a separator behind it, so the event of ``month=1`` also names the files of ``month=10`` (seen on
-4.2, on all kinds of transactional tables). The files of a bucket have the same name in every partition: without this check, one
-partition's rows would replace or double the other's on the target. The files that are left out are named by the write event of
-their own partition.
+Hive selects the files of a write event by their paths, and names too many (seen on 4.2, on all kinds of transactional tables):
+
+* A dynamic partition insert logs one event for each partition. It selects the files of a partition by the beginning of their paths and
+  does not require a separator behind it, so the event of ``month=1`` also names the files of ``month=10``.
+* A ``CREATE TABLE AS SELECT`` names everything in the table's directory. There may be more than it wrote: files of a table that was
+  renamed and kept its directory, because its name has special characters, or what an interrupted drop left behind. They have other
+  write ids, or are in directories of partitions.
+
+The files of a bucket have the same name in every partition: without these checks, they would replace the rows of each other on the target,
+and a base of another table would hide all rows. The files that are left out are named by the write event of their own partition or transaction.
 """
 
 from __future__ import annotations
 
 import re
+from itertools import compress
 from typing import TYPE_CHECKING, Final
 
 from handlers.decoding.fields import parse_source_files
 from handlers.structs import tjson
-from handlers.structs.objects import Partition
+from handlers.structs.objects import Partition, Table
+from state.errors import BadInput, MalformedEvent
+from state.transactions.acid_directories import AcidDirectory
 
 
 if TYPE_CHECKING:
@@ -22,29 +30,47 @@ if TYPE_CHECKING:
     from handlers.events import SourceFile
 
 
+_ACID_LIKE: Final = re.compile(r"(base|delta|delete_delta)_")
 _AUTHORITY: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
 
 
 def read_written_files(
-    entries: tuple[str, ...], partition_name: str, partition_text: str | None, limits: Limits
+    entries: tuple[str, ...],
+    *,
+    write_id: int,
+    partition_name: str,
+    owner: tuple[type[Table | Partition], str | None],
+    limits: Limits,
 ) -> tuple[tuple[SourceFile, ...], tuple[str, ...]]:
-    """Return the partition's files and their entries.
+    """Return the files that the write with ``write_id`` left in the table or partition, and their entries.
 
-    ``partition_text`` is the partition's object; it is decoded only if a directory has another name than the partition.
-    Raises MalformedEvent or LimitExceeded.
+    ``owner`` is the type and the encoded object of what has the files; it is decoded only if the directories alone do not decide. A table's
+    object that cannot be read decides nothing, because most publishers' events need none. Raises MalformedEvent or LimitExceeded.
     """
     files = parse_source_files(entries, limits)
-    named = f"/{partition_name}"
-    if not partition_name or all(_directory(file).endswith(named) for file in files):
-        return files, entries
-    location = _find_location(partition_text)
-    if location is None:
-        return files, entries
-    own = [not _only_begins_like(_directory(file), location) for file in files]
-    return (
-        tuple(file for file, is_own in zip(files, own, strict=True) if is_own),
-        tuple(entry for entry, is_own in zip(entries, own, strict=True) if is_own),
-    )
+    own = [_may_contain(file.subdir, write_id) for file in files]
+    directories = {_directory(file) for file, is_own in zip(files, own, strict=True) if is_own}
+    if not _is_evident(directories, partition_name, owner[1]):
+        location = _find_location(*owner)
+        foreign = {each for each in directories if location and _is_foreign(each, location)}
+        own = [is_own and _directory(file) not in foreign for file, is_own in zip(files, own, strict=True)]
+    return tuple(compress(files, own)), tuple(compress(entries, own))
+
+
+def _may_contain(subdir: str, write_id: int) -> bool:
+    """Whether the write can have made the ACID directory; malformed names are refused where they are copied to."""
+    try:
+        directory = AcidDirectory.parse(subdir.partition("/")[0])
+    except BadInput:
+        return True
+    return directory is None or directory.first <= write_id <= directory.last
+
+
+def _is_evident(directories: set[str], partition_name: str, owner_text: str | None) -> bool:
+    """Whether all files are in the directory of their owner, as its name or its encoded object says."""
+    if partition_name:
+        return all(each.endswith(f"/{partition_name}") for each in directories)
+    return all(owner_text is None or f'"{each}"' in owner_text for each in directories)
 
 
 def _directory(file: SourceFile) -> str:
@@ -54,14 +80,22 @@ def _directory(file: SourceFile) -> str:
     return directory if found else file.uri.rpartition("/")[0]
 
 
-def _find_location(partition_text: str | None) -> str | None:
-    if partition_text is None:
+def _find_location(kind: type[Table | Partition], text: str | None) -> str | None:
+    if text is None:
         return None
-    location = tjson.decode(Partition, partition_text).sd.location
+    try:
+        location = tjson.decode(kind, text).sd.location
+    except MalformedEvent:
+        if kind is Table:
+            return None
+        raise
     return location.rstrip("/") if location else None
 
 
-def _only_begins_like(directory: str, location: str) -> bool:
-    """Whether ``directory`` is a sibling of ``location`` whose name continues that of ``location``."""
+def _is_foreign(directory: str, location: str) -> bool:
+    """Whether ``directory`` is a sibling of ``location`` whose name continues that of ``location``, or a partition below it."""
     path, start = (_AUTHORITY.sub("", each, count=1) for each in (directory, location))
-    return path.startswith(start) and path[len(start) :][:1] not in {"", "/"}
+    if not path.startswith(start) or path == start:
+        return False
+    below = path[len(start) :]
+    return below[0] != "/" or not any(map(_ACID_LIKE.match, below.split("/")))

@@ -60,8 +60,15 @@ def to_tideline_error(error: Exception, call: str, address: object) -> TidelineE
         return _fault(error, call, address)
     if _has_failed(type(error).__name__, _reason(error)):
         return _server_fault("the metastore failed", error, call, address)
-    cls, message = _BY_CLASS.get(type(error).__name__, _REFUSED)
+    cls, message = _BY_CLASS.get(_name(error), _REFUSED)
     return cls(message, call=call, address=str(address), hive=type(error).__name__, reason=_reason(error))
+
+
+def _name(error: Exception) -> str:
+    """Return the name of the exception; Hive 4.0 calls the table of some partition calls invalid if it does not exist."""
+    name = type(error).__name__
+    is_missing = name == "InvalidObjectException" and _reason(error).endswith(" table not found")
+    return "UnknownTableException" if is_missing else name
 
 
 def _has_failed(name: str, reason: str) -> bool:

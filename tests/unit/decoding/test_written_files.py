@@ -7,7 +7,7 @@ import pytest
 from handlers.decoding.limits import DEFAULT_LIMITS
 from handlers.decoding.written_files import read_written_files
 from handlers.structs import tjson
-from handlers.structs.objects import Partition, StorageDescriptor
+from handlers.structs.objects import Partition, StorageDescriptor, Table
 from state.errors import MalformedEvent
 
 
@@ -15,8 +15,8 @@ TABLE = "hdfs://nn:8020/w/t"
 DELTA = "delta_0000001_0000001_0000"
 
 
-def entry(directory: str) -> str:
-    return f"{directory}/{DELTA}/bucket_00000#9a#hdfs://nn:8020/cm#{DELTA}"
+def entry(directory: str, acid: str = DELTA) -> str:
+    return f"{directory}/{acid}/bucket_00000#9a#hdfs://nn:8020/cm#{acid}"
 
 
 def partition_at(location: str) -> str:
@@ -25,12 +25,22 @@ def partition_at(location: str) -> str:
     )
 
 
-def read(name: str, text: str | None, *directories: str) -> list[str]:
-    files, entries = read_written_files(
-        tuple(entry(each) for each in directories), name, text, DEFAULT_LIMITS
+def table_at(location: str) -> str:
+    return tjson.encode(Table(dbName="sales", tableName="t", sd=StorageDescriptor(location=location)))
+
+
+def read_entries(name: str, text: str | None, *entries: str, write_id: int = 1) -> list[str]:
+    owner = (Partition if name else Table, text)
+    files, kept = read_written_files(
+        entries, write_id=write_id, partition_name=name, owner=owner, limits=DEFAULT_LIMITS
     )
-    assert [file.uri for file in files] == [each.split("#")[0] for each in entries]
-    return [file.uri.removesuffix(f"/{DELTA}/bucket_00000") for file in files]
+    assert [file.uri for file in files] == [each.split("#")[0] for each in kept]
+    return [file.uri for file in files]
+
+
+def read(name: str, text: str | None, *directories: str) -> list[str]:
+    uris = read_entries(name, text, *map(entry, directories))
+    return [uri.removesuffix(f"/{DELTA}/bucket_00000") for uri in uris]
 
 
 @pytest.mark.parametrize("other", ["month=10", "month=1%3Ab", "month=1 2", "month=11/day=1"])
@@ -62,8 +72,44 @@ def test_files_in_any_other_directory_are_kept(text: str | None) -> None:
 
 def test_a_file_outside_of_its_acid_directory_belongs_to_the_directory_that_contains_it() -> None:
     own, other = (f"{TABLE}/{name}/000000_0###{DELTA}" for name in ("month=1", "month=10"))
-    files, _ = read_written_files((own, other), "month=1", partition_at(f"{TABLE}/month=1"), DEFAULT_LIMITS)
-    assert [file.uri for file in files] == [f"{TABLE}/month=1/000000_0"]
+    found = read_entries("month=1", partition_at(f"{TABLE}/month=1"), own, other)
+    assert found == [f"{TABLE}/month=1/000000_0"]
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    ["delta_0000007_0000007_0000", "delete_delta_0000003_0000003", "base_0000027", "base_0000027_v0000099"],
+)
+def test_files_of_other_writes_are_left_out(foreign: str) -> None:
+    found = read_entries("", table_at(TABLE), entry(TABLE), entry(TABLE, foreign))
+    assert found == [f"{TABLE}/{DELTA}/bucket_00000"]
+
+
+@pytest.mark.parametrize(
+    "own",
+    ["delta_0000001_0000001_0004", "delete_delta_0000001_0000001", "base_0000001", "delta_0000001_0000010"],
+)
+def test_all_directories_of_a_write_are_read_also_those_of_several_transactions_of_a_stream(own: str) -> None:
+    assert len(read_entries("", table_at(TABLE), entry(TABLE, own))) == 1
+
+
+@pytest.mark.parametrize("where", ["", "/dt=1", "/delta_0000001_0000001_0000"])
+def test_a_malformed_acid_directory_is_kept_and_refused_where_it_would_be_copied_to(where: str) -> None:
+    assert len(read_entries("", table_at(TABLE), entry(TABLE + where, "delta_x"))) == (where != "/dt=1")
+
+
+@pytest.mark.parametrize("location", [TABLE, f"{TABLE}/", "/w/t"])
+def test_files_in_partitions_that_a_table_without_partitions_does_not_have_are_left_out(
+    location: str,
+) -> None:
+    assert read("", table_at(location), TABLE, f"{TABLE}/dt=a", f"{TABLE}/dt=a/hh=1") == [TABLE]
+    assert read("", table_at(location), f"{TABLE}/dt=a") == []
+
+
+def test_directories_of_a_union_within_an_acid_directory_are_kept() -> None:
+    union = f"{TABLE}/{DELTA}/HIVE_UNION_SUBDIR_1/000000_0#9a#hdfs://nn:8020/cm#"
+    whole = f"{union}{DELTA}/HIVE_UNION_SUBDIR_1"
+    assert len(read_entries("", table_at(TABLE), whole, f"{union}HIVE_UNION_SUBDIR_1", union)) == 3
 
 
 def test_a_table_without_partitions_keeps_all_files() -> None:
@@ -74,3 +120,8 @@ def test_an_unreadable_partition_object_is_reported_only_if_it_is_needed() -> No
     assert read("month=1", "{", f"{TABLE}/month=1") == [f"{TABLE}/month=1"]
     with pytest.raises(MalformedEvent):
         read("month=1", "{", f"{TABLE}/month=10")
+
+
+@pytest.mark.parametrize("text", ["{", "{}", None])
+def test_a_table_object_that_cannot_be_read_leaves_no_directory_out(text: str | None) -> None:
+    assert read("", text, TABLE, f"{TABLE}/dt=a") == [TABLE, f"{TABLE}/dt=a"]

@@ -308,6 +308,13 @@ def test_a_failure_of_the_file_system_behind_the_metastore_is_a_server_fault(fai
     assert error.context["reason"] == failure.message
 
 
+def test_a_missing_table_that_hive_4_0_calls_invalid_is_not_found() -> None:
+    missing = InvalidObjectException(message="hive.sales.orders table not found")
+    assert isinstance(to_tideline_error(missing, "get_partitions_by_names_req", "host:9083"), NotFound)
+    invalid = InvalidObjectException(message="orders is not a valid object name")
+    assert isinstance(to_tideline_error(invalid, "create_table", "host:9083"), InvalidRequest)
+
+
 def test_an_operation_that_hive_rejects_is_not_a_server_fault() -> None:
     rejected = InvalidOperationException(message="New location for this table d.t already exists : /w/t")
     assert isinstance(to_tideline_error(rejected, "alter_table", "host:9083"), InvalidRequest)
