@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 POLICY = "RS-3-2-1024k"
 MIB = 1 << 20
+FS_SHELL = "org.apache.hadoop.fs.FsShell"
 EC_ADMIN = "org.apache.hadoop.hdfs.tools.ECAdmin"
 
 
@@ -115,3 +116,20 @@ def test_the_composite_crc_of_an_erasure_coded_file_proves_it(coded: Hdfs, tmp_p
     recorded = SourceFile(f"{root}/f", composite_crc_of(coded, f"{root}/f"), f"{root}/cmroot")
     copier = Copier(open_file_systems(), AllowedRoots.of([root]))
     assert copier.copy(CopyTask(recorded, f"file:{tmp_path}/f")).mismatches == 0
+
+
+def test_files_with_the_crcs_of_old_clusters_are_proved(other: Hdfs, tmp_path: Path) -> None:
+    root = f"{other.uri}/{uuid.uuid4().hex}"
+    write(other, f"{root}/cmroot/other", b"")
+    copier = Copier(open_file_systems(), AllowedRoots.of([root]))
+    for name in ("first", "second"):
+        content = os.urandom(2 * MIB + 77)
+        (tmp_path / name).write_bytes(content)
+        other.administer(
+            FS_SHELL, "-D", "dfs.checksum.type=CRC32", "-put", str(tmp_path / name), f"{root}/{name}"
+        )
+        task = CopyTask(record(other, f"{root}/{name}", f"{root}/cmroot"), f"file:{tmp_path}/copy_of_{name}")
+        copied = copier.copy(task)
+        assert (copied.from_change_manager, copied.mismatches, copied.skipped) == (False, 0, False)
+        assert (tmp_path / f"copy_of_{name}").read_bytes() == content
+        assert copier.copy(task).skipped

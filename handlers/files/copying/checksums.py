@@ -16,8 +16,9 @@ none                      the file system has no checksums
 
 HDFS computes its checksums from CRCs that it has already stored. They depend on nothing but the bytes, the block size and the type of
 CRC, so the copy can be verified wherever it is, without asking HDFS. The type is not recorded: CRC32C is the default, CRC32 is what
-old clusters have, so both are computed and either proves the content. The layout of blocks is not recorded
-either. Those of an erasure-coded file contain every n-th mebibyte of it; the checksums for Hadoop's own policies are computed as well.
+old clusters have, and either proves the content. Both cost three times as much as CRC32C alone, which a caller can try first. The layout
+of blocks is not recorded either. Those of an erasure-coded file contain every n-th mebibyte of it; the checksums for Hadoop's own
+policies are computed as well.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 
@@ -68,6 +70,9 @@ class Checksum:
     recorded: str
     """Lower-case hex."""
     new_digest: Callable[[], Digest]
+    """Its digest proves every content that has the recorded checksum."""
+    new_default_digest: Callable[[], Digest]
+    """Its digest may fail to prove files that were written with another type of CRC than HDFS's default, and costs a third."""
 
 
 class Md5:
@@ -104,6 +109,7 @@ def _crc32c(crc: int, data: memoryview) -> int:
 
 
 _CRCS: Final[tuple[Crc, ...]] = (_crc32c, _crc32)
+"""Of both types, HDFS's default first."""
 ChunkCrc = Callable[[bytes], int]
 """Computes the CRC of one chunk; half the cost of ``Crc``, which counts with two calls for every 512 bytes."""
 
@@ -115,15 +121,16 @@ def _list_chunk_crcs() -> tuple[ChunkCrc, ...]:
 
 
 class CompositeCrc:
-    """One CRC over all bytes, in both types."""
+    """One CRC over all bytes, in both types or only in HDFS's default."""
 
-    def __init__(self) -> None:
-        self._values = [0 for _ in _CRCS]
+    def __init__(self, *, default_only: bool = False) -> None:
+        self._crcs = _CRCS[:1] if default_only else _CRCS
+        self._values = [0 for _ in self._crcs]
 
     def update(self, data: bytes | memoryview, /) -> None:
         """Add ``data``."""
         view = memoryview(data)
-        self._values = [crc(value, view) for crc, value in zip(_CRCS, self._values, strict=True)]
+        self._values = [crc(value, view) for crc, value in zip(self._crcs, self._values, strict=True)]
 
     def hexdigest(self) -> str:
         """Return the CRC32C of all bytes so far."""
@@ -135,16 +142,23 @@ class CompositeCrc:
 
 
 class BlockChecksums:
-    """HDFS's MD5 of MD5s of CRCs, for both types of CRC and for replicated and erasure-coded files."""
+    """HDFS's MD5 of MD5s of CRCs for replicated and erasure-coded files, for both types of CRC or only for HDFS's default."""
 
-    def __init__(self, bytes_per_crc: int, crcs_per_block: int, cell_bytes: int = CELL_BYTES) -> None:
+    def __init__(
+        self,
+        bytes_per_crc: int,
+        crcs_per_block: int,
+        cell_bytes: int = CELL_BYTES,
+        *,
+        default_only: bool = False,
+    ) -> None:
         self._header = struct.pack(">iq", bytes_per_crc, crcs_per_block)
         self._bytes_per_crc = bytes_per_crc or 1  # HDFS records 0 for an empty file
         units = (1, *UNITS) if cell_bytes % self._bytes_per_crc == 0 else (1,)
         crcs_per_cell = cell_bytes // self._bytes_per_crc
         self._files = [
             (crc, [_Blocks(each, crcs_per_cell, crcs_per_block) for each in units])
-            for crc in _list_chunk_crcs()
+            for crc in _list_chunk_crcs()[: 1 if default_only else None]
         ]
         self._rest = b""
         """Bytes of a chunk that is not complete."""
@@ -268,11 +282,11 @@ def parse_checksum(location: Location, recorded: str | None) -> Checksum | None:
         return None
     text = recorded.lower()
     if location.scheme == "file":
-        return Checksum(text, Md5) if _MD5_HEX.fullmatch(text) else None
+        return Checksum(text, Md5, Md5) if _MD5_HEX.fullmatch(text) else None
     if location.scheme not in HDFS_SCHEMES:
         return None
     if _CRC_HEX.fullmatch(text):
-        return Checksum(text, CompositeCrc)
+        return Checksum(text, CompositeCrc, partial(CompositeCrc, default_only=True))
     if _BLOCKS_HEX.fullmatch(text):
         return _parse_block_checksums(text)
     return None
@@ -282,7 +296,8 @@ def _parse_block_checksums(text: str) -> Checksum | None:
     bytes_per_crc, crcs_per_block = struct.unpack(">iq", bytes.fromhex(text)[:12])
     if not 0 <= bytes_per_crc <= BYTES_PER_CRC_MAX or crcs_per_block < 0:
         return None
-    return Checksum(text, lambda: BlockChecksums(bytes_per_crc, crcs_per_block))
+    new_digest = partial(BlockChecksums, bytes_per_crc, crcs_per_block)
+    return Checksum(text, new_digest, partial(new_digest, default_only=True))
 
 
 def new_digest_like(location: Location, sample: str) -> Digest | None:

@@ -21,7 +21,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from handlers.files.copying.checksums import Checksum, parse_checksum
+from handlers.files.copying.checksums import Checksum, Digest, parse_checksum
+from handlers.files.copying.crc_types import CrcTypes
 from handlers.files.copying.transfer import (
     Moved,
     Reserve,
@@ -141,6 +142,7 @@ class Copier:
         self._allowed = allowed
         self._attempts_max = attempts_max
         self._swept = SweptDirectories() if sweeps else None
+        self._crc_types = CrcTypes()
         self.guard: Callable[[], None] = _allow
         """Called before a copy starts and right before it appears under its name; an error that it raises prevents that."""
 
@@ -242,9 +244,13 @@ class Copier:
                 _mark_target_errors(),
                 self._file_systems.of(target).create(target, before.size_bytes) as writer,
             ):
-                self._move(files, reader, writer, origin, before, transfer)
                 if origin.checksum is None:
+                    self._move(files, reader, writer, before, transfer)
                     self._require_unchanged(origin, origins, before)
+                else:
+                    digest = self._crc_types.new_digest(origin.location, origin.checksum)
+                    self._move(files, reader, writer, before, transfer, digest)
+                    self._require_recorded(origin, origin.checksum, digest, transfer)
                 self.guard()
                 writer.publish()
         return before.size_bytes, False
@@ -254,15 +260,14 @@ class Copier:
         files: FileSystem,
         reader: ReadStream,
         writer: WriteStream,
-        origin: Origin,
         before: FileState,
         transfer: Transfer,
+        digest: Digest | None = None,
     ) -> None:
-        """Copy all bytes, inside the kernel if nothing must be hashed, and compare them with what was expected."""
+        """Copy all bytes and add them to ``digest``; inside the kernel if there is none."""
         moved = 0
-        if origin.checksum is None:
+        if digest is None:
             moved = transfer.copy_in_kernel(files, reader, writer, before.size_bytes)
-        digest = None if origin.checksum is None else origin.checksum.new_digest()
         if moved == 0:
             for chunk in transfer.read_chunks(reader, mark_source_errors):
                 if digest is not None:
@@ -271,7 +276,20 @@ class Copier:
                 moved += len(chunk)
         if moved != before.size_bytes:
             raise _ContentDiffers
-        if origin.checksum is not None and digest is not None and not digest.proves(origin.checksum.recorded):
+
+    def _require_recorded(
+        self, origin: Origin, checksum: Checksum, copied: Digest, transfer: Transfer
+    ) -> None:
+        """Check that the digest of the copied bytes proves them to be the recorded content."""
+
+        def read_again(digest: Digest) -> None:
+            with mark_source_errors():
+                reader = self._file_systems.of(origin.location).open(origin.location)
+            with reader:
+                for chunk in transfer.read_chunks(reader, mark_source_errors):
+                    digest.update(chunk)
+
+        if not self._crc_types.is_recorded(origin.location, checksum, copied, read_again):
             raise _ContentDiffers
 
     def _require_unchanged(self, origin: Origin, origins: list[Origin], before: FileState) -> None:

@@ -114,6 +114,25 @@ def test_a_composite_crc_is_that_of_all_bytes(crc: Callable[[bytes], int]) -> No
     assert not digest.proves(f"{crc(b'abd'):08x}")
 
 
+@pytest.mark.parametrize("recorded", [RECORDED, "0badcafe"])
+@given(content=st.binary(max_size=2000))
+def test_the_default_digest_is_that_of_both_types_for_crc32c_and_proves_nothing_else(
+    recorded: str, content: bytes
+) -> None:
+    checksum = parse_checksum(HDFS, recorded)
+    assert checksum is not None
+    both, default = checksum.new_digest(), checksum.new_default_digest()
+    both.update(content)
+    default.update(content)
+    assert default.hexdigest() == both.hexdigest()
+    assert default.proves(both.hexdigest())
+    crc32 = (
+        f"{zlib.crc32(content):08x}" if recorded != RECORDED else naive_checksum(content, 512, 0, zlib.crc32)
+    )
+    assert both.proves(crc32)
+    assert default.proves(crc32) == (not content)
+
+
 def test_only_checksums_of_known_kinds_can_be_verified() -> None:
     assert parse_checksum(FILE, "A" * 32) is not None
     assert parse_checksum(HDFS, RECORDED) is not None
