@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import re
+import signal
 import subprocess
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -74,6 +75,19 @@ ENDED: Final = (
     "Spark's own output above shows why: a package of spark.jars.packages cannot be fetched, Java refuses an option, "
     "a port of Spark is in use, or memory is short."
 )
+_KILLED: Final = (
+    "The status does not show who sent the signal. If the kernel sent it because memory was short, 'journalctl -k' has a line "
+    "'Killed process', and a container has the reason OOMKilled: then give the machine or the container more memory, or lower "
+    "spark.driver_memory."
+)
+_CRASHED: Final = (
+    "Java itself failed: Spark's own output above names the file hs_err_pid*.log with the reason."
+)
+SIGNALS: Final[dict[int, str]] = {
+    signal.SIGKILL: _KILLED,
+    **dict.fromkeys((signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE), _CRASHED),
+}
+"""What is known if one of these signals ended the JVM."""
 SERVICES: Final = {
     "sparkDriver": "spark.driver.port",
     "SparkUI": "spark.ui.port",
@@ -112,11 +126,7 @@ def jvm_errors(spark: SparkSession) -> Iterator[None]:
         yield
     except Exception as error:
         if _has_ended(process, error):
-            raise Transient(
-                "Spark's JVM ended",
-                status=process.returncode,
-                hint="A negative status is a signal; -9 usually means that memory was short (spark.driver_memory).",
-            ) from None
+            raise end_error(process.returncode) from None
         if isinstance(error, TidelineError) or (found := run_error(read_causes(error))) is None:
             raise
         raise found from error
@@ -125,6 +135,18 @@ def jvm_errors(spark: SparkSession) -> Iterator[None]:
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
         if process.poll() is None:
             spark.stop()
+
+
+def end_error(status: int) -> Transient:
+    """Return the error of a JVM that ended with this status, which is negative if a signal ended it."""
+    if status >= 0:
+        return Transient("Spark's JVM ended", status=status, hint="Spark's own output above may show why.")
+    number = -status
+    name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+    hint = SIGNALS.get(
+        number, "The status does not show who sent the signal: a user, a service manager or Java itself."
+    )
+    return Transient("Spark's JVM was ended by a signal", signal=name, status=status, hint=hint)
 
 
 def report_filter(process: subprocess.Popen[bytes]) -> Callable[[logging.LogRecord], bool]:

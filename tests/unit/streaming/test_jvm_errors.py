@@ -12,6 +12,7 @@ from daemon.replica.verification.session import open_row_comparison
 from state.errors import ConfigError, FilesUnavailable, StateCorrupt, StateLocked, Transient
 from streaming.jvm_errors import (
     Cause,
+    end_error,
     find_setting,
     jvm_errors,
     read_causes,
@@ -39,9 +40,28 @@ def test_a_dead_jvm_is_one_transient_error_whatever_failed_because_of_it() -> No
     with subprocess.Popen(["sleep", "60"]) as process:
         spark: Any = FakeSpark(process)
         process.kill()
-        with pytest.raises(Transient, match="JVM ended") as caught, jvm_errors(spark):
+        with pytest.raises(Transient, match="JVM was ended by a signal") as caught, jvm_errors(spark):
             raise Py4JNetworkError("Answer from Java side is empty")
         assert (caught.value.context["status"], caught.value.__cause__, spark.stopped) == (-9, None, 0)
+
+
+@pytest.mark.parametrize(
+    ("command", "message", "context", "hint"),
+    [
+        ("kill -KILL $$", "was ended by a signal", {"signal": "SIGKILL", "status": -9}, "Killed process"),
+        ("kill -TERM $$", "was ended by a signal", {"signal": "SIGTERM", "status": -15}, "does not show who"),
+        ("kill -ABRT $$", "was ended by a signal", {"signal": "SIGABRT", "status": -6}, "hs_err_pid"),
+        ("kill -40 $$", "was ended by a signal", {"signal": "signal 40", "status": -40}, "does not show who"),
+        ("exit 52", "ended", {"status": 52}, "output above"),
+    ],
+)
+def test_the_error_of_a_dead_jvm_says_what_its_status_shows_and_no_more(
+    command: str, message: str, context: dict[str, Any], hint: str
+) -> None:
+    error = end_error(subprocess.run(["sh", "-c", command], check=False).returncode)
+    assert (error.message, error.context) == (f"Spark's JVM {message}", context)
+    assert hint in error.hint
+    assert ("memory" in error.hint) == (context["status"] == -9)
 
 
 def test_a_jvm_that_dies_while_rows_are_compared_is_no_difference_of_rows(
@@ -50,7 +70,10 @@ def test_a_jvm_that_dies_while_rows_are_compared_is_no_difference_of_rows(
     with subprocess.Popen(["sleep", "60"]) as process:
         monkeypatch.setattr("streaming.driver.session.start", lambda *_, **__: FakeSpark(process))
         process.kill()
-        with pytest.raises(Transient, match="JVM ended"), open_row_comparison(SparkSettings()):
+        with (
+            pytest.raises(Transient, match="JVM was ended by a signal"),
+            open_row_comparison(SparkSettings()),
+        ):
             raise Py4JNetworkError("Answer from Java side is empty")
 
 
