@@ -6,9 +6,11 @@ have such values. Without queries, the most filled keys become columns, by the s
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
 import re
+from codecs import BOM_UTF8
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -24,7 +26,7 @@ from streaming.settings import EpochUnit
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
 
@@ -38,6 +40,8 @@ SHARE_MIN: Final = 0.9
 EARLIEST_S: Final = 946_684_800
 LATEST_S: Final = 4_102_444_800
 """The years 2000 and 2100: numbers between them are taken for times."""
+_OPENED: Final[dict[str, Callable[..., Any]]] = {".gz": gzip.open, ".bz2": bz2.open}
+"""How to open compressed files, by the ends of their names."""
 _ISO: Final = re.compile(
     r"(19|20)\d{2}-[01]\d-[0-3]\d([T ][0-2]\d:[0-5]\d(:[0-5]\d(\.\d+)?)?( ?(Z|[+-]\d{2}:?\d{2}))?)?"
 )
@@ -110,8 +114,10 @@ def choose_keys(lines: Sequence[str]) -> frozenset[KeyPath]:
 
 
 def _read_lines(path: Path) -> Iterator[str]:
-    opened = gzip.open if path.suffix == ".gz" else open
+    opened = _OPENED.get(path.suffix, open)
     with opened(path, "rb") as file:
+        if file.read(len(BOM_UTF8)) != BOM_UTF8:  # which Spark skips as well
+            file.seek(0)
         for line in file:
             text = line[:LINE_CHARS_MAX].decode(errors="replace").strip()
             if text:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
 import os
 import threading
 import time
+from codecs import BOM_UTF8
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +19,13 @@ from state.columns.types import ColumnType
 from state.errors import FilesUnavailable, NotFound
 from streaming.driver.assembly import assemble
 from streaming.driver.run import Driver
-from streaming.settings import Sealing
+from streaming.settings import DirectorySource, Sealing
+from streaming.split import plain_rows
 from tests.builders.flat.streams import Stream, rules
 
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from streaming.driver.progress import StopReason
@@ -29,6 +34,11 @@ if TYPE_CHECKING:
 HOUR_S = 3_600
 FIRST = int(time.time()) // HOUR_S * HOUR_S - 10 * HOUR_S
 DEADLINE_S = 180.0
+COMPRESSED: dict[str, Callable[[bytes], bytes]] = {
+    ".json": bytes,
+    ".json.gz": gzip.compress,
+    ".json.bz2": bz2.compress,
+}
 
 
 def event(hour: int, second: int, **more: Any) -> dict[str, Any]:
@@ -120,6 +130,38 @@ def test_a_file_is_read_whatever_its_time_is(stream: Stream, spark: Any) -> None
         os.utime(stream.landing / f"{name}.json", (written_s, written_s))
         stream.run(spark)
     assert sorted(row["uuid"] for row in stream.rows(spark)) == ["0-0", "0-1", "0-2", "0-3"]
+
+
+@pytest.mark.parametrize("parser", [*plain_rows.CONF.values(), ""])
+def test_a_byte_order_mark_at_the_beginning_of_a_file_changes_no_row(
+    stream: Stream, spark: Any, parser: str
+) -> None:
+    (setting,) = plain_rows.CONF
+    before = spark.conf.get(setting)
+    events = [event(0, n, n=value) for n, value in enumerate([1, "x", 2.5])]
+    for ending, compress in COMPRESSED.items():
+        for first in range(3):  # a plain row, a misfit, and a number that is not an integer
+            content = b"".join(json.dumps(each).encode() + b"\n" for each in events[first:] + events[:first])
+            for mark in (b"", BOM_UTF8):
+                (stream.landing / f"{first}-{len(mark)}{ending}").write_bytes(compress(mark + content))
+    stream.settings = replace(
+        stream.settings, source=DirectorySource(str(stream.landing), files_per_batch=100)
+    )
+    spark.conf.set(setting, parser)
+    try:
+        stream.run(spark)
+        rows = Counter(map(str, stream.rows(spark)))
+    finally:
+        spark.conf.set(setting, before)
+    assert (set(rows.values()), len(rows), stream.letters()) == ({18}, 3, {})
+
+
+def test_a_byte_order_mark_elsewhere_is_a_part_of_its_line(stream: Stream, spark: Any) -> None:
+    first, second = (json.dumps(event(0, n)).encode() + b"\n" for n in range(2))
+    (stream.landing / "joined.json").write_bytes(BOM_UTF8 + first + BOM_UTF8 + second)
+    stream.run(spark)
+    assert stream.letters() == {"malformed": 1}
+    assert {row["uuid"] for row in stream.rows(spark)} == {"0-0", None}
 
 
 def test_a_damaged_file_is_named_and_read_once_when_it_has_been_replaced(stream: Stream, spark: Any) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
+from codecs import BOM_UTF8
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +17,7 @@ from streaming.settings import EpochUnit
 
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 S = 1_461_013_200
@@ -82,8 +85,18 @@ def test_without_queries_the_most_filled_leaves_become_columns_and_generated_nam
 def test_a_sample_takes_lines_of_every_file_also_of_compressed_ones(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("\n".join(lines(*({"a": n} for n in range(3_000)))))
     (tmp_path / "b.json.gz").write_bytes(gzip.compress(b'\n{"b": 1}\nno json\n'))
-    sample = read_sample([tmp_path / "a.json", tmp_path / "b.json.gz"])
-    assert (len(sample), sample[-2:]) == (1_002, ['{"b": 1}', "no json"])
+    (tmp_path / "c.json.bz2").write_bytes(bz2.compress(b'{"c": 1}\n'))
+    sample = read_sample([tmp_path / name for name in ("a.json", "b.json.gz", "c.json.bz2")])
+    assert (len(sample), sample[-3:]) == (669, ['{"b": 1}', "no json", '{"c": 1}'])
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+def test_a_sample_of_a_file_does_not_have_its_byte_order_mark(
+    tmp_path: Path, compress: Callable[[bytes], bytes]
+) -> None:
+    path = tmp_path / ("a.json" if compress is bytes else "a.json.gz")
+    path.write_bytes(compress(BOM_UTF8 + b'{"a": 1}\n{"a": 2}\n'))
+    assert read_sample([path]) == ['{"a": 1}', '{"a": 2}']
 
 
 @pytest.mark.parametrize("content", ['[{"a": 1}]', '{\n  "a": 1\n}'])
