@@ -11,7 +11,8 @@ ALTER_PARTITIONS, which has no earlier state to compare with:
 * any other directory gets a name that is derived from the source's location: ``TABLE__at_HASH`` or ``TABLE/_at_HASH/PARTITION``.
 
 A rename moves the directory of a plain managed table, which Hive 4 calls external, on both sides. With ``external_base``, the target's
-is then moved back below the base.
+is then moved back below the base. The metastore refuses to rename a partition if its new directory exists, which it does if a copy of external
+tables found it at the source before its rename was replayed (``replace_by_new_place``).
 
 A transactional table is quarantined instead, because the write ids of the files in its new directory are not known. (A source
 that is marked as replicated refuses SET LOCATION for managed tables, reference: hive-replication.md §1.6.)
@@ -24,9 +25,16 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.files.paths import parse_location
 from handlers.metastore.objects.partitions import BATCH
-from handlers.replication.effects.plain_files import mirror_directory, remove_directory, remove_other_files
+from handlers.replication.effects.plain_files import (
+    has_directory,
+    mirror_directory,
+    remove_directory,
+    remove_other_files,
+)
+from handlers.replication.entries.copied_ahead import note_copy
 from handlers.replication.target_objects import (
     KEEP_STATISTICS,
+    format_partition_name,
     hash_location,
     is_external,
     is_transactional,
@@ -34,12 +42,13 @@ from handlers.replication.target_objects import (
     map_external_location,
     map_partition_location,
     owns_data,
+    partition_key_names,
 )
 from state.errors import Unsupported
 
 
 if TYPE_CHECKING:
-    from handlers.events import Embedded
+    from handlers.events import Embedded, PartitionsAltered
     from handlers.replication.context import Context
     from handlers.structs.objects import Partition, Table
 
@@ -134,6 +143,26 @@ def _move_partitions(table: str, roots: tuple[str, str, str], context: Context) 
                 moved.append(each)
         if moved:
             context.target.alter_partitions(db, table, moved, environment=KEEP_STATISTICS)
+
+
+def replace_by_new_place(event: PartitionsAltered, old_name: str, owner: Table, context: Context) -> bool:
+    """Remove the directory of a partition whose rename is refused because its new directory exists; return whether that was so.
+
+    The new directory gets the source's files first. Hive then moves nothing, and the renamed partition has the new directory.
+    """
+    table, after = event.table or "", event.after[0].value
+    new_name = format_partition_name(partition_key_names(owner), list(after.values or []))
+    place = context.table_cache.location(table, old_name)
+    located = locate_partition(after, new_name, event.owner, context, table)
+    if located is None or not is_moved(place, located) or not owns_data(owner):
+        return False
+    if not has_directory(context, located):
+        return False
+    if context.policy.copies_rows(table):
+        mirror_directory(context, after.sd.location, located)
+        note_copy(table, event.event_id, context)
+    remove_directory(context, place)
+    return True
 
 
 def remove_left_files(context: Context, left: str, *, owner: Table) -> None:

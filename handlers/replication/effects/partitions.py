@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from handlers.events import Embedded, PartitionsAdded, PartitionsAltered, PartitionsDropped
@@ -31,7 +32,7 @@ from handlers.replication.target_objects import (
     replayed_write_id,
     to_target_partition,
 )
-from state.errors import NotFound
+from state.errors import InvalidRequest, NotFound
 
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ def _replace(event: PartitionsAltered, names: Sequence[str], owner: Table, conte
 
 
 def rename(event: PartitionsAltered, before: Partition, owner: Table, context: Context) -> None:
-    """Give a partition its new values; the metastore moves the directory of a managed one.
+    """Give a partition its new values; the metastore moves the directory of one whose files Hive owns.
 
     A repeated event finds the partition renamed and does nothing.
     """
@@ -177,14 +178,22 @@ def rename(event: PartitionsAltered, before: Partition, owner: Table, context: C
     write_id = replayed_write_id(event.write_id, owner)
     renamed.writeId = write_id
     accuracy_marks.keep_partition_marks([renamed], [old], owner, write_id, context)
-    context.table_cache.forget(event.table)
-    context.target.rename_partition(
+    rename = partial(
+        context.target.rename_partition,
         context.policy.target_db,
         event.table,
         list(before.values or []),
         renamed,
         valid_write_ids=context.valid_up_to(event.table, write_id),
     )
+    try:
+        rename()
+    except InvalidRequest:
+        if not moves.replace_by_new_place(event, old, owner, context):
+            raise
+        rename()
+    finally:
+        context.table_cache.forget(event.table)
 
 
 def _truncate(event: PartitionsAltered, names: Sequence[str], owner: Table, context: Context) -> None:

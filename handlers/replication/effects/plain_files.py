@@ -183,6 +183,16 @@ def remove_other_files(context: Context, location: str, kept: frozenset[str]) ->
             remove_file(context, file.uri)
 
 
+def has_directory(context: Context, uri: str) -> bool:
+    """Return whether the target has a directory."""
+    location = parse_location(uri)
+    try:
+        context.files.of(location).list(location)
+    except NotFound:
+        return False
+    return True
+
+
 def remove_directory(context: Context, uri: str) -> None:
     """Remove a directory of the target with all its files; it may be missing."""
     context.target_position.require_held()

@@ -127,7 +127,7 @@ class KilledReplica:
     def settle(self) -> None:
         """Wait until everything that the source has logged is applied, and require that no table is quarantined."""
         view = self.daemon.applied(self.stack.source.metastore.last_event_id())
-        assert view.failures == ()
+        assert not view.failures, view.failures
         wait_until(lambda: self.loads_left() == [])
         now_s = time.time()
         wait_until(lambda: self._has_compared_external_tables_since(now_s))

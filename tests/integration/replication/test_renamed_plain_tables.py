@@ -6,6 +6,7 @@ Hive 4 calls them external and moves their directories with a rename, and the ch
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -100,15 +101,49 @@ def test_the_same_with_copies_of_external_tables_below_a_base(
     database: str,
     history: str,
 ) -> None:
-    made = build_replica(
+    with closing(build_based(source, target, database)) as made:
+        check(source_sql, target_sql, made.replica, history, made.copies)
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        pytest.param(each, marks=() if each == "partition" else pytest.mark.long)
+        for each in [*HISTORIES, *LONG]
+    ],
+)
+def test_the_same_if_files_are_copied_to_their_new_places_before_the_renames_are_replayed(
+    source: ClusterEndpoints,
+    target: ClusterEndpoints,
+    source_sql: Session,
+    target_sql: Session,
+    database: str,
+    history: str,
+) -> None:
+    with closing(build_based(source, target, database)) as made:
+        check(source_sql, target_sql, made.replica, history, made.copies, is_copied_ahead=True)
+
+
+@dataclass(frozen=True)
+class BasedReplica:
+    """A replica whose external tables lie below a base, where copies of them go."""
+
+    replica: Replica
+    copies: ExternalCopies
+
+    def close(self) -> None:
+        self.replica.projection.close()
+
+
+def build_based(source: ClusterEndpoints, target: ClusterEndpoints, database: str) -> BasedReplica:
+    replica = build_replica(
         source.metastore,
         target.metastore,
         db=database,
         roots=[source.warehouse, source.external, source.cmroot],
         external_base=str(parse_location(f"{target.external}/base_{database}")),
     )
-    with closing(made.projection):
-        check(source_sql, target_sql, made, history, ExternalCopies(made.context))
+    return BasedReplica(replica, ExternalCopies(replica.context))
 
 
 def check(
@@ -117,11 +152,17 @@ def check(
     replica: Replica,
     history: str,
     copies: ExternalCopies | None = None,
+    *,
+    is_copied_ahead: bool = False,
 ) -> None:
     db, target_db = replica.policy.source_db, replica.policy.target_db
     create_source(source_sql, db)
-    for statement in (HISTORIES | LONG)[history]:
+    for number, statement in enumerate((HISTORIES | LONG)[history]):
+        if number == 2 and is_copied_ahead:
+            replica.follow()
         source_sql.run(statement.format(db=db))
+        if number >= 2 and is_copied_ahead and copies is not None:
+            copies.run()
     replica.follow()
     if copies is not None:
         assert copies.run().is_complete
