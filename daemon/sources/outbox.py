@@ -7,20 +7,19 @@ unordered event cannot come from the log of one metastore.
 Commits are completed with their write events (``write_events``), which their messages do not contain. The same code fills gaps of the
 topic for consumers (``records``), so that both produce the same bytes.
 
-No event stops the log for all others, and none needs unlimited memory. If an answer is too large, or does not arrive, the next request
-is for half as many events. A single event that is larger than the limit becomes a record that names its database and table
-(``event_locator``), if they can be found, and the reason.
+No event stops the log for all others, and none needs unlimited memory (``event_batches``). A single event that is larger than the limit
+becomes a record that names its database and table (``event_locator``), if they can be found, and the reason.
 """
 
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
+from daemon.sources.event_batches import EventBatches, check_contiguous
 from daemon.sources.event_locator import locate_event
 from daemon.sources.write_events import CommitWrites, WriteEventReader, parse_commit
 from handlers.decoding.commit_parts import CommitParts
@@ -32,9 +31,6 @@ from state.errors import (
     GapDetected,
     Inconsistent,
     LimitExceeded,
-    MetastoreUnavailable,
-    Refused,
-    Transient,
     Unsupported,
 )
 
@@ -45,14 +41,13 @@ if TYPE_CHECKING:
 
     from daemon.kafka.topic import Topic
     from daemon.sources.unlogged_partitions import UnloggedPartitions
-    from daemon.sources.write_events import Commit, Connect, NotificationLog
+    from daemon.sources.write_events import Commit, Connect
     from handlers.decoding.record_writer import Record
     from state.errors import TidelineError
 
 
 log = structlog.get_logger(__name__)
 
-_SMALLEST_BATCH: Final = 10
 _COMMITS_AT_ONCE: Final = 32
 """Commits whose write events are fetched before it is checked whether the batch is large enough."""
 _LOOK_BACK_EVENTS: Final = 10_000
@@ -116,22 +111,21 @@ class Outbox:
         unlogged: UnloggedPartitions | None = None,
     ) -> None:
         """``beat`` is called from time to time during long work. Without ``unlogged``, no partition is listed."""
-        self._connect = connect
         self._settings = settings
         self._hard_bytes_max = hard_bytes_max
         self._beat = beat
         self.unlogged = unlogged
-        self._log: NotificationLog | None = None
+        self._log = EventBatches(
+            connect, batch_events=settings.batch_events, batch_bytes=settings.batch_bytes
+        )
         self._writes = WriteEventReader(connect, settings.write_connections)
-        self._limit = settings.batch_events
         self._supports_write_events = True
         self.observed_from: int | None = None
         """After a restart: the event from which on the log is observed again (``look_back`` before it); None if unknown."""
 
     def current_event_id(self) -> int:
         """Return the id of the newest event; raise Transient."""
-        with _refusal_may_pass():
-            return self._connection().current_event_id()
+        return self._log.current_event_id()
 
     def require_not_behind(self, event_id: int) -> int:
         """Return the newest event id; raise Inconsistent if it is smaller than ``event_id``, which was read before."""
@@ -148,8 +142,7 @@ class Outbox:
 
     def first_event_id(self) -> int | None:
         """Return the id of the oldest event in the log; None if it is empty."""
-        events = self._connection().next_events(0, 1)
-        return events[0].eventId if events else None
+        return self._log.first_event_id()
 
     def read(self, after: int, *, limit: int | None = None) -> list[OutgoingEvent]:
         """Return the next events with ids ``after + 1``, ``after + 2``, …, at most a batch; [] if there are none yet.
@@ -159,15 +152,15 @@ class Outbox:
         if self.unlogged is not None and self.unlogged.event_id != after:
             self._observe_again(self.unlogged, after)
         try:
-            events = self._next_events(after, min(limit or self._limit, self._limit))
+            events = self._log.read(after, limit=limit)
         except LimitExceeded as error:
             if self.unlogged is not None:
                 self.unlogged.event_id = after + 1
             return [self._unreadable(after + 1, error)]
-        _check_contiguous(after, events)
+        check_contiguous(after, events)
         failpoint("relay.read")
         batch = self._encode(events)
-        self._adapt(sum(item.size_bytes for item in batch))
+        self._log.adapt(sum(item.size_bytes for item in batch))
         return batch
 
     def records(self, first: int, last: int) -> Iterator[Record]:
@@ -204,7 +197,7 @@ class Outbox:
         while (start := unlogged.event_id or 0) < after:
             self._beat()
             try:
-                events = self._next_events(start, min(self._limit, after - start))
+                events = self._log.read(start, limit=after - start)
             except LimitExceeded:
                 events = []
             if not events or events[0].eventId > after:
@@ -224,7 +217,7 @@ class Outbox:
         Raises Inconsistent if the metastore is behind, Transient, and LimitExceeded if the next event is too large to tell.
         """
         current = self.require_not_behind(after)  # read first, so that no later event can count as lost
-        events = self._next_events(after, 1)
+        events = self._log.read(after, limit=1)
         last = events[0].eventId - 1 if events else current
         return range(after + 1, last + 1)
 
@@ -239,34 +232,11 @@ class Outbox:
         if self.unlogged is not None:
             self.unlogged.close()
         self._writes.close()
-        if self._log is not None:
-            self._log.close()
-            self._log = None
-
-    def _connection(self) -> NotificationLog:
-        if self._log is None:
-            self._log = self._connect()
-        return self._log
-
-    def _next_events(self, after: int, limit: int) -> list[NotificationEvent]:
-        """Return the next events, fewer if the answer is too large; raise LimitExceeded if a single one is."""
-        while True:
-            try:
-                with _refusal_may_pass():
-                    return self._connection().next_events(after, limit)
-            except LimitExceeded:
-                if limit <= 1:
-                    raise
-                limit = self._limit = limit // 2
-            except Transient:
-                self._limit = max(
-                    1, self._limit // 2
-                )  # perhaps the answer is too much work for the metastore
-                raise
+        self._log.close()
 
     def _unreadable(self, event_id: int, error: LimitExceeded) -> OutgoingEvent:
         """Return the event that the metastore cannot return, with a record that says so."""
-        db, table = locate_event(self._connection(), event_id)
+        db, table = locate_event(self._log.connection(), event_id)
         log.error(
             "an event is too large for the metastore's answer; it is relayed without its content",
             event_id=event_id,
@@ -301,7 +271,8 @@ class Outbox:
         found = {event_id: self._collect(*pair) for event_id, pair in commits.items()}
         try:
             self._writes.fetch(
-                [writes for writes in found.values() if writes.commit.wrote is not False], self._connection()
+                [writes for writes in found.values() if writes.commit.wrote is not False],
+                self._log.connection(),
             )
         except Unsupported:
             self._supports_write_events = False
@@ -353,26 +324,6 @@ class Outbox:
         records = encode_event(self._writer(event), extra={"writeEventsProblem": reason})
         return OutgoingEvent(event.eventId, event.eventTime, records, unread=True)
 
-    def _adapt(self, size_bytes: int) -> None:
-        """Keep batches of large events small, because each answer is in memory completely."""
-        if size_bytes > self._settings.batch_bytes:
-            self._limit = max(_SMALLEST_BATCH, self._limit // 2)
-        else:
-            self._limit = min(self._settings.batch_events, self._limit * 2)
-
-
-@contextmanager
-def _refusal_may_pass() -> Iterator[None]:
-    """Convert a refusal to serve the log, as by an access rule or a version that is being replaced, into an error that may pass."""
-    try:
-        yield
-    except Refused as error:
-        raise MetastoreUnavailable(
-            "the metastore refuses to serve its notification log",
-            hint="Check the access rules of its notification API; it is tried again.",
-            reason=str(error),
-        ) from error
-
 
 def _windows(events: Sequence[NotificationEvent]) -> Iterator[Sequence[NotificationEvent]]:
     """Cut ``events`` after every ``_COMMITS_AT_ONCE`` commits."""
@@ -384,26 +335,6 @@ def _windows(events: Sequence[NotificationEvent]) -> Iterator[Sequence[Notificat
             start, commits = index, 0
     if start < len(events):
         yield events[start:]
-
-
-def _check_contiguous(after: int, events: Sequence[NotificationEvent]) -> None:
-    """Raise GapDetected for a gap, and Inconsistent for ids that do not increase."""
-    expected = after + 1
-    for event in events:
-        if event.eventId > expected:
-            raise GapDetected(
-                "events were removed from the notification log before they were relayed",
-                expected=expected,
-                found=event.eventId,
-            )
-        if event.eventId < expected:
-            raise Inconsistent(
-                "the notification log returned an event id twice or out of order",
-                hint="Check that all addresses of the source belong to one metastore.",
-                expected=expected,
-                found=event.eventId,
-            )
-        expected += 1
 
 
 def build_outbox(

@@ -17,15 +17,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from handlers.events import FilesWritten
 from handlers.failpoints import failpoint
 from handlers.files.copying.copies import build_copy_task
-from handlers.files.listing import list_write
-from handlers.files.paths import to_target_subdir
 from handlers.replication.batch.plan import find_early_copies
 from handlers.replication.effects.partitions import add_one
 from handlers.replication.effects.plain_files import remove_file
 from handlers.replication.transactions.target_write_ids import find_state, is_committed
+from handlers.replication.transactions.unlogged_writes import find_unlogged_write
 from handlers.structs import tjson
 from handlers.structs.notifications import WriteEventInfo
 from handlers.structs.objects import Partition
@@ -36,10 +34,10 @@ from state.transactions.valid_write_ids import WriteIdState
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from handlers.events import Event, SourceFile, TxnCommitted
+    from handlers.events import Event, FilesWritten, TxnCommitted
     from handlers.files.copying.handles import CopyHandle
     from handlers.replication.context import Context
-    from state.transactions.open_transactions import SourceTxn, Touched
+    from state.transactions.open_transactions import SourceTxn
 
 
 EARLY_FILES_MAX: Final = 1_000
@@ -197,8 +195,7 @@ class TransactionFiles:
     def find_unlogged_writes(self, known: SourceTxn, event: TxnCommitted) -> list[FilesWritten]:
         """Return write events for the partitions that the transaction touched but Hive logged no write event for (§0c.2).
 
-        Their files are found by listing the partition at the source. The relay has already done this for most of them, soon after
-        the commit; its parts count as write events, also those without files.
+        The relay has already listed most of them, soon after the commit; its parts count as write events, also those without files.
         """
         logged = {(write.table, write.partition_name) for write in self._pending.get(event.txn_id, ())}
         written = {table for table, _ in logged}
@@ -211,12 +208,12 @@ class TransactionFiles:
                 self._committed.add(event.txn_id)
                 continue
             try:
-                files = self._list_at_source(touched, written=table in written)
+                write = find_unlogged_write(touched, event, self._context, written=table in written)
             except (FileLost, BadInput) as error:
                 self._context.handle_failure(table, event.event_id, error)
                 self.discard_table(table)
                 continue
-            found += [_to_write_event(touched, files, event)] if files else []
+            found += [] if write is None else [write]
         return found
 
     def _is_repeated(self, event: TxnCommitted, table: str, write_id: int) -> bool:
@@ -225,46 +222,6 @@ class TransactionFiles:
             event.event_id <= self.repeated_up_to
             and self._find_state(event.txn_id, table, write_id) is WriteIdState.VISIBLE
         )
-
-    def _list_at_source(self, touched: Touched, *, written: bool) -> tuple[SourceFile, ...]:
-        """List the files that the transaction wrote into a partition, at the partition's current location.
-
-        Raises FileLost if the partition has rows under the write id that no file explains: it was dropped or renamed since, or a
-        compaction has merged its files. The second counts only if the transaction has ``written`` into the table: ANALYZE sets
-        the number of rows under a write id without files.
-        """
-        db, _, table = touched.table.partition(".")
-        try:
-            partition = self._context.source.get_partition_by_name(db, table, touched.partition_name)
-        except NotFound:
-            self._require_no_rows(table, touched, "no longer exists at the source")
-            return ()
-        location = partition.sd.location
-        if location is None:
-            return ()
-        found = list_write(
-            self._context.files, location, touched.write_id, allowed=self._context.copies.allowed
-        )
-        if written and not found.explains_rows:
-            self._require_no_rows(
-                table, touched, "has rows that no file explains, perhaps because it was compacted"
-            )
-        return found.files
-
-    def _require_no_rows(self, table: str, touched: Touched, reason: str) -> None:
-        """Raise FileLost if the statistics that came with the write id report rows; a partition merely added has none."""
-        db = self._context.policy.target_db
-        with suppress(NotFound):
-            present = self._context.target.get_partition_by_name(db, table, touched.partition_name)
-            rows = (present.parameters or {}).get("numRows", "0")
-            if present.writeId == touched.write_id and rows not in {"0", "-1"}:
-                raise FileLost(
-                    f"Hive logged no files for a partition that {reason}",
-                    hint="Bootstrap the table again. To avoid this, let the relay list partitions (relay.list_partitions).",
-                    table=touched.table,
-                    partition=touched.partition_name,
-                    write_id=touched.write_id,
-                )
 
     def wait_for_copies(self, event: TxnCommitted) -> list[WriteEventInfo]:
         """Wait for the copies of a transaction; return the write events of the tables whose files are all on the target.
@@ -377,20 +334,3 @@ def _group_by_table(writes: Sequence[PendingWrite]) -> dict[str, list[PendingWri
     for write in writes:
         tables.setdefault(write.table, []).append(write)
     return tables
-
-
-def _to_write_event(touched: Touched, files: Sequence[SourceFile], event: TxnCommitted) -> FilesWritten:
-    """Return the write event that the source should have logged for ``touched``."""
-    db, _, table = touched.table.partition(".")
-    return FilesWritten(
-        event_id=event.event_id,
-        time_s=event.time_s,
-        kind="WRITE",
-        db=db,
-        table=table,
-        txn_id=event.txn_id,
-        write_id=touched.write_id,
-        partition_name=touched.partition_name,
-        files=tuple(files),
-        raw_files=tuple(f"{file.uri}###{to_target_subdir(file.subdir)}" for file in files),
-    )

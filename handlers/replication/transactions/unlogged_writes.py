@@ -1,0 +1,91 @@
+"""The files of partitions that a transaction wrote but that Hive logged no write event for (§0c.2).
+
+A statement that inserts into several static partitions logs the files of the first one only. Each partition that an event of the
+transaction touched and that has no write event is therefore listed at the source. The relay does that soon after the commit
+(``relay.list_partitions``); a replica does it for what the relay has left, perhaps much later.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from handlers.events import FilesWritten
+from handlers.files.listing import list_write
+from handlers.files.paths import to_target_subdir
+from state.errors import FileLost, NotFound
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from handlers.events import SourceFile, TxnCommitted
+    from handlers.replication.context import Context
+    from state.transactions.open_transactions import Touched
+
+
+def find_unlogged_write(
+    touched: Touched, event: TxnCommitted, context: Context, *, written: bool
+) -> FilesWritten | None:
+    """Return the write event that the source should have logged for ``touched``; None if the transaction wrote no file into it.
+
+    ``written`` says that the transaction has written into the table. Raises FileLost if files must have existed but are gone, and
+    BadInput for a location that may not be read.
+    """
+    files = _list_at_source(touched, context, written=written)
+    return _to_write_event(touched, files, event) if files else None
+
+
+def _list_at_source(touched: Touched, context: Context, *, written: bool) -> tuple[SourceFile, ...]:
+    """List the files that the transaction wrote into a partition, at the partition's current location.
+
+    Raises FileLost if the partition has rows under the write id that no file explains: it was dropped or renamed since, or a
+    compaction has merged its files. The second counts only if the transaction has ``written`` into the table: ANALYZE sets
+    the number of rows under a write id without files.
+    """
+    db, _, table = touched.table.partition(".")
+    try:
+        partition = context.source.get_partition_by_name(db, table, touched.partition_name)
+    except NotFound:
+        _require_no_rows(touched, "no longer exists at the source", context)
+        return ()
+    location = partition.sd.location
+    if location is None:
+        return ()
+    found = list_write(context.files, location, touched.write_id, allowed=context.copies.allowed)
+    if written and not found.explains_rows:
+        _require_no_rows(touched, "has rows that no file explains, perhaps because it was compacted", context)
+    return found.files
+
+
+def _require_no_rows(touched: Touched, reason: str, context: Context) -> None:
+    """Raise FileLost if the statistics that came with the write id report rows; a partition merely added has none."""
+    db, table = context.policy.target_db, touched.table.partition(".")[2]
+    with suppress(NotFound):
+        present = context.target.get_partition_by_name(db, table, touched.partition_name)
+        rows = (present.parameters or {}).get("numRows", "0")
+        if present.writeId == touched.write_id and rows not in {"0", "-1"}:
+            raise FileLost(
+                f"Hive logged no files for a partition that {reason}",
+                hint="Bootstrap the table again. To avoid this, let the relay list partitions (relay.list_partitions).",
+                table=touched.table,
+                partition=touched.partition_name,
+                write_id=touched.write_id,
+            )
+
+
+def _to_write_event(touched: Touched, files: Sequence[SourceFile], event: TxnCommitted) -> FilesWritten:
+    """Return the write event that the source should have logged for ``touched``."""
+    db, _, table = touched.table.partition(".")
+    return FilesWritten(
+        event_id=event.event_id,
+        time_s=event.time_s,
+        kind="WRITE",
+        db=db,
+        table=table,
+        txn_id=event.txn_id,
+        write_id=touched.write_id,
+        partition_name=touched.partition_name,
+        files=tuple(files),
+        raw_files=tuple(f"{file.uri}###{to_target_subdir(file.subdir)}" for file in files),
+    )
