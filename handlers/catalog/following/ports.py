@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from handlers.catalog.following.listings import Listing
+    from handlers.catalog.following.loads.listings import Listing
+    from handlers.catalog.following.loads.table_loads import TableLoad
     from handlers.catalog.following.table_info import TableChange, TableInfo
-    from handlers.catalog.following.table_loads import TableLoad
     from handlers.structs.objects import Partition
     from state.errors import TidelineError
     from state.store import Store, Transaction

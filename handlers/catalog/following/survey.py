@@ -21,7 +21,7 @@ from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from handlers.catalog.following.background import is_answered
-from handlers.catalog.following.listings import FAILED
+from handlers.catalog.following.loads.listings import FAILED
 from handlers.catalog.following.ports import open_changes
 from handlers.catalog.following.table_info import (
     AlteredTable,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from handlers.catalog.following.background import BackgroundCalls
-    from handlers.catalog.following.missed_events import MissedEvents
+    from handlers.catalog.following.loads.missed_events import MissedEvents
     from handlers.catalog.following.ports import Follower, FollowerChange, Observer
     from handlers.catalog.following.states.table_states import TableStates
     from handlers.metastore.client import Metastore

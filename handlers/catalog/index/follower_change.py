@@ -39,6 +39,7 @@ from state.errors import MalformedEvent
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from handlers.catalog.following.loads.table_loads import TableLoad
     from handlers.catalog.following.table_info import (
         PartitionChange,
         PartitionInfo,
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
         TableChange,
         TableInfo,
     )
-    from handlers.catalog.following.table_loads import TableLoad
     from handlers.structs.objects import Partition
     from state.partitions.index.index_change import IndexChange
     from state.store import Transaction

@@ -7,7 +7,7 @@ from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Final
 
 from handlers.catalog.following.background import await_in_steps
-from handlers.catalog.following.loader import PIECE
+from handlers.catalog.following.loads.steps import PIECE
 from handlers.catalog.following.table_info import parse_partition_name
 from handlers.catalog.index.payloads import normalize
 from handlers.structs.struct import Struct

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from handlers.catalog.following.background import await_in_steps
-from handlers.catalog.following.listings import list_partitions
+from handlers.catalog.following.loads.listings import list_partitions
 from handlers.catalog.following.table_info import describe_table
 from handlers.catalog.timelines.timeline_load import parse_period
 from state.timelines.runs import Runs

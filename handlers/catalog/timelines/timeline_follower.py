@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
-    from handlers.catalog.following.listings import Listing
+    from handlers.catalog.following.loads.listings import Listing
+    from handlers.catalog.following.loads.table_loads import TableLoad
     from handlers.catalog.following.ports import Observer, SampledPartition
     from handlers.catalog.following.table_info import PartitionInfo, Spec, TableChange
-    from handlers.catalog.following.table_loads import TableLoad
     from handlers.catalog.timelines.rules import Rules
     from state.store import Store, Transaction
     from state.timelines.periods import UpdatePeriod

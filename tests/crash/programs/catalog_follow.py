@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 
-from handlers.catalog.following import loader
+from handlers.catalog.following.loads import steps
 from handlers.catalog.index.partition_follower import PartitionRules
 from handlers.catalog.timelines import timeline_load
 from handlers.catalog.timelines.publisher import Publisher
@@ -17,7 +17,7 @@ from tests.builders.catalog.followed_catalog import followed_catalog, indexed_co
 
 
 BATCH = 2
-loader.PIECE = 1  # type: ignore[misc]  # so that every table of two partitions is loaded in pieces
+steps.PIECE = 1  # type: ignore[misc]  # so that every table of two partitions is loaded in pieces
 timeline_load.WRITTEN = 1  # type: ignore[misc]  # and its timelines in steps of one key
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from handlers.catalog.following import loader
 from handlers.catalog.following.background import CallsAtOnce
+from handlers.catalog.following.loads import steps
 from handlers.catalog.following.states.table_state import PAUSE_MAX_S
 from handlers.catalog.index.partition_follower import PartitionFollower, PartitionRules
 from handlers.catalog.projection import CatalogProjection
@@ -124,7 +124,7 @@ def test_after_every_batch_each_table_equals_the_metastore_or_says_why(
     rounds: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(loader, "PIECE", 3)
+    monkeypatch.setattr(steps, "PIECE", 3)
     drawn = random.Random(seed)  # noqa: S311 - a test's history, no secret
     source_sql.run(f"CREATE DATABASE {database}")
     followed = 0

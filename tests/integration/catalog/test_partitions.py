@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dev.fixtures.hive_tables import a_partition, a_table
-from handlers.catalog.following import loader
+from handlers.catalog.following.loads import steps
 from handlers.catalog.index.partition_follower import PartitionRules
 from handlers.catalog.index.partition_queries import PartitionQueries
 from handlers.catalog.timelines.rules import Rules
@@ -168,7 +168,7 @@ def test_tables_that_are_dropped_and_created_again_with_other_types(
 def test_random_changes_through_the_metastore_client(
     hive: Session, database: str, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loader, "PIECE", 7)
+    monkeypatch.setattr(steps, "PIECE", 7)
     drawn = random.Random(5)  # noqa: S311 - a test's history, no secret
     catalog = make()
     client = catalog.source

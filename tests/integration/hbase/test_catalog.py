@@ -9,7 +9,7 @@ import pytest
 
 from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog import projection
-from handlers.catalog.following import loader
+from handlers.catalog.following.loads import steps
 from state.errors import HBaseUnavailable
 from tests.builders.catalog.indexed_source import KINDS, Indexed, expected
 from tests.builders.catalog.random_changes import drawn_change
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables of a few partitions are loaded in pieces, and one piece at a time."""
-    monkeypatch.setattr(loader, "PIECE", 3)
+    monkeypatch.setattr(steps, "PIECE", 3)
     monkeypatch.setattr(projection, "LOADING_S", 0.0)
 
 

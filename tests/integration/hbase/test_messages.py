@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dev.fixtures.memory_source import DB, MemorySource
-from handlers.catalog.following import loader
+from handlers.catalog.following.loads import steps
 from tests.builders.catalog.indexed_source import Indexed
 
 
@@ -37,7 +37,7 @@ def messages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_loading_a_table_costs_a_few_messages_for_each_piece_and_none_for_each_row(
     store: HBaseStore, messages: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loader, "PIECE_MIN", loader.PIECE)  # on a busy machine too
+    monkeypatch.setattr(steps, "PIECE_MIN", steps.PIECE)  # on a busy machine too
     source = MemorySource()
     source.create("a")
     for number in range(PARTITIONS):

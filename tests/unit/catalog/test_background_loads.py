@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog import projection as projection_module
-from handlers.catalog.following import listings, loader, missed_events
 from handlers.catalog.following.background import CallThread, await_in_steps
+from handlers.catalog.following.loads import listings, missed_events, steps
 from handlers.catalog.following.states.table_state import PAUSE_MAX_S
 from handlers.catalog.index.partition_follower import PartitionFollower
 from handlers.catalog.projection import CatalogProjection
@@ -114,7 +114,7 @@ class Slow:
 @pytest.fixture(autouse=True, scope="module")
 def _small_pieces() -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loader, "PIECE", 2)
+        patch.setattr(steps, "PIECE", 2)
         patch.setattr(timeline_load, "WRITTEN", 3)
         patch.setattr(projection_module, "STEP_WAIT_S", 0.0)
         patch.setattr(projection_module, "ANSWER_WAIT_S", 0.0)
@@ -140,9 +140,9 @@ def test_any_history_with_slow_and_failing_calls_ends_like_a_rebuild(
         one.happen(source)
     slow = Slow(source)
     slow.flaky.faults = faults
-    for one, steps in after:
+    for one, moves in after:
         one.happen(source)
-        for step in steps:
+        for step in moves:
             slow.step(step)
     slow.finish()
     fresh = rebuilt_catalog(source)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog import projection as projection_module
-from handlers.catalog.following import loader
+from handlers.catalog.following.loads import steps
 from handlers.catalog.following.states.table_state import (
     FROM_PARTITIONS,
     PAUSE_MAX_S,
@@ -283,7 +283,7 @@ def test_a_renamed_table_keeps_the_failures_of_its_load(source: FailingSource) -
 def test_large_tables_are_loaded_in_turns_and_settling_says_that_more_is_due(
     source: FailingSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loader, "PIECE", 3)
+    monkeypatch.setattr(steps, "PIECE", 3)
     monkeypatch.setattr(projection_module, "LOADING_S", 0.0)
     for name in ("a", "b"):
         for day in range(2, 22):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog import projection
-from handlers.catalog.following import loader
+from handlers.catalog.following.loads import steps
 from handlers.catalog.following.table_info import describe_table
 from handlers.catalog.index.partition_follower import PartitionRules
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
@@ -27,7 +27,7 @@ from tests.builders.catalog.random_changes import DAYS, Change, Kind, changes, h
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables of a few partitions are loaded in pieces, and one piece at a time."""
-    monkeypatch.setattr(loader, "PIECE", 2)
+    monkeypatch.setattr(steps, "PIECE", 2)
     monkeypatch.setattr(projection, "LOADING_S", 0.0)
 
 
@@ -190,7 +190,7 @@ def test_a_table_that_fits_into_one_piece_is_listed_once_for_timelines_and_index
     source: MemorySource, monkeypatch: pytest.MonkeyPatch, whole: bool, piece: int
 ) -> None:
     calls: list[str] = []
-    monkeypatch.setattr(loader, "PIECE", piece)
+    monkeypatch.setattr(steps, "PIECE", piece)
     monkeypatch.setattr(TimelineFollower, "names_suffice", lambda *_: not whole)
     for name in ("partition_names", "get_partitions", "all_partitions"):
         monkeypatch.setattr(source, name, _noting(calls, name, getattr(source, name)))

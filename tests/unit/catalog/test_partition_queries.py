@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dev.fixtures.memory_source import DB, MemorySource
-from handlers.catalog.following import loader
+from handlers.catalog.following.loads import steps
 from handlers.catalog.index.partition_follower import PartitionFollower, PartitionRules
 from handlers.catalog.index.partition_queries import PartitionQueries
 from handlers.catalog.projection import CatalogProjection
@@ -27,7 +27,7 @@ ROWS = 40
 def test_answers_from_other_threads_never_show_half_of_a_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loader, "PIECE", 7)
+    monkeypatch.setattr(steps, "PIECE", 7)
     model = MemorySource()
     model.create("a")
     for number in range(ROWS):

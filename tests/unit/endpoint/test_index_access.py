@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from daemon.endpoint.verification.differing_tables import Difference
 from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog import projection
-from handlers.catalog.following import loader
+from handlers.catalog.following.loads import steps
 from state.errors import MetastoreUnavailable
 from state.freshness import Freshness
 from tests.builders.catalog.indexed_source import KINDS, expected
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def _small_pieces() -> Iterator[None]:
     """Tables of a few partitions are loaded in pieces, and one piece at a time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loader, "PIECE", 2)
+        patch.setattr(steps, "PIECE", 2)
         patch.setattr(projection, "LOADING_S", 0.0)
         yield
 

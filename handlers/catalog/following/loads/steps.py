@@ -1,4 +1,4 @@
-"""Loads tables from the source, one after another, each in its own transaction.
+"""Loads one table from the source into all followers, in steps between which events are applied.
 
 Snapshot protocol for one table:
 
@@ -14,50 +14,40 @@ Where a follower loads in pieces, steps 2 and 3 repeat for each piece, with a tr
 partitions of one piece are fetched. Other followers receive their listing with the last piece. Everything is listed after
 ``as_of``, and every later event reaches the staged content or, after the last piece, all followers. So the order of pieces and
 events makes no difference.
-
-A table whose listing the metastore fails to serve (an internal error, or no answer in time) is postponed, and the others are loaded.
-Tries of such tables take at most a tenth of the time. If several tables in a row fail, or the metastore does not answer at all, all
-loads pause for a while. Events are applied meanwhile.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from handlers.catalog.following.background import is_answered
-from handlers.catalog.following.column_checks import COLUMNS, read_samples
 from handlers.catalog.following.event_batch import EventBatch
-from handlers.catalog.following.listings import FAILED, ListingRequest
+from handlers.catalog.following.loads.column_checks import read_samples
+from handlers.catalog.following.loads.listings import ListingRequest
+from handlers.catalog.following.loads.table_loads import read_loads
 from handlers.catalog.following.ports import NullObserver, open_changes
-from handlers.catalog.following.states.table_state import (
-    FROM_PARTITIONS,
-    PAUSE_MAX_S,
-    PAUSE_SHARE,
-    KnownTable,
-    TableState,
-)
+from handlers.catalog.following.states.table_state import FROM_PARTITIONS, KnownTable, TableState
 from handlers.catalog.following.table_info import AcceptedColumns, ForgottenTable, describe_table
-from handlers.catalog.following.table_loads import read_loads
-from handlers.catalog.turns import Turns
 from handlers.events import TableAltered
 from handlers.failpoints import failpoint
 from state.errors import BadInput, Inconsistent, NotFound, Refused, TidelineError
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from handlers.catalog.following.background import BackgroundCalls
-    from handlers.catalog.following.column_checks import ColumnChecks
-    from handlers.catalog.following.listings import Listing
-    from handlers.catalog.following.missed_events import MissedEvents, Reading
+    from handlers.catalog.following.loads.column_checks import ColumnChecks
+    from handlers.catalog.following.loads.listings import Listing
+    from handlers.catalog.following.loads.missed_events import MissedEvents, Reading
+    from handlers.catalog.following.loads.pauses import LoadPauses
+    from handlers.catalog.following.loads.table_loads import TableLoads
     from handlers.catalog.following.ports import Follower, FollowerChange, Observer
     from handlers.catalog.following.states.table_states import TableStates
-    from handlers.catalog.following.table_loads import TableLoads
+    from handlers.catalog.turns import Turns
     from handlers.events import Event
     from state.store import Store, Transaction
 
@@ -69,19 +59,14 @@ PIECE_S: Final = 0.02
 """How long a piece should take at most; the next one is smaller or larger accordingly."""
 LISTINGS_MAX: Final = 4
 """Listings kept in memory: tables that are loaded in pieces take turns, and each has one."""
-FAILURES_MAX: Final = 3
-"""Failures in a row after which the cause is probably not in the tables."""
-PAUSE_S: Final = 5.0
-"""How long all loads pause, at least, if the cause is not in a table."""
-Clock = Callable[[], float]
 Steps = Generator[Future[Any] | None, None, bool]
 """A load: it yields what it waits for, or None between two transactions, and returns whether the table is complete."""
 
 
-class Loader:
-    """Reads tables of one source into the followers; used by one thread."""
+class LoadSteps:
+    """The loads of one source's tables; used by one thread."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - the parts of a loader
+    def __init__(  # noqa: PLR0913, PLR0917 - the parts of a load
         self,
         calls: BackgroundCalls,
         store: Store,
@@ -90,19 +75,14 @@ class Loader:
         observer: Observer,
         missed: MissedEvents,
         checks: ColumnChecks,
-        clock: Clock = time.time,
-        turns: Turns | None = None,
-        applied: Callable[[], int] = lambda: 0,
+        pauses: LoadPauses,
+        turns: Turns,
+        applied: Callable[[], int],
     ) -> None:
         """``applied`` returns the id of the newest applied event.
 
-        ``clock`` returns the Unix time. Computations in the thread of calls give way to the work that ``turns`` knows.
+        Computations in the thread of calls give way to the work that ``turns`` knows.
         """
-        self._turns = turns or Turns()
-        self._clock = clock
-        self._retries_from_s = self._loads_from_s = self._began_s = 0.0
-        self._failures = 0
-        """Failed loads since the last one that did not fail."""
         self._calls = calls
         self._store = store
         self._states = states
@@ -110,124 +90,21 @@ class Loader:
         self._observer = observer
         self._missed = missed
         self._checks = checks
+        self._pauses = pauses
+        self._turns = turns
         self._applied = applied
-        self._steps: Steps | None = None
-        """The load under way."""
-        self._awaited: Future[Any] | None = None
-        """The answer that it waits for."""
+        self._began_s = 0.0
         self._listings: dict[str, Sequence[str]] = {}
         """The tables that are loaded in pieces, with the names of their partitions in order."""
         self._piece = min(PIECE, 200)
 
-    @property
-    def awaits_answer(self) -> bool:
-        """Whether the load under way waits for the metastore."""
-        return self._awaited is not None and not self._awaited.done()
-
-    def abandon(self) -> None:
-        """Give up the load under way, because of a failure; its table still waits."""
-        if self._steps is not None:
-            self._steps.close()
-        self._steps = self._awaited = None
-        self._checks.end_all()
-
-    def load_next(self, wait_s: float = 0.0) -> bool:
-        """Continue with a waiting table, or with a piece of it; return False where none is due.
-
-        Waits for the metastore's answer for at most ``wait_s``. A load that the metastore fails to serve is postponed. Raises
-        Transient if the store fails.
-        """
-        if self._steps is None:
-            self._steps = self._begin_next()
-            if self._steps is None:
-                return False
-        self._advance(wait_s)
-        return True
-
-    def load(self, name: str, reason: str) -> bool:
-        """Load a table or a piece of it and wait for that; return True where it is complete, and raise what made the load fail."""
-        while self._steps is not None:
-            self._advance(PAUSE_S)
-        steps = self._load(name, reason)
-        try:
-            while True:
-                awaited = next(steps)
-                if awaited is not None:
-                    is_answered(awaited, float("inf"))
-        except StopIteration as ended:
-            return bool(ended.value)
-
-    def _begin_next(self) -> Steps | None:
-        began_s = self._clock()
-        if _is_paused(self._loads_from_s, began_s):
-            return None
-        self._checks.end_obsolete(self._states)
-        waiting = self._states.next_load(
-            began_s,
-            failed=not _is_paused(self._retries_from_s, began_s),
-            is_ready=lambda name: self._checks.is_ready(name, self._applied()),
-        )
-        return None if waiting is None else self._try(*waiting, began_s)
-
-    def _advance(self, wait_s: float) -> None:
-        """Continue with the load under way until it waits for an answer that is not there within ``wait_s``."""
-        assert self._steps is not None
-        try:
-            while self._awaited is None or is_answered(self._awaited, wait_s):
-                self._awaited = next(self._steps)
-                if self._awaited is None:
-                    return
-        except StopIteration:
-            self._steps = self._awaited = None
-        except BaseException:
-            self._steps = self._awaited = None
-            raise
-
-    def _try(self, name: str, reason: str, began_s: float) -> Steps:
-        """Load a table or a piece of it; postpone it where the metastore fails to serve it."""
-        try:
-            load = self._check_columns if reason == COLUMNS else self._load
-            finished = yield from load(name, reason)
-        except FAILED as error:
-            took_s = max(0.0, self._clock() - began_s)
-            trivial = self._calls.submit(lambda source: source.current_event_id())
-            yield trivial
-            self._handle_failure(name, error, trivial, took_s)
-            return False
-        self._failures = 0
-        if not finished:
-            self._states.rotate(name)
-        return finished
-
-    def _handle_failure(self, name: str, error: TidelineError, trivial: Future[int], took_s: float) -> None:
-        """Postpone the table, or pause all loads where the metastore does not answer a trivial call either."""
-        pause_s = min(max(PAUSE_S, took_s), PAUSE_MAX_S)
-        try:
-            trivial.result()
-        except FAILED as outage:
-            self._loads_from_s = self._clock() + pause_s
-            self._observer.load_failed(name, outage, pause_s)
-        else:
-            if self._states.is_waiting(name):
-                self._postpone(name, error, took_s)
-            self._failures += 1
-            if self._failures >= FAILURES_MAX:
-                self._loads_from_s = self._clock() + pause_s
-
-    def _postpone(self, name: str, error: TidelineError, took_s: float) -> None:
-        now_s = self._clock()
-        with self._store.transaction() as txn:
-            postponed = self._states.postpone_load(txn, name, error, took_s, now_s)
-        self._observer.load_failed(name, error, postponed.next_s - now_s)
-        self._retries_from_s = now_s + min(PAUSE_SHARE * took_s, PAUSE_MAX_S)
-
-    def _load(self, name: str, reason: str) -> Steps:
+    def load(self, name: str, reason: str) -> Steps:
         """Load a table or a piece of it; return True where it is complete.
 
         A table that the source refuses to return, or whose content is inconsistent, is quarantined. Raises Transient; then
         nothing has changed.
         """
-        before, self._began_s = self._states.state(name), self._clock()
+        before, self._began_s = self._states.state(name), self._pauses.clock()
         reading = self._missed.begin(name)
         try:
             request = self._request(name, reason)
@@ -242,7 +119,7 @@ class Loader:
             self._listings.pop(name, None)
         return finished
 
-    def _check_columns(self, name: str, _reason: str) -> Steps:
+    def check_columns(self, name: str, _reason: str) -> Steps:
         """Find out whether appended columns have reached the table's partitions; return True if not, so that it is not loaded."""
         check, before = self._checks.get(name), self._states.state(name)
         if check is not None and check.is_possible and check.found is None:
@@ -312,10 +189,10 @@ class Loader:
         except (Refused, BadInput, Inconsistent) as error:
             if reading.is_obsolete or self._has_changed(name, before):
                 return False
-            took_s = max(0.0, self._clock() - self._began_s)
+            took_s = self._pauses.measure_s(self._began_s)
             with self._store.transaction() as txn:
                 self._states.quarantine(txn, name, error, took_s=took_s)
-            self._retries_from_s = self._clock() + min(PAUSE_SHARE * took_s, PAUSE_MAX_S)
+            self._pauses.pause_retries(took_s)
             self._observer.table_quarantined(name, error)
             return True
         if finished:
@@ -413,8 +290,3 @@ class _MissedObserver(NullObserver):
     def table_quarantined(self, table: str, error: TidelineError) -> None:
         """Report it."""
         self._observer.table_quarantined(table, error)
-
-
-def _is_paused(until_s: float, now_s: float) -> bool:
-    """Whether a pause lasts; not where the clock was set back by more than the longest one."""
-    return now_s < until_s <= now_s + PAUSE_MAX_S

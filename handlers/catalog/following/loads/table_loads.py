@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from handlers.catalog.following.listings import read_listing
+from handlers.catalog.following.loads.listings import read_listing
 from state.errors import Inconsistent, TidelineError
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from handlers.catalog.following.listings import Listing, ListingRequest
+    from handlers.catalog.following.loads.listings import Listing, ListingRequest
     from handlers.catalog.following.ports import Follower, FollowerChange
     from handlers.catalog.turns import Turns
     from handlers.metastore.client import Metastore
