@@ -21,6 +21,7 @@ from tests.builders.flat.feeds import DirectoryFeed, TopicFeed
 from tests.builders.flat.kills.archived_spark import _use_archived_spark, archived_spark
 from tests.builders.flat.kills.daemon_kills import KilledDaemon, survive_random_kills
 from tests.builders.flat.kills.step_kills import (
+    survive_kills_in_a_narrowing,
     survive_kills_in_a_promotion,
     survive_kills_in_a_reuse,
     survive_kills_in_batches,
@@ -85,6 +86,10 @@ def test_killed_at_every_step_of_a_seal_no_row_is_lost_or_duplicated(table: Kill
 
 def test_killed_at_every_step_of_a_promotion_values_stay_correct(table: KilledDaemon) -> None:
     survive_kills_in_a_promotion(table)
+
+
+def test_killed_at_every_step_of_a_narrowing_values_stay_correct(table: KilledDaemon) -> None:
+    survive_kills_in_a_narrowing(table)
 
 
 def test_killed_at_every_step_of_a_slots_reuse_no_reader_sees_the_old_keys_values(

@@ -82,9 +82,8 @@ def test_no_row_is_lost_or_duplicated_if_an_executor_and_the_driver_are_killed(
         listen(driver, None, lambda: len(executors(yarn)) == 2)  # noqa: PLR2004 - as configured
         kill_an_executor(yarn)
         listen(driver, has_caught_up)
-    table.finished = (
-        table.check()
-    )  # without a driver, which would remove files that it replaces while Hive reads them
+    # Not while a driver runs, which would remove files that it replaces while Hive reads them.
+    table.finished = table.check()
     assert table.finished == set(table.events) | table.lost
     with Child(table.command("run")) as driver:
         table.land(range(2, 4), lambda n: 10**5 * n, count=ROWS)

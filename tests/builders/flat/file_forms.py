@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+from codecs import BOM_UTF8
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -47,6 +48,10 @@ def _join_windows(lines: Sequence[bytes]) -> bytes:
     return b"".join(line.removesuffix(b"\r") + b"\r\n" for line in lines)
 
 
+def _split_marked(content: bytes) -> list[bytes]:
+    return _split(content.removeprefix(BOM_UTF8))
+
+
 PLAIN: Final = FileForm(".json", _join, _split)
 HOSTILE: Final = (
     PLAIN,
@@ -55,6 +60,12 @@ HOSTILE: Final = (
     FileForm(".open.json", b"\n".join, _split),
     FileForm(
         ".json.bz2", lambda lines: bz2.compress(_join(lines)), lambda content: _split(bz2.decompress(content))
+    ),
+    FileForm(".bom.json", lambda lines: BOM_UTF8 + _join(lines), _split_marked),
+    FileForm(
+        ".bom.json.gz",
+        lambda lines: gzip.compress(BOM_UTF8 + _join(lines)),
+        lambda content: _split_marked(gzip.decompress(content)),
     ),
     FileForm(" a%20b;c=d é[1]{x}/part", _join, _split),
 )

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from handlers.failpoints import VARIABLE
+from state.columns.paths import KeyPath
 from streaming.driver import class_archive
 from tests.builders.components.processes import children, command_line, group, maps_file
 from tests.builders.daemon.held_steps import HeldSteps
@@ -47,9 +50,13 @@ class KilledDaemon(ConfiguredTable):
 
         A JVM is killed at the beginning of the next call instead, because its driver continues, and the table must not change while it is
         checked. This driver may reach further steps before it needs its JVM. It is then held at the next one, as if its JVM had been
-        killed there.
+        killed there. A narrowing begins with a command, which is killed whatever the victim is.
         """
         assert not follow
+        if self.narrows:
+            self._kill_narrowing(failpoint)
+            self.check()
+            return
         if self.victim == "JVM" and self.is_running:
             for machine in machines_of(self.driver):
                 os.kill(machine, signal.SIGKILL)
@@ -76,6 +83,20 @@ class KilledDaemon(ConfiguredTable):
         if archive and self.victim != "JVM":  # which may be ending now
             (machine,) = machines_of(self.driver)
             assert maps_file(machine, archive), "the driver does not use the class archive"
+
+    def _kill_narrowing(self, failpoint: str) -> None:
+        """Run the command that narrows a column until it is killed at this step."""
+        assert not self.is_running
+        key = str(KeyPath((self.narrows,)))
+        done = subprocess.run(
+            self.command("narrow", key),
+            env={**os.environ, VARIABLE: failpoint},
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+            check=False,
+        )
+        assert done.returncode == -signal.SIGKILL, done.stdout[-2_000:] + done.stderr[-4_000:]
 
     def kill(self, victim: str, *, while_held: bool = True) -> None:
         """Kill the victim while the driver is held, or just after it was released. Wait until the driver and its JVM have ended.
@@ -153,14 +174,20 @@ def survive_random_kills(table: KilledDaemon, random: Random, rounds: int) -> li
     if isinstance(table.source, DirectoryFeed):
         table.source.forms = HOSTILE
     done: list[tuple[str, str]] = []
+    victims = draw_victims(random, rounds - 1)
     step = ""
     for hour in range(rounds):
         table.land(range(hour, hour + 1), random.choice([plain, plain, mixed]))
-        if table.is_running:
-            victim = random.choice(VICTIMS)
+        if step:
+            victim = victims.pop(0)
             table.kill(victim, while_held=random.choice([True, False]))
             done.append((step, victim))
         step = random.choice(RECURRING)
         table.reach(step)
     table.ends_well()
     return done
+
+
+def draw_victims(random: Random, count: int) -> list[str]:
+    """Return random victims; all kinds are among the first ones."""
+    return [*random.sample(VICTIMS, len(VICTIMS)), *random.choices(VICTIMS, k=count - len(VICTIMS))]
