@@ -13,7 +13,7 @@ contiguous, so each event is compared with the last one delivered:
 
 A relay that lost events itself writes one record that says which (``EventsLost``). It is a gap for every position before its end.
 
-A record that cannot be decoded goes to the dead letters first. If it contains its event id, it is then delivered as Undecodable, so that
+A record that cannot be decoded goes to the dead letters first (``record_decoder``). If it contains its event id, it is then delivered as Undecodable, so that
 its table can be quarantined. If it does not name a database, it could concern every table; it is then read again from the notification
 log, and only delivered as Undecodable if that fails too. A record without event id is skipped: had it been an event, the gap in the ids
 would show it.
@@ -31,13 +31,12 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from daemon.consumer.fetcher import Fetcher
+from daemon.consumer.record_decoder import RecordDecoder
 from daemon.consumer.seeker import Seeker
 from daemon.consumer.settings import ConsumerSettings, DeadLetterSink, GapFiller, ReaderStatus
 from daemon.kafka.broker import TopicRecord
-from handlers.decoding.decoder import decode
-from handlers.decoding.header import Arrival
-from handlers.events import Event, EventsLost, Undecodable, Unhandled
-from state.errors import BadInput, ConfigError, GapDetected, Inconsistent, KafkaUnavailable, MalformedEvent
+from handlers.events import Event, EventsLost, Undecodable
+from state.errors import BadInput, ConfigError, GapDetected, Inconsistent, KafkaUnavailable
 from state.positions import Position, Step
 
 
@@ -337,51 +336,3 @@ class TopicReader:
 def _with_remedy(error: BadInput) -> BadInput:
     """Return ``error`` with the command that helps if an event cannot be read and does not say which table it concerns."""
     return type(error)(error.message, hint=_REMEDY, **error.context)
-
-
-class RecordDecoder:
-    """Decodes the records of one topic."""
-
-    def __init__(self, settings: ConsumerSettings, sink: DeadLetterSink) -> None:
-        self._settings = settings
-        self._sink = sink
-        self.offsets_are_ids = False
-        self.dead_letters = 0
-        self.unknown = 0
-
-    def decode(self, record: TopicRecord) -> Event | None:
-        """Return the record's event; None if it contains no event id, after it was sent to the dead letters."""
-        arrival = None
-        if self.offsets_are_ids and record.offset is not None:
-            arrival = Arrival(record.offset + 1, record.time_s)
-        try:
-            return decode(
-                record.value,
-                record.headers,
-                format=self._settings.format,
-                limits=self._settings.limits,
-                arrival=arrival,
-            )
-        except MalformedEvent as error:
-            if arrival is not None:
-                return Undecodable(event_id=arrival.event_id, time_s=arrival.time_s, kind="", error=error)
-            self._put(record, error, None)
-            return None
-
-    def accept(self, record: TopicRecord, event: Event) -> None:
-        """Count an event that is about to be delivered; one that cannot be decoded is first sent to the dead letters."""
-        match event:
-            case Undecodable():
-                self.reject(record, event)
-            case Unhandled(known=False):
-                self.unknown += 1
-            case _:
-                pass
-
-    def reject(self, record: TopicRecord, event: Undecodable) -> None:
-        """Send a record that cannot be decoded to the dead letters."""
-        self._put(record, event.error, event.event_id)
-
-    def _put(self, record: TopicRecord, error: BadInput, event_id: int | None) -> None:
-        self._sink.put(record, error, event_id)
-        self.dead_letters += 1

@@ -1,0 +1,65 @@
+"""Decodes the records of a topic, and sends those that cannot be decoded to the dead letters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from handlers.decoding.decoder import decode
+from handlers.decoding.header import Arrival
+from handlers.events import Undecodable, Unhandled
+from state.errors import MalformedEvent
+
+
+if TYPE_CHECKING:
+    from daemon.consumer.settings import ConsumerSettings, DeadLetterSink
+    from daemon.kafka.broker import TopicRecord
+    from handlers.events import Event
+    from state.errors import BadInput
+
+
+class RecordDecoder:
+    """Decodes the records of one topic."""
+
+    def __init__(self, settings: ConsumerSettings, sink: DeadLetterSink) -> None:
+        self._settings = settings
+        self._sink = sink
+        self.offsets_are_ids = False
+        self.dead_letters = 0
+        self.unknown = 0
+
+    def decode(self, record: TopicRecord) -> Event | None:
+        """Return the record's event; None if it contains no event id, after it was sent to the dead letters."""
+        arrival = None
+        if self.offsets_are_ids and record.offset is not None:
+            arrival = Arrival(record.offset + 1, record.time_s)
+        try:
+            return decode(
+                record.value,
+                record.headers,
+                format=self._settings.format,
+                limits=self._settings.limits,
+                arrival=arrival,
+            )
+        except MalformedEvent as error:
+            if arrival is not None:
+                return Undecodable(event_id=arrival.event_id, time_s=arrival.time_s, kind="", error=error)
+            self._put(record, error, None)
+            return None
+
+    def accept(self, record: TopicRecord, event: Event) -> None:
+        """Count an event that is about to be delivered; one that cannot be decoded is first sent to the dead letters."""
+        match event:
+            case Undecodable():
+                self.reject(record, event)
+            case Unhandled(known=False):
+                self.unknown += 1
+            case _:
+                pass
+
+    def reject(self, record: TopicRecord, event: Undecodable) -> None:
+        """Send a record that cannot be decoded to the dead letters."""
+        self._put(record, event.error, event.event_id)
+
+    def _put(self, record: TopicRecord, error: BadInput, event_id: int | None) -> None:
+        self._sink.put(record, error, event_id)
+        self.dead_letters += 1
