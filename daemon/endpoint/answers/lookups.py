@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from daemon.endpoint.answers.arguments import Arguments
     from daemon.endpoint.answers.server_rules import ServerRules
     from daemon.endpoint.answers.table_access import TableView
-    from state.partitions.index.partition_index import PreparedFilter
+    from state.partitions.index.prepared_filters import PreparedFilter
 
 
 T = TypeVar("T")

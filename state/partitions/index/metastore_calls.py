@@ -35,7 +35,7 @@ from state.partitions.keys.partition_key import format_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from state.partitions.index.partition_index import PreparedFilter
+    from state.partitions.index.prepared_filters import PreparedFilter
     from state.partitions.index.records import IndexedTable
     from state.partitions.keys.partition_key import KeySchema
 

@@ -16,7 +16,7 @@ that can filter by itself (``FilteringReader``) receives the condition.
 from __future__ import annotations
 
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from dataclasses import dataclass, replace
 from heapq import nsmallest
 from itertools import chain, islice
@@ -36,8 +36,9 @@ from state.partitions.index.explanation import (
     estimate_selectivity,
 )
 from state.partitions.index.index_change import IndexChange
-from state.partitions.index.key_ranges import AccessPath, choose_path
+from state.partitions.index.key_ranges import choose_path
 from state.partitions.index.path_choice import PathChoice
+from state.partitions.index.prepared_filters import REPLANNED_ABOVE, PlanCache, PreparedFilter
 from state.partitions.index.scan_plans import plan_filter
 from state.partitions.keys import partition_key
 from state.store import RemoteReader, as_remote, prefix_end
@@ -56,17 +57,8 @@ if TYPE_CHECKING:
 T = TypeVar("T", str, bytes, tuple[bytes, bytes])
 NO_LIMIT: Final = -1
 """As a ``limit``: all partitions."""
-REPLANNED_ABOVE: Final = 2, 1_024
-"""A cached choice is made again after an answer that read more than this factor and number of keys beyond those counted at the choice."""
 KEYS_BATCH: Final = 512
 """Keys whose existence is checked together."""
-_PREPARED_MAX: Final = 256
-_PREPARED_CHARS_MAX: Final = 1 << 16
-"""Longer filters are planned each time: caching 256 of the longest would take a gigabyte."""
-
-
-PlanKey = tuple[int, str, Dialect]
-"""A table's number, the text of a filter, and its dialect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,31 +68,6 @@ class IndexedPartition:
     name: str
     values: tuple[str, ...]
     payload: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedFilter:
-    """A filter bound to a table and planned; valid until the table's columns change."""
-
-    table: IndexedTable
-    condition: Condition | None
-    access: AccessPath
-    residual: Condition | None
-    """The condition to check on every key in the ranges; None where all of them match."""
-    check: Check | None
-    """The residual as a function of a key."""
-    further: tuple[AccessPath, ...] = ()
-    """Further paths, where the alternatives of the filter are read on different ones; a partition found on several counts once."""
-    replan_above: int | None = None
-    """Keys that show, if an answer reads more, that the table has outgrown the choice of the path; None where there was no choice."""
-    cache_key: PlanKey | None = None
-    tree: Node | None = None
-    """The syntax tree of a filter that was given as text; None for all partitions, and for what was given otherwise."""
-
-    @property
-    def paths(self) -> tuple[AccessPath, ...]:
-        """All paths that are read."""
-        return (self.access, *self.further)
 
 
 @runtime_checkable
@@ -116,7 +83,7 @@ class PartitionIndex:
 
     def __init__(self, reader: Reader, *, clock: Clock = time.thread_time) -> None:
         """Read the indexed tables from the store; raise StateCorrupt. ``clock`` measures what answers may use."""
-        self._attach(reader, dict(records.read_tables(reader)), OrderedDict())
+        self._attach(reader, dict(records.read_tables(reader)), PlanCache())
         self._clock = clock
         self.counts: Counter[str] = Counter()
         """Since start: ``plans``, ``ranges`` planned, ``caps-hit``, ``rows-scanned``, ``postings-dropped``, ``answers-unknown``."""
@@ -125,14 +92,13 @@ class PartitionIndex:
         self,
         reader: Reader,
         tables: dict[str, IndexedTable],
-        plans: OrderedDict[PlanKey, PreparedFilter],
+        plans: PlanCache,
     ) -> None:
         self._reader = reader
         self._remote = as_remote(reader)
         self._filtering = reader if self._remote is not None and isinstance(reader, FilteringReader) else None
         self._tables = tables
         self.plans = plans
-        """Planned filters, by table number, text and dialect."""
 
     def known_tables(self) -> dict[str, IndexedTable]:
         """Return all indexed tables; the dictionary is replaced by changes, never modified."""
@@ -161,7 +127,7 @@ class PartitionIndex:
         found = self.plans.get(key)
         if found is not None:
             return found
-        return self._keep_plan(key, self._plan_text(known, text, dialect))
+        return self.plans.keep(key, self._plan_text(known, text, dialect))
 
     def prepare_node(self, table: IndexedTable, node: Node) -> PreparedFilter:
         """Plan a syntax tree in Hive 4's dialect; raise BadFilter or LimitExceeded."""
@@ -176,21 +142,7 @@ class PartitionIndex:
         """Plan the condition that ``make`` returns; ``text`` identifies it in the cache."""
         key = (table.number, f"\0{text}", HIVE_4)  # no text of a filter begins like this
         found = self.plans.get(key)
-        return self._keep_plan(key, self.plan(table, make())) if found is None else found
-
-    def _keep_plan(self, key: PlanKey, planned: PreparedFilter) -> PreparedFilter:
-        if len(key[1]) > _PREPARED_CHARS_MAX:
-            return planned
-        kept = self.plans[key] = replace(planned, cache_key=key)
-        if len(self.plans) > _PREPARED_MAX:
-            self.plans.popitem(last=False)
-        return kept
-
-    def _review_plan(self, prepared: PreparedFilter, scanned: int) -> None:
-        """Have a filter planned again next time where the table has outgrown the choice of its path."""
-        outgrown = prepared.replan_above is not None and scanned > prepared.replan_above
-        if outgrown and prepared.cache_key is not None:
-            self.plans.pop(prepared.cache_key, None)
+        return self.plans.keep(key, self.plan(table, make())) if found is None else found
 
     def keys(self, prepared: PreparedFilter) -> Iterator[bytes]:
         """Yield the key of every partition that matches, in the order of the access path; raise FilterTooExpensive."""
@@ -223,7 +175,7 @@ class PartitionIndex:
                     if check(key):
                         yield key
         finally:
-            self._review_plan(prepared, scanned)
+            self.plans.review(prepared, scanned)
         self.counts["rows-scanned"] += scanned
 
     def _keys_between(self, prepared: PreparedFilter, start: bytes, end: bytes | None) -> Iterator[bytes]:

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from state.partitions.index.key_ranges import AccessPath
-    from state.partitions.index.partition_index import PartitionIndex, PreparedFilter
+    from state.partitions.index.partition_index import PartitionIndex
+    from state.partitions.index.prepared_filters import PreparedFilter
     from tests.builders.partitions.indexed_tables import Condition, NaiveColumn
 
 

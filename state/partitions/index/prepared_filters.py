@@ -1,0 +1,76 @@
+"""Filters that are bound to a table and planned, and a cache of them, because clients repeat their filters."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from state.partitions.filters.dialect import Dialect
+
+
+if TYPE_CHECKING:
+    from state.partitions.filters.conditions import Check, Condition
+    from state.partitions.filters.syntax_tree import Node
+    from state.partitions.index.key_ranges import AccessPath
+    from state.partitions.index.records import IndexedTable
+
+
+REPLANNED_ABOVE: Final = 2, 1_024
+"""A cached choice is made again after an answer that read more than this factor and number of keys beyond those counted at the choice."""
+_PREPARED_MAX: Final = 256
+_PREPARED_CHARS_MAX: Final = 1 << 16
+"""Longer filters are planned each time: caching 256 of the longest would take a gigabyte."""
+PlanKey = tuple[int, str, Dialect]
+"""A table's number, the text of a filter, and its dialect."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedFilter:
+    """A filter bound to a table and planned; valid until the table's columns change."""
+
+    table: IndexedTable
+    condition: Condition | None
+    access: AccessPath
+    residual: Condition | None
+    """The condition to check on every key in the ranges; None where all of them match."""
+    check: Check | None
+    """The residual as a function of a key."""
+    further: tuple[AccessPath, ...] = ()
+    """Further paths, where the alternatives of the filter are read on different ones; a partition found on several counts once."""
+    replan_above: int | None = None
+    """Keys that show, if an answer reads more, that the table has outgrown the choice of the path; None where there was no choice."""
+    cache_key: PlanKey | None = None
+    tree: Node | None = None
+    """The syntax tree of a filter that was given as text; None for all partitions, and for what was given otherwise."""
+
+    @property
+    def paths(self) -> tuple[AccessPath, ...]:
+        """All paths that are read."""
+        return (self.access, *self.further)
+
+
+class PlanCache:
+    """The planned filters of one index; for any thread."""
+
+    def __init__(self) -> None:
+        self._plans: OrderedDict[PlanKey, PreparedFilter] = OrderedDict()
+
+    def get(self, key: PlanKey) -> PreparedFilter | None:
+        """Return the plan of a filter, None where there is none."""
+        return self._plans.get(key)
+
+    def keep(self, key: PlanKey, planned: PreparedFilter) -> PreparedFilter:
+        """Keep a plan, unless its filter is too long, and return it."""
+        if len(key[1]) > _PREPARED_CHARS_MAX:
+            return planned
+        kept = self._plans[key] = replace(planned, cache_key=key)
+        if len(self._plans) > _PREPARED_MAX:
+            self._plans.popitem(last=False)
+        return kept
+
+    def review(self, prepared: PreparedFilter, scanned: int) -> None:
+        """Have a filter planned again next time where the table has outgrown the choice of its path."""
+        outgrown = prepared.replan_above is not None and scanned > prepared.replan_above
+        if outgrown and prepared.cache_key is not None:
+            self._plans.pop(prepared.cache_key, None)
