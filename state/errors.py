@@ -399,3 +399,10 @@ class FileLost(Inconsistent):
     default_hint = (
         "Raise the change manager's retention (metastore.repl.cm.retain), then bootstrap the table again."
     )
+
+
+class UnloggedFilesGone(FileLost):
+    """Files that a write event should have named were dropped, renamed or compacted before anybody listed them."""
+
+    code = "unlogged-files-gone"
+    default_hint = "The table is loaded again by itself. To avoid this, let the relay list partitions (relay.list_partitions)."

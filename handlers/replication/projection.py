@@ -141,6 +141,7 @@ class ReplicationProjection:
         """
         self._is_sound = False
         self._replay.apply(events)
+        self.loads.load_unlogged()
         self._reconcile()
         self._is_sound = True
         return self.position

@@ -5,8 +5,8 @@ skipped, so that the target keeps the last correct state, until the table is boo
 of the projection's state and is written together with its position.
 
 A circuit breaker limits how fast tables are quarantined. If several fail within minutes, the cause is probably their
-environment: then the policy stops at the event and retries, instead of losing one table after the other. Bad input does not
-count: it is in the event itself, whatever the environment does.
+environment: then the policy stops at the event and retries, instead of losing one table after the other. Two kinds do not count. Bad
+input is in the event itself, whatever the environment does. And a table whose unlogged files are gone is loaded again at once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from handlers.replication.entries.table_entries import TableEntries
-from state.errors import BadInput, TidelineError, TooManyFailures
+from state.errors import BadInput, TidelineError, TooManyFailures, UnloggedFilesGone
 from state.transactions.resumption import StoppedTable
 
 
@@ -91,7 +91,7 @@ class Quarantine(TableEntries[QuarantinedTable]):
         if table in self:
             return None
         now_s = self._clock()
-        if not isinstance(error, BadInput):
+        if not isinstance(error, BadInput | UnloggedFilesGone):
             self._require_few_failures(table, event_id, error, now_s)
             self._recent.append(now_s)
         return self.put(QuarantinedTable(table, event_id, error.code, str(error), int(now_s)))

@@ -16,7 +16,7 @@ from handlers.failpoints import failpoint
 from handlers.replication.entries.unreplicated_tables import record_obstacle
 from handlers.replication.loading.catch_up import CatchUp, ResumeFailed
 from handlers.replication.loading.resume import Release, find_release_obstacle
-from state.errors import GapDetected, NotFound, ServerFault
+from state.errors import GapDetected, NotFound, ServerFault, UnloggedFilesGone
 
 
 if TYPE_CHECKING:
@@ -110,13 +110,23 @@ class LoadFollower:
         log.info("a quarantined table resumes where it stopped", table=entry.table, event_id=entry.event_id)
         return Release(entry.table, entry.event_id, None)
 
+    def load_unlogged(self) -> None:
+        """Load the tables that were quarantined because files that Hive did not log are gone; called between two batches."""
+        for entry in self.context.quarantine.entries():
+            if entry.code == UnloggedFilesGone.code:
+                self._request(entry.table)
+                log.info("a table is loaded again by itself", table=entry.table, reason=entry.reason)
+
     def _load_instead(self, table: str, reason: str) -> Release:
-        """Load a table that does not resume."""
+        """Load a table that cannot resume."""
+        self._request(table)
+        log.info("a released table does not resume, and will be loaded", table=table, reason=reason)
+        return Release(table, None, reason)
+
+    def _request(self, table: str) -> None:
         self._forget(table)
         self.context.loads.request(table, "release")
         self.record()
-        log.info("a released table does not resume, and will be loaded", table=table, reason=reason)
-        return Release(table, None, reason)
 
     def _require_covered(self, table: str) -> None:
         policy = self.context.policy

@@ -3,6 +3,9 @@
 A statement that inserts into several static partitions logs the files of the first one only. Each partition that an event of the
 transaction touched and that has no write event is therefore listed at the source. The relay does that soon after the commit
 (``relay.list_partitions``); a replica does it for what the relay has left, perhaps much later.
+
+By then the partition may have been dropped, renamed or compacted, and nothing in the log says where its files are. The table is loaded again
+then (``LoadFollower.load_unlogged``), because the source still has its rows, and later statements explain the rest.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from typing import TYPE_CHECKING
 from handlers.events import FilesWritten
 from handlers.files.listing import list_write
 from handlers.files.paths import to_target_subdir
-from state.errors import FileLost, NotFound
+from state.errors import NotFound, UnloggedFilesGone
 
 
 if TYPE_CHECKING:
@@ -29,8 +32,8 @@ def find_unlogged_write(
 ) -> FilesWritten | None:
     """Return the write event that the source should have logged for ``touched``; None if the transaction wrote no file into it.
 
-    ``written`` says that the transaction has written into the table. Raises FileLost if files must have existed but are gone, and
-    BadInput for a location that may not be read.
+    ``written`` says that the transaction has written into the table. Raises UnloggedFilesGone if files must have existed but are gone,
+    and BadInput for a location that may not be read.
     """
     files = _list_at_source(touched, context, written=written)
     return _to_write_event(touched, files, event) if files else None
@@ -39,7 +42,7 @@ def find_unlogged_write(
 def _list_at_source(touched: Touched, context: Context, *, written: bool) -> tuple[SourceFile, ...]:
     """List the files that the transaction wrote into a partition, at the partition's current location.
 
-    Raises FileLost if the partition has rows under the write id that no file explains: it was dropped or renamed since, or a
+    Raises UnloggedFilesGone if the partition has rows under the write id that no file explains: it was dropped or renamed since, or a
     compaction has merged its files. The second counts only if the transaction has ``written`` into the table: ANALYZE sets
     the number of rows under a write id without files.
     """
@@ -59,15 +62,14 @@ def _list_at_source(touched: Touched, context: Context, *, written: bool) -> tup
 
 
 def _require_no_rows(touched: Touched, reason: str, context: Context) -> None:
-    """Raise FileLost if the statistics that came with the write id report rows; a partition merely added has none."""
+    """Raise UnloggedFilesGone if the statistics that came with the write id report rows; a partition merely added has none."""
     db, table = context.policy.target_db, touched.table.partition(".")[2]
     with suppress(NotFound):
         present = context.target.get_partition_by_name(db, table, touched.partition_name)
         rows = (present.parameters or {}).get("numRows", "0")
         if present.writeId == touched.write_id and rows not in {"0", "-1"}:
-            raise FileLost(
+            raise UnloggedFilesGone(
                 f"Hive logged no files for a partition that {reason}",
-                hint="Bootstrap the table again. To avoid this, let the relay list partitions (relay.list_partitions).",
                 table=touched.table,
                 partition=touched.partition_name,
                 write_id=touched.write_id,

@@ -24,6 +24,8 @@ from handlers.files.systems.schemes import open_file_systems
 from handlers.metastore.client import Metastore
 from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.small_workload import ACID, create_source
+from tests.builders.replication.stepped_loads import SteppedLoads
+from tests.builders.replication.verification import verify
 
 
 if TYPE_CHECKING:
@@ -85,7 +87,7 @@ def replay(
 
 
 @pytest.mark.parametrize("listing", [True, False])
-def test_rows_that_hive_did_not_log_and_a_compaction_removed_are_replicated_or_quarantine_their_table(
+def test_rows_that_hive_did_not_log_and_a_compaction_removed_are_replicated_or_their_table_is_loaded(
     source: ClusterEndpoints,
     target: ClusterEndpoints,
     source_sql: Session,
@@ -103,5 +105,45 @@ def test_rows_that_hive_did_not_log_and_a_compaction_removed_are_replicated_or_q
             assert replica.quarantined() == {}
             assert rows == [(day, str(n)) for day in "abc" for n in ((1, 2, 10) if day == "b" else (1, 2))]
         else:
-            assert replica.quarantined() == {"parts": "file-lost"}
+            assert replica.quarantined() == {}
+            assert [(each.table, each.reason) for each in replica.context.loads.waiting()] == [
+                ("parts", "release")
+            ]
             assert rows == [("b", "10")], "the state before the transaction"
+
+
+def test_a_table_whose_unlogged_partitions_were_dropped_or_renamed_meanwhile_is_loaded_again_by_itself(
+    source: ClusterEndpoints,
+    target: ClusterEndpoints,
+    source_sql: Session,
+    target_sql: Session,
+    database: str,
+) -> None:
+    with closing(Metastore([source.metastore])) as metastore:
+        before = metastore.current_event_id()
+    create_source(source_sql, database)
+    source_sql.run(f"create table {database}.numbers (id int) {ACID}")
+    source_sql.run(f"create table {database}.parts (id int) partitioned by (dt string) {ACID}")
+    source_sql.run(f"insert into {database}.numbers values (1), (2)")
+    inserts = (f"insert into {database}.parts partition (dt='{day}') select s.id" for day in "abcd")
+    source_sql.run(f"from {database}.numbers s {' '.join(inserts)}")
+    source_sql.run(f"alter table {database}.parts partition (dt='b') rename to partition (dt='e')")
+    source_sql.run(f"alter table {database}.parts drop partition (dt='c')")
+    roots = [source.warehouse, source.external, source.cmroot]
+    replica = build_replica(source.metastore, target.metastore, db=database, roots=roots, start=before)
+    with closing(replica.projection):
+        replica.follow()
+        assert replica.quarantined() == {}
+        assert [each.table for each in replica.context.loads.waiting()] == ["parts"]
+        loads = SteppedLoads(replica)
+        loads.finish()
+        source_sql.run(f"insert into {database}.parts partition (dt='e') values (3)")
+        replica.projection.apply(replica.events(replica.projection.position.event_id))
+        replica.projection.settle()
+        rows = [
+            sql.rows(f"select dt, id from {db}.parts order by dt, id")
+            for sql, db in ((source_sql, database), (target_sql, f"{database}_r"))
+        ]
+        assert rows[1] == rows[0]
+        assert [day for day, _ in rows[0]] == ["a", "a", "d", "d", "e", "e", "e"]
+        assert verify(replica, "parts")["parts"].differences == ()
