@@ -101,18 +101,25 @@ class Copied:
     """Attempts whose bytes differed from the recorded ones or changed meanwhile."""
 
 
-def build_copy_task(source: SourceFile, target_root: str, *, created: bool = False) -> CopyTask:
+def build_copy_task(source: SourceFile, target_root: str, *, table_root: str | None = None) -> CopyTask:
     """Return the task that copies ``source`` below ``target_root``, the location of a table or partition on the target.
 
-    The file keeps its name and its ACID directory, without the visibility suffix. ``created`` says that the metastore created the
-    location, so that nothing is copied unless the directory above it is there. Raises UnsafePath.
+    The file keeps its name and its ACID directory, without the visibility suffix. ``table_root`` is the location that the metastore
+    created for the table: nothing is copied unless the directory above it is there. The table's own directory may be missing, because
+    Hive removes it with another table that has the same one. Raises UnsafePath.
     """
     directory = parse_location(target_root)
     subdir = to_target_subdir(source.subdir)
     if subdir:
         directory = directory.join(subdir)
     target = directory.child(parse_location(source.uri).name)
-    return CopyTask(source, str(target), str(parse_location(target_root).parent) if created else None)
+    return CopyTask(source, str(target), None if table_root is None else _find_above(target_root, table_root))
+
+
+def _find_above(target_root: str, table_root: str) -> str:
+    """Return the directory above a table, or above a partition that is elsewhere."""
+    place, table = parse_location(target_root), parse_location(table_root)
+    return str((table if table.contains(place) else place).parent)
 
 
 class _ContentDiffers(Exception):  # noqa: N818 - an outcome that the loop handles, never raised out of this module

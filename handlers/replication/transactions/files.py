@@ -175,7 +175,8 @@ class TransactionFiles:
         return states[table, write_id]
 
     def _submit(self, event: FilesWritten, directory: str) -> PendingWrite:
-        tasks = [build_copy_task(file, directory, created=True) for file in event.files]
+        root = self._context.table_cache.location(event.table or "") if event.files else None
+        tasks = [build_copy_task(file, directory, table_root=root) for file in event.files]
         failpoint("replay.before-copies")
         handles = tuple(self._context.copies.submit(task) for task in tasks)
         return PendingWrite(

@@ -130,7 +130,7 @@ def test_the_default_digest_is_that_of_both_types_for_crc32c_and_proves_nothing_
         f"{zlib.crc32(content):08x}" if recorded != RECORDED else naive_checksum(content, 512, 0, zlib.crc32)
     )
     assert both.proves(crc32)
-    assert default.proves(crc32) == (not content)
+    assert default.proves(crc32) == (crc32 == both.hexdigest())  # equal for few contents
 
 
 def test_only_checksums_of_known_kinds_can_be_verified() -> None:

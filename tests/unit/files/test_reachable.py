@@ -82,7 +82,7 @@ def test_a_table_is_unavailable_and_not_empty_while_the_source_is_not_mounted(
 
 
 def test_an_object_store_has_no_directory_above_a_table() -> None:
-    task = build_copy_task(SourceFile("s3a://b/w/t/f"), "s3a://b/r/t", created=True)
+    task = build_copy_task(SourceFile("s3a://b/w/t/f"), "s3a://b/r/t", table_root="s3a://b/r/t")
     assert task == CopyTask(SourceFile("s3a://b/w/t/f"), "s3a://b/r/t/f", "s3a://b/r")
 
 
@@ -90,7 +90,7 @@ def test_nothing_is_written_below_the_mount_point_of_a_target_that_is_not_mounte
     warehouse: Warehouse,
 ) -> None:
     location = f"file:{warehouse.target.parent}/shop.db/t"
-    task = build_copy_task(warehouse.wrote(), location, created=True)
+    task = build_copy_task(warehouse.wrote(), location, table_root=location)
     with pytest.raises(FilesUnavailable, match="the directory is missing"):
         warehouse.copier().copy(task)
     assert list(warehouse.target.parent.iterdir()) == []
@@ -98,9 +98,25 @@ def test_nothing_is_written_below_the_mount_point_of_a_target_that_is_not_mounte
     assert warehouse.copier().copy(task).size_bytes == 4
 
 
+def test_a_partition_is_written_again_after_its_table_lost_its_directory_to_another_table(
+    warehouse: Warehouse,
+) -> None:
+    table = f"file:{warehouse.target.parent}/shop.db/t"
+    task = build_copy_task(warehouse.wrote(), f"{table}/day=1/hour=2", table_root=table)
+    with pytest.raises(FilesUnavailable, match="the directory is missing"):
+        warehouse.copier().copy(task)
+    (warehouse.target.parent / "shop.db").mkdir()
+    assert warehouse.copier().copy(task).size_bytes == 4
+
+
+def test_a_partition_outside_of_its_table_needs_the_directory_above_itself() -> None:
+    task = build_copy_task(SourceFile("file:/w/t/f"), "file:/far/p", table_root="file:/r/t")
+    assert task.above_uri == "file:/far"
+
+
 def test_a_directory_above_a_table_may_be_a_link(warehouse: Warehouse) -> None:
     (warehouse.root / "elsewhere").mkdir()
     (warehouse.target.parent / "shop.db").symlink_to(warehouse.root / "elsewhere")
     location = f"file:{warehouse.target.parent}/shop.db/t"
-    task = build_copy_task(warehouse.wrote(), location, created=True)
+    task = build_copy_task(warehouse.wrote(), location, table_root=location)
     assert warehouse.copier().copy(task).size_bytes == 4

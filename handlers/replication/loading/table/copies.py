@@ -54,13 +54,18 @@ class TableCopies:
         """Forget the counts, but not which files are verified."""
         self.files, self.size_bytes = 0, 0
 
-    def copy(self, listed: Iterable[tuple[Sequence[ListedFile], str | None]]) -> None:
+    def copy(self, listed: Iterable[tuple[Sequence[ListedFile], str | None]], table_root: str | None) -> None:
         """Copy the files of each directory to its location and remove everything else there; raises SnapshotLost.
+
+        ``table_root`` is the table's own location on the target.
 
         Raises FilesUnavailable and other errors of copies. Many files are copied by a job, if there are jobs.
         """
         places = [
-            (location, [_Copy(file, build_copy_task(file.file, location, created=True)) for file in files])
+            (
+                location,
+                [_Copy(file, build_copy_task(file.file, location, table_root=table_root)) for file in files],
+            )
             for files, location in listed
             if location is not None
         ]

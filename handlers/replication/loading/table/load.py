@@ -124,7 +124,7 @@ class _TableLoader:
         files = list_snapshot_files(snapshot, snapshot.table.sd.location, self._tools)
         statistics = read_table_statistics(self._table, snapshot, self._tools)
         require_no_disruption(snapshot.changes)
-        self._copies.copy([(files, target.sd.location)])
+        self._copies.copy([(files, target.sd.location)], target.sd.location)
         write_statistics(self._table, statistics, snapshot, self._tools)
 
     def _load_partitions(self, snapshot: TableSnapshot, target: Table) -> None:
@@ -151,7 +151,7 @@ class _TableLoader:
             names_here = [each.name for each in partitions]
             statistics = read_partition_statistics(self._table, names_here, snapshot, self._tools)
             require_no_disruption(snapshot.changes)
-            self._copies.copy(listed)
+            self._copies.copy(listed, target.sd.location)
             write_statistics(self._table, statistics, snapshot, self._tools)
             self._target.complete_partitions(target, partitions, snapshot)
             failpoint("load.after-partitions")

@@ -119,5 +119,5 @@ class CopiesOfNothing:
     def start_again(self) -> None:
         """Do nothing."""
 
-    def copy(self, _files: object) -> None:
+    def copy(self, _files: object, _table_root: object) -> None:
         """Do nothing."""

@@ -52,7 +52,8 @@ class Load:
 
     def copy(self) -> None:
         self.copies.copy(
-            [(self._files(name), f"file:{self.root}/target/{name}") for name in ("dt=1", "dt=2")]
+            [(self._files(name), f"file:{self.root}/target/{name}") for name in ("dt=1", "dt=2")],
+            f"file:{self.root}/target",
         )
 
     def _files(self, name: str) -> list[ListedFile]:
