@@ -164,12 +164,12 @@ def build_projection(
     beat = pulse.beat
     settings = config.policy(name)
     policy = handler_policy(name, settings)
-    store = open_state(config.state.dir, STATE_KIND, name)
     source = measured_metastore(calls, settings.source, beat)(config.sources[settings.source].metastore)
     target = measured_metastore(calls, settings.target, beat)(config.targets[settings.target].metastore)
     file_systems = open_file_systems(config.files.all_options())
     roots = AllowedRoots.of(config.sources[settings.source].read_roots)
     jobs = build_jobs(config, name, file_systems, job_changed)
+    store = open_state(config.state.dir, STATE_KIND, name)  # last, so that a failure leaves nothing open
     copies = CopyPool(Copier(file_systems, roots), workers=config.files.copy_workers, beat=beat)
     context = Context.between(
         source, target, policy, copies=copies, files=file_systems, observer=observer, jobs=jobs

@@ -24,7 +24,7 @@ def build_jobs(
     config: Config, name: str, file_systems: FileSystems, changed: Callable[[JobStatus], None] = ignore_job
 ) -> SparkJobs | None:
     """Return the jobs of a policy, None if its settings have none; raise ConfigError where Spark is not installed."""
-    policy = config.policies[name]
+    policy = config.policy(name)
     if policy.copy_jobs is None:
         return None
     from daemon.replica.copy_jobs.runner import SparkJobs

@@ -6,12 +6,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
+from prometheus_client import CollectorRegistry
 
+from daemon.process.heartbeat import Pulse
 from daemon.process.state_file import open_state
+from daemon.replica import loop
 from daemon.replica.found_databases import DatabaseDiscovery, known_policies
-from daemon.replica.loop import STATE_KIND
+from daemon.replica.loop import STATE_KIND, build_projection
 from daemon.replica.metrics import ReplicaMetrics
 from daemon.replica.replicas import Replicas
+from daemon.sources.connections import CallMetrics
+from handlers.replication.context import SilentObserver
 from state.errors import ConfigError, MetastoreUnavailable
 from tests.builders.daemon.assembly import config_of, parts_of, runtime_of
 
@@ -21,6 +26,8 @@ if TYPE_CHECKING:
 
     from daemon.config.model import Config
     from daemon.process.supervisor import Job
+    from handlers.files.copying.pool import CopyPool
+    from handlers.replication.projection import ReplicationProjection
 
 
 def configured(
@@ -141,3 +148,34 @@ def test_replicas_of_an_earlier_run_start_at_once_unless_no_pattern_covers_them_
     assert {"replication:all.sales_a", "databases:all"} <= set(names)
     assert [part.name for part in parts.projections] == ["replication:all.sales_a"]
     assert [part.name for found in parts.found_projections for part in found()] == []
+
+
+def build(config: Config) -> tuple[ReplicationProjection, CopyPool]:
+    name = "all.sales_eu"
+    observer = SilentObserver()
+    return build_projection(config, name, observer, CallMetrics(CollectorRegistry()), Pulse())
+
+
+def test_the_replica_of_a_found_database_is_built_with_the_settings_of_its_pattern(tmp_path: Path) -> None:
+    config = configured(tmp_path, all=SALES)
+    projection, copies = build(config)
+    try:
+        policy = projection.loads.context.policy
+        assert (policy.source_db, policy.target_db) == ("sales_eu", "sales_eu_r")
+    finally:
+        projection.close()
+        copies.close()
+
+
+def test_a_replica_that_cannot_be_built_leaves_its_state_file_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ConfigError("Spark is not installed")
+
+    monkeypatch.setattr(loop, "build_jobs", fail)
+    config = configured(tmp_path, all=SALES)
+    for _ in range(2):
+        with pytest.raises(ConfigError, match="Spark is not installed"):
+            build(config)
+    open_state(config.state.dir, STATE_KIND, "all.sales_eu").close()
