@@ -67,7 +67,7 @@ def measure_latencies(
 ) -> Iterator[Row]:
     say(f"{case}: {per_s:g} transactions/s for {seconds:g} s")
     load, times = run_load(endpoints, db, watch, per_s=per_s, seconds=seconds)
-    yield row(f"{case}_p99", statistics.quantiles(times, n=100)[98], "s", at_most=1)
+    yield row(f"{case}_p99", statistics.quantiles(times, n=100)[98], "s", at_most=0.5)
     yield row(f"{case}_p50", statistics.median(times), "s")
     yield row(f"{case}_rate", load.actual_per_s, "txn/s")
     source_s = statistics.median(commit.answered_s - commit.asked_s for commit in load.commits)
