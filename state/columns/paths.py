@@ -98,13 +98,13 @@ def _parse_members(text: str, at: int) -> tuple[tuple[str, ...], int]:
     """Return the members up to the first array subscript or wildcard, and the position at which it ends."""
     members = []
     while at < len(text):
-        if _SUBSCRIPT.match(text, at):
-            break
         step = _STEP.match(text, at)
-        if step is None:
+        plain, quoted, double = step.groups() if step else (None, None, None)
+        if step is None or (plain and plain[0] == "*"):
+            if _SUBSCRIPT.match(text, at):
+                break
             raise BadInput("a JSON path cannot be read", path=text[:200], position=at)
-        plain = step["plain"]
-        members.append(plain if plain is not None else _ESCAPED.sub(r"\1", step["quoted"] or step["double"]))
+        members.append(plain or _ESCAPED.sub(r"\1", quoted or double or ""))
         at = step.end()
     return tuple(members), at
 

@@ -12,7 +12,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 from streaming.mining.model import Form
-from streaming.mining.tokens import TokenKind, tokenize
+from streaming.mining.tokens import TokenKind, tokenize_to_pairs
 
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 DIGEST_BYTES: Final = 16
+_NAME, _QUOTED, _MARK = TokenKind.NAME.value, TokenKind.QUOTED.value, TokenKind.MARK.value
 _CODE: Final = re.compile(r"[$(]|\bselect\b", re.IGNORECASE)
 _ID: Final = re.compile(r"(?<=#)\d+")
 _PER_RUN: Final = re.compile(r"plan_id=\d+|codegen id : \d+|Statistics\([^)]*\)")
@@ -35,16 +36,16 @@ def _significant_tokens(text: str, functions: Container[str]) -> list[str]:
     """Return the texts of the significant tokens. ``kept`` is the depth of brackets inside one whose literals are kept."""
     parts: list[str] = []
     kept, before = 0, ""
-    for kind, part in tokenize(text):
-        if kind is TokenKind.MARK:
+    for kind, part in tokenize_to_pairs(text):
+        if kind == _MARK:
             if part in "([":
                 kept += bool(kept) or part == "[" or before in functions
             elif kept and part in ")]":
                 kept -= 1
             parts.append(part)
-        elif kind is TokenKind.NAME:
+        elif kind == _NAME:
             parts.append(part if before in {".", ":"} else part.lower())
-        elif kind is TokenKind.QUOTED or kept or _CODE.search(part):
+        elif kind == _QUOTED or kept or _CODE.search(part):
             parts.append(part)
         elif parts[-2:] == ["?", ","]:
             parts.pop()  # a list of literals counts as one literal: IN (1, 2, 3) and IN (7) are the same query

@@ -50,27 +50,24 @@ _TOKEN: Final = re.compile(
     |(.)""",
     re.VERBOSE | re.DOTALL,
 )
-_KINDS: Final = (
-    None,
-    TokenKind.NAME,
-    TokenKind.QUOTED,
-    TokenKind.STRING,
-    TokenKind.OPEN,
-    TokenKind.NUMBER,
-    TokenKind.MARK,
-)
+"""The number of a group is the kind of its token."""
+_KINDS: Final = (TokenKind.MARK, *TokenKind)
+"""The kinds by number; there is no kind 0."""
 _ESCAPE: Final = re.compile(r"\\(.)|(['\"])\2", re.DOTALL)
 _ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "0": "\0"}
 
 
 def tokenize(text: str) -> Iterator[Token]:
     """Yield the tokens of ``text`` without comments and blanks."""
+    for kind, part in tokenize_to_pairs(text):
+        yield Token(_KINDS[kind], part)
+
+
+def tokenize_to_pairs(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the tokens as plain pairs of kind and text, which cost half as much: every text of a query log passes here."""
     for match in _TOKEN.finditer(text):
-        group = match.lastindex
-        if group:
-            kind = _KINDS[group]
-            assert kind is not None
-            yield Token(kind, match[0])
+        if kind := match.lastindex:
+            yield kind, match[0]
 
 
 def measure_nesting(text: str) -> int:

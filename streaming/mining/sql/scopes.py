@@ -137,14 +137,16 @@ class Scope:
 
     def resolve_here(self, parts: Sequence[str], lineage: Lineage) -> tuple[Value, int] | None:
         """Resolve a name in this scope alone; None if nothing in it has the name."""
+        names = [part.lower() for part in parts]
         for length in range(min(3, len(parts) - 1), 0, -1):
-            source = self.sources.get(tuple(part.lower() for part in parts[:length]))
+            source = self.sources.get(tuple(names[:length]))
             if source is not None:
-                return source.column(parts[length].lower(), lineage)[1], length + 1
-        name = parts[0].lower()
-        found = [
-            value for has, value in (each.column(name, lineage) for each in self.distinct_sources()) if has
-        ]
+                return source.column(names[length], lineage)[1], length + 1
+        name, found = names[0], []
+        for each in self.distinct_sources():
+            has, value = each.column(name, lineage)
+            if has:
+                found.append(value)
         if len(found) > 1:
             lineage.unresolved[Unresolved.AMBIGUOUS] += 1
             return AMBIGUOUS, 1
