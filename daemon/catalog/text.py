@@ -21,7 +21,7 @@ def summary_lines(answer: Answer, count: str) -> list[str]:
     """Return how much each source has (tables, and the figure ``count``), and how many tables the list leaves out."""
     lines = []
     for source, row in answer["sources"].items():
-        loading = f", {row['loading']} tables loading" if row["loading"] else ""
+        loading = f", {row['loading']} still loading" if row["loading"] else ""
         lines.append(f"{source}: {row['tables']} tables, {row[count]} {count}{loading}, {as_of(row)}")
     more = answer["total"] - len(answer["tables"])
     return [*lines, *more_lines(more, "tables", indent="")]

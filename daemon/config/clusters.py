@@ -122,6 +122,13 @@ class TargetConfig(Section):
     auth: AuthConfig | None = Field(
         default=None, description="Login at the metastore; not given: the metastore does not require SASL."
     )
+    compactions_every_s: float = Field(
+        default=60,
+        ge=1,
+        le=86_400,
+        description="Pause between two readings of the compactions of the target's databases, which the status shows. A reading costs "
+        "five small calls for each policy, and one for each table whose compaction failed.",
+    )
 
 
 class KafkaConfig(Section):

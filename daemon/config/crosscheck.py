@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
-from daemon.config.fields import as_list
+from daemon.config.fields import METASTORE_PORT, as_list
 from daemon.config.problem import Problem
 
 
@@ -30,6 +31,7 @@ def cross_problems(document: Document) -> Iterator[Problem]:
     yield from _shared_topics(document)
     yield from _missing_roots(document)
     yield from _different_logins(document)
+    yield from _unencrypted_passwords(document)
     if any(entries(document, "sources")):
         yield from missing_kafka(document)
     yield from _order(document, ("supervisor", "backoff_min_s"), ("supervisor", "backoff_max_s"))
@@ -175,13 +177,10 @@ def _shared_topics(document: Document) -> Iterator[Problem]:
 def _different_logins(document: Document) -> Iterator[Problem]:
     """Yield clusters that log in at a server in another way than one before: a process has one login for each server."""
     seen: dict[str, tuple[Key, object]] = {}
-    clusters = [
-        ((kind, name), entry) for kind in ("sources", "targets") for name, entry in entries(document, kind)
-    ]
-    for place, cluster in clusters:
-        login, addresses = cluster.get("auth"), as_list(cluster.get("metastore"))
-        for address in addresses if isinstance(addresses, list) else ():
-            server = str(address).rpartition("://")[2].lower()
+    for place, cluster in _clusters(document):
+        login = cluster.get("auth")
+        for address in _addresses(cluster):
+            server = _server(address)
             other, known = seen.setdefault(server, (place, login))
             if login != known:
                 key = (*place, "auth")
@@ -190,6 +189,37 @@ def _different_logins(document: Document) -> Iterator[Problem]:
                     document.place(key), ".".join(key), None, reason, "give both clusters the same 'auth'"
                 )
                 break
+
+
+def _unencrypted_passwords(document: Document) -> Iterator[Problem]:
+    """Yield a warning for each cluster that gets a password over a connection without TLS."""
+    for place, cluster in _clusters(document):
+        auth = cluster.get("auth")
+        if not isinstance(auth, dict) or auth.get("mechanism") != "plain":
+            continue
+        plain = [address for address in _addresses(cluster) if not address.startswith("thrift+tls://")]
+        if plain:
+            key = (*place, "auth", "mechanism")
+            reason = f"sends the password unencrypted to {plain[0]}"
+            hint = "use thrift+tls:// if the metastore supports TLS"
+            yield replace(problem(document, key, "plain", reason, hint), warning=True)
+
+
+def _clusters(document: Document) -> Iterator[tuple[Key, dict[str, Any]]]:
+    for kind in ("sources", "targets"):
+        for name, entry in entries(document, kind):
+            yield (kind, name), entry
+
+
+def _server(address: str) -> str:
+    """Return host and port of an address."""
+    server = address.rpartition("://")[2].lower()
+    return server if re.search(r":\d+$", server) else f"{server}:{METASTORE_PORT}"
+
+
+def _addresses(cluster: dict[str, Any]) -> list[str]:
+    found = as_list(cluster.get("metastore"))
+    return [str(address) for address in found] if isinstance(found, list) else []
 
 
 def _order(document: Document, low: Key, high: Key) -> Iterator[Problem]:

@@ -35,7 +35,7 @@ _UNSHOWN_TYPES: Final = {"missing", "extra_forbidden"}
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What was read: the configuration, or None and the problems."""
+    """What was read: the configuration, or None if it has problems that are more than warnings."""
 
     config: Config | None
     problems: tuple[Problem, ...]
@@ -60,7 +60,8 @@ class ConfigReader:
         config, problems = self._validate(document)
         crossed = (problem for check in self.cross_checks for problem in check(document))
         found = sorted({*document.problems, *problems, *crossed}, key=Problem.order)
-        return Loaded(None if found else config, tuple(found))
+        fatal = any(not problem.warning for problem in found)
+        return Loaded(None if fatal else config, tuple(found))
 
     def load(self, path: Path | None, environment: Mapping[str, str] | None = None) -> Config:
         """Return the configuration, whose logins connections use from now on.
@@ -71,14 +72,15 @@ class ConfigReader:
         if loaded.config is not None:
             use_logins_of(loaded.config)
             return loaded.config
-        first, others = loaded.problems[0], len(loaded.problems) - 1
+        first, *more_problems = (problem for problem in loaded.problems if not problem.warning)
+        others = len(more_problems)
         more = f"; {others} more problem{'s' if others > 1 else ''}" if others else ""
         hint = "Run 'tideline config check' to see every problem at once."
         raise ConfigError(
             f"the configuration is invalid{more}",
             hint=f"{first.hint[0].upper()}{first.hint[1:]}. {hint}" if first.hint else hint,
             place=first.place,
-            key=first.key,
+            key=first.key or None,
             value=first.value,
             reason=first.reason,
         )

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+
+if TYPE_CHECKING:
+    from state.errors import TidelineError
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +34,18 @@ class Problem:
             f"{self.place}: {self.key}{shown}: {self.reason}" if self.key else f"{self.place}: {self.reason}"
         )
         return f"{text} ({self.hint})" if self.hint else text
+
+
+def problem_of_error(place: str, key: str, error: TidelineError, value: str | None = None) -> Problem:
+    """Return the problem that a live check failed with ``error``: its message, what the server or the network said, and its hint.
+
+    ``value`` defaults to the address in the error.
+    """
+    given = value or error.context.get("address") or error.context.get("uri")
+    reason, addresses = error.message, error.context.get("addresses")
+    if isinstance(addresses, dict):
+        reason += ": " + "; ".join(f"{address}: {why}" for address, why in addresses.items())
+    elif detail := error.context.get("reason"):
+        reason += f": {detail}"
+    hint = error.hint.rstrip(".")
+    return Problem(place, key, None if given is None else str(given), reason, f"{hint[:1].lower()}{hint[1:]}")

@@ -10,7 +10,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final, Protocol
 
 from daemon.config.crosscheck import entries, missing_kafka, number, problem
-from daemon.config.problem import Problem
+from daemon.config.problem import Problem, problem_of_error
 from daemon.flat.driver_settings import metastores_of
 from daemon.flat.settings import FLAT
 from daemon.keylog.settings import KeylogConfig
@@ -84,7 +84,7 @@ def _source_problems(config: Config, name: str, flat: FlatConfig) -> Iterator[Pr
     except NotFound:
         yield Problem(place, key, path, "unknown directory", "create it before the driver starts")
     except TidelineError as error:
-        yield Problem(place, key, path, error.message, error.hint.rstrip("."))
+        yield problem_of_error(place, key, error, path)
 
 
 def _problems(metastore: LiveMetastore, name: str, database: str) -> Iterator[Problem]:
@@ -97,7 +97,7 @@ def _problems(metastore: LiveMetastore, name: str, database: str) -> Iterator[Pr
     except NotFound:
         yield Problem(place, key, database, "unknown database", "create it first")
     except TidelineError as error:
-        yield Problem(place, key, None, error.message, error.hint.rstrip("."))
+        yield problem_of_error(place, key, error)
 
 
 def cross_problems(document: Document) -> Iterator[Problem]:

@@ -95,7 +95,7 @@ class PartitionAnswers(CatalogAnswers[KnownPartitions]):
     no_branch = "no partition index is configured"
     source_hint = "Add 'partitions' to the source's catalog in the configuration."
     no_table = "the table is not in the partition index"
-    table_hint = "Run 'tideline partitions list' to list the tables that are."
+    table_hint = "Run 'tideline partitions list' to list the indexed tables."
     subject = "table"
 
     def answer(self, query: PartitionQuery) -> Answer:

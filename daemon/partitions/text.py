@@ -27,6 +27,10 @@ def listing_text(answer: Answer) -> str:
         for row in answer["tables"]
     ]
     lines = aligned_lines(("table", "columns", "partitions", "state", ""), rows)
+    if not rows:
+        lines = [
+            "no table is in the partition index yet; the daemon ('tideline run') loads those that 'catalog' names"
+        ]
     return "\n".join([*lines, *summary_lines(answer, "partitions")])
 
 

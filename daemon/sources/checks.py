@@ -13,7 +13,7 @@ import re
 from contextlib import closing
 from typing import TYPE_CHECKING, Final, Protocol
 
-from daemon.config.problem import Problem
+from daemon.config.problem import Problem, problem_of_error
 from handlers.metastore.client import Metastore
 from handlers.metastore.hive_version import HiveVersion
 from state.errors import NotFound, TidelineError
@@ -83,10 +83,7 @@ def _collect(place: str, key: str, check: Iterator[Problem]) -> list[Problem]:
     try:
         found.extend(check)
     except TidelineError as error:
-        value = error.context.get("address") or error.context.get("uri")
-        found.append(
-            Problem(place, key, None if value is None else str(value), error.message, error.hint.rstrip("."))
-        )
+        found.append(problem_of_error(place, key, error))
     return found
 
 
@@ -95,7 +92,7 @@ def _source(metastore: CheckedMetastore, place: str) -> Iterator[Problem]:
         reason = "is older than 4.0 and does not report which files a transaction wrote"
         yield Problem(
             place,
-            "generation",
+            "Hive version",
             str(metastore.hive_version),
             reason,
             "ACID tables will not be replicated",
@@ -162,7 +159,7 @@ def _retention(metastore: CheckedMetastore, place: str) -> Iterator[Problem]:
 def _target(metastore: CheckedMetastore, place: str, retention_s: float) -> Iterator[Problem]:
     if metastore.hive_version < HIVE_VERSION_MIN:
         yield Problem(
-            place, "generation", str(metastore.hive_version), "is older than 4.0", "targets must be Hive 4"
+            place, "Hive version", str(metastore.hive_version), "is older than 4.0", "targets must be Hive 4"
         )
     key = "metastore.repl.txn.timeout"
     timeout_s = _read_seconds(metastore, key)

@@ -62,7 +62,7 @@ class TimelineAnswers(CatalogAnswers[KnownTimelines]):
     no_branch = "no catalog is configured"
     source_hint = "Add the source to 'catalog' in the configuration."
     no_table = "the table has no timelines"
-    table_hint = "Run 'tideline timeline show' to list the tables that have."
+    table_hint = "Run 'tideline timeline show' to list the tables with timelines."
     subject = "name"
 
     def answer(self, query: TimelineQuery) -> Answer:

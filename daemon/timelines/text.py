@@ -35,6 +35,8 @@ def listing_text(answer: Answer) -> str:
         or [{"column": "-", "period": "-", "partitions": 0, "runs": 0, "latest": None}]
     ]
     lines = aligned_lines(("table", "column", "period", "partitions", "runs", "latest", "state"), rows)
+    if not rows:
+        lines = ["no table has timelines yet; the daemon ('tideline run') loads those that 'catalog' names"]
     return "\n".join([*lines, *summary_lines(answer, "runs")])
 
 

@@ -114,7 +114,7 @@ class Session:
         """Raise Unsupported before Hive 4 if one of ``arguments`` is set, because only Hive 4 understands them."""
         if self.hive_version < V4_0 and any(value is not None for value in arguments):
             raise Unsupported(
-                "write ids and expected values require Hive 4", call=call, generation=str(self.hive_version)
+                "write ids and expected values require Hive 4", call=call, hive_version=str(self.hive_version)
             )
 
     def _invoke(self, call: AnyCall[R], *arguments: Any) -> R:
@@ -149,7 +149,7 @@ class Session:
         return Unsupported(
             f"Hive {connection.hive_version} has no {call}.",
             call=call,
-            generation=str(connection.hive_version),
+            hive_version=str(connection.hive_version),
             address=str(connection.address),
         )
 

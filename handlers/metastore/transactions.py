@@ -165,7 +165,7 @@ class TransactionCalls(Session):
         if self.hive_version < V4_0:
             raise Unsupported(
                 "replayed transactions require a target with Hive 4",
-                generation=str(self.hive_version),
+                hive_version=str(self.hive_version),
                 since=str(V4_0),
             )
 

@@ -217,7 +217,9 @@ class ReplicationProjection:
         stored = self._store.get(POSITION_KEY)
         if stored is None:
             raise ConfigError(
-                "the policy was never bootstrapped with this state", key=f"policies.{context.policy.name}"
+                "the state directory has no position of this policy",
+                key=f"policies.{context.policy.name}",
+                hint=f"Check state.dir, and run 'tideline bootstrap {context.policy.name}' if the policy is new.",
             )
         if context.target_position.stamp:
             return

@@ -1,7 +1,7 @@
 """The loop that reads the compactions of one target, for all policies that replicate to it.
 
 It has a thread and a connection of its own and only reads, so it never delays replay. A call that fails is part of the status, together
-with the last answer and its time, and the next one follows a minute later.
+with the last answer and its time, and the next one follows after ``targets.NAME.compactions_every_s``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
 
 log = structlog.get_logger(__name__)
-
-READ_S: Final = 60.0
-"""How often a target is read. It costs five small calls for each policy, and one for each table whose compaction failed."""
 
 
 class CompactionWatch:
@@ -58,7 +55,7 @@ class CompactionWatch:
             while not heartbeat.stopping.is_set():
                 self.read_all(metastore, is_stopping=heartbeat.stopping.is_set)
                 heartbeat.progress()
-                wait(heartbeat, READ_S)
+                wait(heartbeat, config.targets[self._target].compactions_every_s)
 
     def read_all(self, metastore: Metastore, *, is_stopping: Callable[[], bool] = lambda: False) -> None:
         """Read the compactions of each policy once."""

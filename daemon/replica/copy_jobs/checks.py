@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from daemon.config.problem import Problem
+from daemon.config.problem import problem_of_error
 from daemon.replica.copy_jobs.commands import require_spark
 from state.errors import TidelineError
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from daemon.config.model import Config
+    from daemon.config.problem import Problem
 
 
 def copy_job_problems(config: Config, check: Callable[[str], None] | None = None) -> Iterator[Problem]:
@@ -33,8 +34,7 @@ def copy_job_problems(config: Config, check: Callable[[str], None] | None = None
                 (check or require_cluster)(master)
             except TidelineError as error:
                 key = f"{section}.{name}.copy_jobs.spark.master"
-                reason = " ".join([error.message, *_describe(error)])
-                yield Problem(f"{kind} {name}", key, master, reason, error.hint.rstrip("."))
+                yield problem_of_error(f"{kind} {name}", key, error, master)
 
 
 def require_cluster(master: str) -> None:
@@ -45,8 +45,3 @@ def require_cluster(master: str) -> None:
 
     use_java()
     require_reachable(master)
-
-
-def _describe(error: TidelineError) -> list[str]:
-    reason = error.context.get("reason")
-    return [f"({reason})"] if reason else []

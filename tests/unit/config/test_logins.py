@@ -74,7 +74,9 @@ def test_connections_use_the_logins_of_the_loaded_configuration(write: Callable[
 def test_a_mechanism_has_its_own_settings_and_no_others(
     write: Callable[[str, str], Path], auth: str, reason: str
 ) -> None:
-    (found,) = read_config(write(f", {auth}", ""), {}).problems
+    path = write(f", {auth}", "")
+    path.write_text(path.read_text().replace("thrift://", "thrift+tls://"))
+    (found,) = read_config(path, {}).problems
     assert (found.key, found.reason) == ("sources.lake.auth", reason)
 
 
@@ -97,3 +99,34 @@ def test_clusters_with_one_metastore_cannot_log_in_differently(write: Callable[[
         load_config(path, {})
     path.write_text(path.read_text().replace("thrift://a:1}", f"thrift://a:1, {KERBEROS}}}"))
     assert read_config(path, {}).problems == ()
+
+
+def test_an_address_without_a_port_is_the_same_metastore_as_with_the_default_port(
+    write: Callable[[str, str], Path],
+) -> None:
+    path = write(f", {KERBEROS}", "")
+    path.write_text(
+        path.read_text().replace("thrift://a:1", "thrift://a").replace("thrift://c:3", "thrift://A:9083")
+    )
+    (found,) = read_config(path, {}).problems
+    assert found.reason == "logs in at a:9083 in another way than sources.lake"
+
+
+def test_a_password_without_tls_is_a_warning_with_which_the_daemon_runs(
+    write: Callable[[str, str], Path],
+) -> None:
+    path = write("", f", {PLAIN}")
+    (found,) = read_config(path, {}).problems
+    assert found.warning
+    assert found.key == "targets.dr.auth.mechanism"
+    assert found.reason == "sends the password unencrypted to thrift://c:3"
+    assert load_config(path, {}).targets["dr"].auth is not None
+    path.write_text(path.read_text().replace("thrift://c:3", "thrift+tls://c:3"))
+    assert read_config(path, {}).problems == ()
+
+
+def test_an_error_is_reported_before_a_warning(write: Callable[[str, str], Path]) -> None:
+    path = write(f", {PLAIN}", ", compactions_every_s: 0")
+    with pytest.raises(ConfigError) as refused:
+        load_config(path, {})
+    assert refused.value.context["key"] == "targets.dr.compactions_every_s"

@@ -63,7 +63,7 @@ def test_a_call_that_the_hive_version_lacks_is_not_sent() -> None:
         with pytest.raises(Unsupported) as refused:
             client.write_events(1)
         assert refused.value.context["call"] == "get_all_write_event_info"
-        assert refused.value.context["generation"] == "3.1"
+        assert refused.value.context["hive_version"] == "3.1"
         assert server.calls == ["getVersion"]
 
 

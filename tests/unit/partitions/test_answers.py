@@ -229,7 +229,7 @@ def test_the_texts_tell_what_the_answers_hold(answers: PartitionAnswers) -> None
     listing = listing_text(answers.answer(ListTables()))
     assert "500 of 2000 loaded" in listing
     assert "dt string, x string" in listing
-    assert "lake: 2 tables, 5 partitions, 1 tables loading, as of event 10, source at 12" in listing
+    assert "lake: 2 tables, 5 partitions, 1 still loading, as of event 10, source at 12" in listing
     assert "/w/a/dt=2015-01-01/x=x" in filter_text(answers.answer(filtered()))
     explained = explain_text(answers.answer(ExplainFilter(name=TABLE, filter="x = 'x'")))
     assert "postings of x" in explained

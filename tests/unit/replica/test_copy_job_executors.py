@@ -190,9 +190,9 @@ def test_a_live_check_names_each_policy_whose_cluster_does_not_answer() -> None:
         }
     )
     assert [str(each) for each in copy_job_problems(config, check)] == [
-        "policy far: policies.far.copy_jobs.spark.master = yarn: no configuration (Set it)",
+        "policy far: policies.far.copy_jobs.spark.master = yarn: no configuration (set it)",
         (
             "policy down: policies.down.copy_jobs.spark.master = spark://h:1: "
-            "the cluster of spark.master cannot be reached (h:1: refused) (Look)"
+            "the cluster of spark.master cannot be reached: h:1: refused (look)"
         ),
     ]

@@ -180,7 +180,7 @@ def test_an_old_instance_is_fenced_by_a_promotion(replica: FakedReplica) -> None
 
 def test_a_state_without_a_position_is_not_promoted(replica: FakedReplica) -> None:
     replica.store = type(replica.store)()
-    with pytest.raises(ConfigError, match="never bootstrapped"):
+    with pytest.raises(ConfigError, match="has no position of this policy"):
         new_process(replica).promote(forced=True)
 
 

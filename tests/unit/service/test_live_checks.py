@@ -34,10 +34,10 @@ class Answers:
     """A metastore that answers only the calls of the check."""
 
     def __init__(
-        self, settings: dict[str, str], *, generation: HiveVersion = HIVE_4, newest: int = 9
+        self, settings: dict[str, str], *, hive_version: HiveVersion = HIVE_4, newest: int = 9
     ) -> None:
         self.settings = settings
-        self._hive_version = generation
+        self._hive_version = hive_version
         self.newest = newest
         self.refuses_log = False
         self.away = False
@@ -119,9 +119,9 @@ def test_transactions_that_time_out_before_the_log_does_are_a_warning(
 
 
 def test_an_old_source_is_a_warning_and_an_old_target_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    old = Answers(GOOD, generation=HiveVersion(3, 1))
-    assert keys(old, Answers(GOOD), monkeypatch) == {("generation", True)}
-    assert keys(Answers(GOOD), old, monkeypatch) == {("generation", False)}
+    old = Answers(GOOD, hive_version=HiveVersion(3, 1))
+    assert keys(old, Answers(GOOD), monkeypatch) == {("Hive version", True)}
+    assert keys(Answers(GOOD), old, monkeypatch) == {("Hive version", False)}
 
 
 def test_an_unreadable_log_and_an_empty_one_are_problems(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,6 +139,18 @@ def test_all_unavailable_systems_are_reported_together(monkeypatch: pytest.Monke
         ("sources.lake.metastore", False),
         ("targets.dr.metastore", False),
     }
+
+
+def test_an_unreachable_metastore_is_reported_with_its_addresses_and_the_reasons(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = with_source(monkeypatch)
+    config = config_of(
+        {**config.model_dump(), "targets": {"dr": {"metastore": ["thrift://127.0.0.1:1"]}}, "sources": {}}
+    )
+    (found,) = live_problems(config)
+    assert "thrift://127.0.0.1:1: [Errno 111] Connection refused" in found.reason
+    assert found.hint.startswith("check that the metastore runs")
 
 
 @pytest.mark.parametrize(

@@ -219,7 +219,7 @@ def test_the_texts_say_what_the_values_say(answers: TimelineAnswers) -> None:
     assert "missing 2015-01-03 to 2015-01-04" in shown
     listed = listing_text(answers.answer(ListTables()))
     assert "lake: 3 tables" in listed
-    assert "1 tables loading" in listed
+    assert "1 still loading" in listed
     assert "more tables" in listing_text(answers.answer(ListTables(limit=1)))
     covered = cover_text(answers.answer(cover("sales", where="in")))
     assert "NOT complete, 4 partitions" in covered
