@@ -12,8 +12,9 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
-from daemon.config.fields import METASTORE_PORT, as_list
+from daemon.config.fields import as_list
 from daemon.config.problem import Problem
+from handlers.metastore.address import DEFAULT_PORT
 
 
 if TYPE_CHECKING:
@@ -214,7 +215,7 @@ def _clusters(document: Document) -> Iterator[tuple[Key, dict[str, Any]]]:
 def _server(address: str) -> str:
     """Return host and port of an address."""
     server = address.rpartition("://")[2].lower()
-    return server if re.search(r":\d+$", server) else f"{server}:{METASTORE_PORT}"
+    return server if re.search(r":\d+$", server) else f"{server}:{DEFAULT_PORT}"
 
 
 def _addresses(cluster: dict[str, Any]) -> list[str]:

@@ -17,12 +17,12 @@ from pydantic import AfterValidator, BeforeValidator, SecretStr, WithJsonSchema
 
 from daemon.config.section import refused
 from daemon.process.redaction import names_secret
+from handlers.metastore.address import DEFAULT_PORT
 from state.columns.paths import KeyPath
 from state.errors import BadInput
 
 
 SECRET_BYTES_MAX: Final = 64 * 1024
-METASTORE_PORT: Final = 9083
 
 _Options = dict[str, str | int | float | bool]
 
@@ -120,10 +120,10 @@ def _check_thrift_uri(text: str) -> str:
         or parts.query
     ):
         raise refused(
-            f"must be a metastore address: thrift://host:port or thrift+tls://host:port (the port defaults to {METASTORE_PORT})"
+            f"must be a metastore address: thrift://host:port or thrift+tls://host:port (the port defaults to {DEFAULT_PORT})"
         )
     address = f"{parts.scheme}://{parts.netloc.rstrip(':')}"
-    return address if port else f"{address}:{METASTORE_PORT}"
+    return address if port else f"{address}:{DEFAULT_PORT}"
 
 
 def _as_uri(value: object) -> object:

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from daemon.config.fields import Secret
 from daemon.config.section import Section, refused
+from handlers.metastore.address import Address
 from handlers.metastore.login.logins import KerberosLogin, PasswordLogin, Protection, merge_logins, use_logins
 
 
@@ -92,8 +93,6 @@ class AuthConfig(Section):
 
 def use_logins_of(config: Config) -> None:
     """Let connections log in as ``config`` says, in the whole process; raise ConfigError if clusters disagree about a server."""
-    from handlers.metastore.connection import Address  # loads Thrift, which 'config check' does not need
-
     given: dict[str, dict[tuple[str, int], Login | None]] = {}
     for kind, clusters in (("sources", config.sources), ("targets", config.targets)):
         for name, cluster in clusters.items():

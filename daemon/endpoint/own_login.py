@@ -12,7 +12,7 @@ from state.errors import LoginFailed, MetastoreUnavailable
 
 if TYPE_CHECKING:
     from daemon.endpoint.protocol.peer import Peer
-    from handlers.metastore.connection import Address
+    from handlers.metastore.address import Address
     from handlers.metastore.login.logins import Login
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Sequence
 
-    from handlers.metastore.connection import Address
+    from handlers.metastore.address import Address
     from handlers.metastore.login.logins import Login
 
 

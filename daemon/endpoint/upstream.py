@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from daemon.endpoint.protocol.wire import Message
     from daemon.endpoint.settings import EndpointSettings
-    from handlers.metastore.connection import Address
+    from handlers.metastore.address import Address
 
 
 log = structlog.get_logger(__name__)

@@ -26,6 +26,7 @@ from streaming.keylog.table_snapshots import read_snapshot
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from daemon.keylog.keyed_table import KeyedTable
     from state.columns.demand import Demand, SelectedKey
     from state.columns.requested_keys import RequestedKey
     from state.columns.rules import FlatRules
@@ -238,14 +239,3 @@ def _sort_key(row: Answer) -> tuple[Any, ...]:
     is_column = row["column"] is not None or row["verdict"] in COLUMN_VERDICTS
     rank = row["rank"]
     return not is_column, rank is None, rank or 0, -len(row["users"]), -row["days"], row["key"]
-
-
-@dataclass(frozen=True, slots=True)
-class KeyedTable:
-    """A flat table whose columns follow the keys that users query in a raw table."""
-
-    table: str
-    """``db.table``, as is ``raw_table``."""
-    raw_table: str
-    rules: FlatRules
-    """As configured; decisions in the key log are added."""

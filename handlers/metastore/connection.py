@@ -7,9 +7,7 @@ call. The connection records whether a request was sent completely: only then ca
 from __future__ import annotations
 
 import ssl
-from dataclasses import dataclass
-from typing import Any, Final, TypeVar
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from hmsclient.hmsclient import HMSClient
 from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
@@ -25,14 +23,15 @@ from handlers.metastore.login.logins import login_at
 from handlers.metastore.login.negotiation import Status
 from handlers.structs.exceptions import HiveException, MetaException
 from handlers.structs.objects import GetCatalogsResponse
-from state.errors import ConfigError, InvalidRequest, LimitExceeded, LoginFailed
+from state.errors import InvalidRequest, LimitExceeded, LoginFailed
+
+
+if TYPE_CHECKING:
+    from handlers.metastore.address import Address
 
 
 R = TypeVar("R")
 
-SCHEME: Final = "thrift"
-TLS_SCHEME: Final = "thrift+tls"
-DEFAULT_PORT: Final = 9083
 _READ_BYTES: Final = 64 * 1024
 _GARBAGE: Final = (
     TTransportException,
@@ -46,30 +45,6 @@ _GARBAGE: Final = (
 _GET_VERSION: Final = PlainCall("getVersion", str, changes=False)
 _CATALOGS: Final = Call("get_catalogs", {}, GetCatalogsResponse, (MetaException,), changes=False, since=V3_1)
 _SET_USER: Final = PlainCall("set_ugi", list[str], changes=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """The address of a metastore."""
-
-    host: str
-    port: int
-    tls: bool = False
-
-    def __str__(self) -> str:
-        return f"{TLS_SCHEME if self.tls else SCHEME}://{self.host}:{self.port}"
-
-    @staticmethod
-    def parse(uri: str) -> Address:
-        """Parse ``thrift://host:port`` or ``thrift+tls://host:port``; raise ConfigError for anything else."""
-        try:
-            parts = urlsplit(uri if "//" in uri else f"thrift://{uri}")
-            host, port = parts.hostname, parts.port or DEFAULT_PORT
-        except ValueError:
-            host, port = None, 0
-        if not host or parts.scheme not in {SCHEME, TLS_SCHEME} or parts.path not in {"", "/"}:
-            raise ConfigError("a metastore address must have the form thrift://host:port", value=uri)
-        return Address(host, port, tls=parts.scheme == TLS_SCHEME)
 
 
 def system_tls() -> ssl.SSLContext:

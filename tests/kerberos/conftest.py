@@ -11,7 +11,7 @@ import pytest
 from dev.stack import cli, preflight
 from dev.stack.hive.kerberized import HOST, WRITER, KerberizedStack
 from dev.stack.servers.kerberos import Kdc
-from handlers.metastore.connection import Address
+from handlers.metastore.address import Address
 from handlers.metastore.login.logins import use_logins
 from tests.builders.components.availability import start_or_skip
 from tests.builders.endpoint.endpoint_process import EndpointProcess

@@ -17,8 +17,8 @@ from daemon.sources.checks import live_problems
 from dev.fixtures.hive_tables import a_table
 from dev.stack.hive.kerberized import ALL_PROTECTIONS, HOST, PRINCIPAL, KerberizedMetastore
 from dev.stack.servers.kerberos import REALM
+from handlers.metastore.address import Address
 from handlers.metastore.client import Metastore
-from handlers.metastore.connection import Address
 from handlers.metastore.login.logins import PROTECTIONS, KerberosLogin, use_logins
 from handlers.structs.objects import Database
 from state.errors import LoginFailed, MetastoreUnavailable

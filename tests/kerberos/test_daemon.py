@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dev.stack.hive.kerberized import HOST, WRITER
+from handlers.metastore.address import Address
 from handlers.metastore.client import Metastore
-from handlers.metastore.connection import Address
 from handlers.metastore.login.logins import use_logins
 from state.errors import AmbiguousCall
 from tests.builders.endpoint.partition_requests import positional

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from dev.stack.hive.kerberized import KerberizedStack
     from dev.stack.servers.kerberos import Kdc
-    from handlers.metastore.connection import Address
+    from handlers.metastore.address import Address
     from handlers.metastore.login.logins import KerberosLogin
     from tests.builders.endpoint.endpoint_process import EndpointProcess
 

@@ -12,7 +12,7 @@ from daemon.config.fields import Name, ThriftUris
 from daemon.config.section import ConfigSection, Section, refused
 from daemon.endpoint.protocol.tls import client_context, server_context
 from daemon.endpoint.settings import DEFAULT_LISTEN, EndpointSettings, parse_listen
-from handlers.metastore.connection import Address
+from handlers.metastore.address import Address
 from state.errors import ConfigError
 from state.freshness import Freshness
 

@@ -23,7 +23,7 @@ from state.errors import LoginFailed
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from handlers.metastore.connection import Address
+    from handlers.metastore.address import Address
 
 
 TIMEOUT_S: Final = 30.0

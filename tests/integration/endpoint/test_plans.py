@@ -18,8 +18,8 @@ from daemon.endpoint.settings import EndpointSettings
 from daemon.endpoint.upstream import Upstream
 from daemon.endpoint.verification.comparison import is_same_answer
 from dev.fixtures.hive_tables import a_partition, a_table
+from handlers.metastore.address import Address
 from handlers.metastore.client import Metastore
-from handlers.metastore.connection import Address
 from tests.builders.endpoint.partition_requests import positional
 from tests.builders.endpoint.served import Served
 from tests.builders.endpoint.spark_session import spark_at

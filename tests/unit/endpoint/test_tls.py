@@ -12,7 +12,7 @@ import pytest
 
 from daemon.endpoint.protocol.peer import Peer
 from daemon.endpoint.protocol.tls import client_context, server_context
-from handlers.metastore.connection import Address
+from handlers.metastore.address import Address
 from state.errors import ConfigError
 from tests.builders.certificates import a_certificate
 from tests.builders.metastore.raw_metastore import TIMEOUT_S, RawMetastore, call, names, reply

@@ -14,8 +14,8 @@ from daemon.endpoint.protocol.sasl import read_exactly
 from daemon.endpoint.protocol.streams import Transport
 from daemon.endpoint.protocol.wire import Value, struct_value, text_value, write_struct
 from daemon.endpoint.settings import EndpointSettings
+from handlers.metastore.address import Address
 from handlers.metastore.client import Metastore
-from handlers.metastore.connection import Address
 from handlers.metastore.login.frames import Frames
 from handlers.metastore.login.logins import KerberosLogin, PasswordLogin, login_at, merge_logins, use_logins
 from state.errors import AmbiguousCall, ConfigError, LimitExceeded, LoginFailed, MetastoreUnavailable

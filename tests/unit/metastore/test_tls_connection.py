@@ -11,8 +11,8 @@ import pytest
 from daemon.endpoint.protocol.peer import Peer
 from daemon.endpoint.protocol.tls import server_context
 from daemon.endpoint.protocol.wire import Value, struct_value, text_value, write_struct
+from handlers.metastore.address import Address
 from handlers.metastore.client import Metastore
-from handlers.metastore.connection import Address
 from state.errors import ConfigError, MetastoreUnavailable
 from tests.builders.certificates import a_certificate
 from tests.builders.metastore.raw_metastore import TIMEOUT_S, Last, RawMetastore, reply

@@ -174,6 +174,20 @@ sys.exit(str(sorted(heavy)) if heavy else 0)
     assert done.returncode == 0
 
 
+@pytest.mark.parametrize("command", ["status", "config check"])
+def test_status_and_checks_load_no_library_of_a_server(command: str, config: Path) -> None:
+    config.write_text(f"state: {{dir: {config.parent / 'state'}}}\n")
+    code = f"""
+import sys
+from daemon.service.command_line import call
+call([*{command.split()!r}, "-c", {str(config)!r}])
+heavy = {{"sqlalchemy", "hmsclient", "confluent_kafka", "pyarrow", "uvicorn"}} & set(sys.modules)
+sys.exit(str(sorted(heavy)) if heavy else 0)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_daemon_loads_neither_arrow_nor_spark() -> None:
     code = """
 import sys
