@@ -125,7 +125,7 @@ class TargetConfig(Section):
     compactions_every_s: float = Field(
         default=60,
         ge=1,
-        le=86_400,
+        le=600,
         description="Pause between two readings of the compactions of the target's databases, which the status shows. A reading costs "
         "five small calls for each policy, and one for each table whose compaction failed.",
     )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 PAGE: Final = "docs/OPERATIONS.md"
-REMOVE_CAUSE: Final = "remove the cause: it is tried again by itself"
+REMOVE_CAUSE: Final = "remove the cause: the daemon then tries it again"
 FAILING_TRIES: Final = 3
 """A load that failed so often in a row needs an operator."""
 KINDS: Final = (
@@ -47,7 +47,8 @@ _SECTIONS: Final = {
     "watch": "the-relay-is-behind",
     "retention": "events-or-files-will-be-removed-before-they-are-read",
     "flat": "the-driver-of-a-flat-table-keeps-failing",
-    "serve": "an-answer-from-the-index-differs",
+    "serve": "the-metastore-endpoint-is-down-or-restarts",
+    "databases": "all-databases-that-match-a-pattern",
     "mining": "users-query-a-key-but-it-does-not-become-a-column",
 }
 """The runbook of a failed loop, by the first part of its name."""

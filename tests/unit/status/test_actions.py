@@ -243,3 +243,17 @@ def test_a_command_quotes_the_name_of_a_table_for_the_shell() -> None:
     failure = TableFailure("shop.two words", 7, 5, "file-lost", "gone")
     odd = view("replication:a", failures=(failure,), repair="tideline release a {table}")
     assert [each.command for each in listed(status(odd))] == ["tideline release a 'shop.two words'"]
+
+
+@pytest.mark.parametrize(
+    ("loop", "runbook"),
+    [
+        ("serve:lake", "the-metastore-endpoint-is-down-or-restarts"),
+        ("databases:sales", "all-databases-that-match-a-pattern"),
+        ("relay:lake", "the-relay-is-behind"),
+    ],
+)
+def test_a_failed_loop_has_the_runbook_of_its_own_kind(loop: str, runbook: str) -> None:
+    (action,) = listed(status(failed_loops=(failed(loop, "config"),)))
+    assert action.look == f"{PAGE}#{runbook}"
+    assert runbook in ANCHORS
