@@ -402,7 +402,7 @@ class FileLost(Inconsistent):
 
 
 class UnloggedFilesGone(FileLost):
-    """Files that a write event should have named were dropped, renamed or compacted before anybody listed them."""
+    """Files that a write event should have named were dropped, renamed or compacted before they were listed."""
 
     code = "unlogged-files-gone"
-    default_hint = "The table is loaded again by itself. To avoid this, let the relay list partitions (relay.list_partitions)."
+    default_hint = "The table is loaded again automatically. To avoid this, let the relay list partitions (relay.list_partitions)."

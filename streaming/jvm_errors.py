@@ -68,7 +68,7 @@ LOST_EXECUTORS: Final = re.compile(
 UNREADABLE: Final = re.compile(
     r"\[FAILED_READ_FILE\.\w+\] Encountered error while reading file (\S+)\.(?:\s|$)"
 )
-"""Message of Spark about a file, whatever the cause; a URI without spaces."""
+"""Message of Spark about a file, for any cause; a URI without spaces."""
 DEFAULTS: Final = {"spark.eventLog.dir": "/tmp/spark-events"}  # noqa: S108 - Spark's own default
 """Values of settings that an error may be about without their being set."""
 ENDED: Final = (
@@ -116,7 +116,7 @@ class Cause:
 def jvm_errors(spark: SparkSession) -> Iterator[None]:
     """Raise Tideline's errors for failures of Spark and its environment; stop ``spark`` at the end.
 
-    If the JVM dies, every call of it fails in its own way: that is one Transient, whatever its death causes in the code that uses it.
+    If the JVM dies, every call of it fails in its own way: that becomes one Transient, whichever of these errors the caller meets.
     """
     gateway: Any = spark.sparkContext._gateway  # noqa: SLF001 - PySpark has no other way to its JVM
     process: subprocess.Popen[bytes] = gateway.proc
@@ -153,7 +153,7 @@ def report_filter(process: subprocess.Popen[bytes]) -> Callable[[logging.LogReco
     """Return a filter that keeps the log records that alone report an error.
 
     Typed errors of a batch and broken connections to the JVM are raised and reported once; py4j also logs each with a stack trace.
-    So does every other error that the death of the JVM causes, of whatever class.
+    So does every other error that the death of the JVM causes, of any class.
     """
     from py4j.protocol import Py4JNetworkError
 

@@ -147,7 +147,7 @@ def _known_keys(model: type[BaseModel], path: Key) -> list[str]:
 
 
 def _shown(key: Key, detail: ErrorDetails) -> str | None:
-    """Return the given value; None for whatever may be a secret, which includes the value of a misspelled key."""
+    """Return the given value; None for any value that may be a secret, which includes the value of a misspelled key."""
     if detail["type"] in _UNSHOWN_TYPES or any(part == "secrets" or names_secret(part) for part in key):
         return None
     value = detail["input"]

@@ -61,7 +61,7 @@ class DriverOrder:
 
 
 def run_driver(order: Callable[[], DriverOrder], progress: ProgressListener, *, once: bool) -> None:
-    """Run a driver until SIGTERM or SIGINT; the last event has the reason of its end, also where it could not start.
+    """Run a driver until SIGTERM or SIGINT; the last event has the reason of its end, even if it could not start.
 
     Main thread only. Raises the error that ended it.
     """

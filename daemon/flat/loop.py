@@ -122,6 +122,6 @@ class DriverLoop(ChildLoop):
             return None
         error = reported_error(stopped, self.clean)
         if isinstance(error, StateLocked):
-            # Another command has the table, or a driver on another machine whose lease runs out: both end by themselves.
+            # Another command holds the table, or a driver on another machine whose lease expires: neither needs an operator.
             return DriverEnded("another process writes the table", reason=error.message)
         return error

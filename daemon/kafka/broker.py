@@ -1,6 +1,6 @@
 """Connection settings for Kafka, and the translation of librdkafka's errors.
 
-librdkafka reconnects and retries by itself. An error that it reports has therefore either lasted longer than the timeout, or is a
+librdkafka reconnects and retries on its own. An error that it reports has therefore either lasted longer than the timeout, or is a
 definite answer of the broker. The first becomes KafkaUnavailable, and the loop is restarted; the second becomes an error that
 repeating does not resolve. Denied access belongs to the first: credentials expire and are renewed while the daemon runs. No KafkaException leaves the modules that use the library: they call ``translate_errors``.
 """

@@ -213,7 +213,7 @@ class OffsetReader:
 
 
 def _is_temporary(error: KafkaError) -> bool:
-    """Return whether the library recovers from the error by itself, as from a lost connection."""
+    """Return whether the library recovers from the error on its own, as from a lost connection."""
     return error.code() in {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT}  # noqa: SLF001 - as above
 
 

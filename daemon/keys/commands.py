@@ -199,7 +199,7 @@ def skip(table: str, pattern: str, remove: bool, config_path: Path | None, as_js
 @config_option
 @json_option
 def pin(table: str, key: str, type_name: str, config_path: Path | None, as_json: bool) -> None:
-    """Give the column of KEY in the flat TABLE this TYPE, whatever its values are."""
+    """Give the column of KEY in the flat TABLE this TYPE, independently of its values."""
     _decide(config_path, table, "pin", key, as_json=as_json, type_name=type_name)
 
 

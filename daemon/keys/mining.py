@@ -158,7 +158,7 @@ def run_miner(
 ) -> None:
     """Mine all sources every ``every_s`` until SIGTERM or SIGINT, and report each pass.
 
-    Main thread only. The last event has the reason of the end, also where mining could not start; that error is raised.
+    Main thread only. The last event has the reason of the end, even if mining could not start; that error is raised.
     """
     with stop_signals() as stopping:
         try:

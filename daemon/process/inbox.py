@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 REQUEST_BYTES_MAX: Final = 64 * 1024
 KEPT_S: Final = 600.0
-"""How long an answer is kept that nobody has read."""
+"""How long an unread answer is kept."""
 _POLL_S: Final = 0.05
 Request = dict[str, Any]
 

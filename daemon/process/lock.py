@@ -1,7 +1,7 @@
 """One daemon per state directory.
 
 Two processes that apply the same events to the same target would undo each other's order, so the directory is locked for as long
-as the process lives. The kernel holds the lock (``flock`` on an open file): it disappears with the process, also after ``kill -9``,
+as the process lives. The kernel holds the lock (``flock`` on an open file): it disappears with the process, even after ``kill -9``,
 so there is never a stale lock to remove. The holder's pid and host are written into the file only to be shown.
 """
 

@@ -2,7 +2,7 @@
 
 A loop ends only on a stop request or with an error. ``retry_policy`` decides what follows from the error: the loop runs
 again after a pause, or is reported as failed. A failed loop runs again as soon as an operator requests it, and after longer pauses
-by itself, because its cause may be gone. It counts as failed until it has followed for a while or made progress.
+automatically, because its cause may be gone. It counts as failed until it has followed for a while or made progress.
 
 A failing loop never stops another. Progress resets a loop's count of failures. Stopping is bounded by a deadline.
 Liveness looks at heartbeats alone, never at dependencies: a metastore that is down must not restart the daemon.

@@ -1,6 +1,6 @@
 """Crossing a gap of a relay: events were removed from the notification log before they were relayed, and cannot be read any more.
 
-The relay does not skip them by itself. On an operator's request it continues in the same topic, in four steps:
+The relay does not skip them on its own. On an operator's request it continues in the same topic, in four steps:
 
 1. Find where the topic ends; if it is empty, use the stored position.
 2. Find the ids that are lost: those before the oldest event that the log has, or up to the newest id if the log is empty.

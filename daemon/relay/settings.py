@@ -29,7 +29,7 @@ class RelaySettings(OutboxSettings):
     linger_ms: int = 5
     compression: str = "lz4"
     delivery_timeout_s: float = 60.0
-    """How long the producer retries by itself; then the relay restarts from the end of the topic."""
+    """How long the producer retries on its own; then the relay restarts from the end of the topic."""
     store_s: float = 5.0
     """How often the position is stored. It is used only if the topic is empty, and may lag."""
 

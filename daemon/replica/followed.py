@@ -147,7 +147,7 @@ class FollowedReplica:
         return self._inbox.serve(self._do_while_failed) > 0
 
     def _do_while_failed(self, request: Request) -> Request:
-        """Serve one request; a ``resume`` lets the policy be opened as after a restart, also if another instance has fenced it."""
+        """Serve one request; a ``resume`` lets the policy be opened as after a restart, even if another instance has fenced it."""
         if request.get("do") == "promote":
             self._stop_copies()
         answer = self._requests_of_failed.do(request)

@@ -1,6 +1,6 @@
 """Start and end of the process.
 
-Start. Whatever can fail permanently fails before a loop runs:
+Start. Every step that can fail permanently runs before the first loop:
 
 1. configure logs;
 2. handle signals, and lock the state directory;

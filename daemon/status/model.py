@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class FailedLoop:
-    """A loop with an error that does not pass by itself. It is tried again nevertheless."""
+    """A loop with an error that does not clear on its own. The daemon tries it again nevertheless."""
 
     name: str
     code: str

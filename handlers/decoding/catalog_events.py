@@ -156,7 +156,7 @@ def build_table_dropped(common: _Common, message: Fields) -> TableDropped:
 
 
 def build_partitions_added(common: _Common, message: Fields) -> PartitionsAdded:
-    """ADD_PARTITION; without its list nobody knows which partitions were added."""
+    """ADD_PARTITION; without its list it is unknown which partitions were added."""
     message.require("partitionListJson")
     return PartitionsAdded(
         **fill_names(common, message, "db", "table"),
@@ -190,7 +190,7 @@ def build_partition_altered(common: _Common, message: Fields) -> PartitionsAlter
 
 
 def build_partitions_dropped(common: _Common, message: Fields) -> PartitionsDropped:
-    """DROP_PARTITION; without its list nobody knows which partitions were dropped."""
+    """DROP_PARTITION; without its list it is unknown which partitions were dropped."""
     message.require("partitions")
     owner = read_optional_table(message, "tableObjJson")
     specs = message.specs("partitions")

@@ -90,7 +90,7 @@ class ReadStream(Protocol):
 
 
 class WriteStream(Protocol):
-    """A file that nobody else sees yet; leaving its ``with`` block without publishing removes it."""
+    """A file that is not visible to others yet; leaving its ``with`` block without publishing removes it."""
 
     def write(self, data: memoryview, /) -> None:
         """Append all of ``data``."""

@@ -131,7 +131,7 @@ CLEARED_AT_ONCE: Final = 4096
 
 
 def write(gateway: Gateway, writes: Writes) -> None:
-    """Write a transaction as one row; after this returns it will take effect, whatever happens."""
+    """Write a transaction as one row; after this returns it will take effect, even after a crash."""
     gateway.put({layout.WRITES_ROW: split_cells(writes.to_bytes())}, writes.version)
 
 

@@ -133,7 +133,7 @@ class HBaseStore:
                 assert found.cells == layout.cells(key, found.cells[layout.VALUE]), key
 
     def recover(self) -> None:
-        """Do nothing: the gateway connects again by itself."""
+        """Do nothing: the gateway reconnects on its own."""
 
     def close(self) -> None:
         """Close the connection; closing twice is not an error."""

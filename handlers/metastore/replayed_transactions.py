@@ -3,7 +3,7 @@
 The target's metastore maps source transactions to its own, for each policy (a text that the caller chooses and must keep).
 Two rules apply to every call, because breaking them succeeds silently with another effect (reference:
 hive-replication.md §0.4, §0b.7): ``txn_type=REPL_CREATED`` is always sent, and a call names one source transaction, except for write ids that the target
-would give by itself (``allocate_many_replayed``).
+would give anyway (``allocate_many_replayed``).
 
 Transactions are never opened by one call for many, although Hive has it. It opens none if one of them is open already, answers in any order, and on
 Derby and SQL Server two such calls at a time deadlock: there it finds the new ids by scanning the table of transactions (OpenTxnsFunction). Twenty seconds

@@ -137,7 +137,7 @@ class ReplicationProjection:
     def apply(self, events: Sequence[Event]) -> Position:
         """Apply ``events`` in order, and abort transactions that ended without one; return the new position, which is durable.
 
-        It is durable also if an error ends the batch early. Events up to the position are skipped.
+        It is durable even if an error ends the batch early. Events up to the position are skipped.
         """
         self._is_sound = False
         self._replay.apply(events)

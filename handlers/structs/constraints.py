@@ -103,7 +103,7 @@ class SQLCheckConstraint(Struct):
 
 
 class DropConstraintRequest(Struct):
-    """Drops the constraint of that name, whatever its kind."""
+    """Drops the constraint of that name, of any kind."""
 
     dbname: Annotated[str, 1]
     tablename: Annotated[str, 2]

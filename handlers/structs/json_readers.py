@@ -1,7 +1,7 @@
 """Readers that convert parsed JSON to structs, built once for each struct class from its fields.
 
 There are two forms: Thrift JSON, with fields by number and values by type tag, and plain JSON with field names, as Jackson
-writes Thrift beans (the Apiary listener's messages). A reader raises ValueError, or whatever Python raises for a value of the
+writes Thrift beans (the Apiary listener's messages). A reader raises ValueError, or what Python raises for a value of the
 wrong shape; ``tjson`` turns these into MalformedEvent.
 """
 

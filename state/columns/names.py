@@ -51,7 +51,7 @@ _ROOM_FOR_SUFFIX: Final = 8
 
 
 def choose_column_name(key: KeyPath, taken: Iterable[str]) -> str:
-    """Return a name for ``key`` that differs from all names in ``taken``, also when case is ignored. The choice is deterministic.
+    """Return a name for ``key`` that differs from all names in ``taken``, even when case is ignored. The choice is deterministic.
 
     ``taken`` holds the table's column names and partition keys. Names that Hive, Spark and Tideline reserve always count as taken.
     """

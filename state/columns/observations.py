@@ -35,7 +35,7 @@ FORMAT: Final = 1
 """Version of the JSON form."""
 JSON_CHARS_MAX: Final = 256 << 20
 STRAY_ROWS: Final = 100
-"""Values among which a single one that is not a number is a stray, whatever its share."""
+"""Values among which a single one that is not a number is a stray, however large its share."""
 _KINDS: Final = "misfit_kinds"
 """An addition to the form, which older versions ignore."""
 _HAS_FLOATS: Final = 1

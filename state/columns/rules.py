@@ -65,7 +65,7 @@ class FlatRules:
     misfit_share_max: Annotated[float, Interval(ge=0, le=1)] = 1e-3
     """Share of the retained values that no numeric type holds, above which a column is promoted to STRING."""
     misfits_min: Annotated[int, Interval(ge=1)] = 20
-    """Number of such values below which a column is not promoted, whatever their share."""
+    """Number of such values below which a column is not promoted, however large their share."""
     promotion_delay_hours: Annotated[int, Interval(ge=0, le=8_760)] = 24
     """How long a promotion is announced before it begins, so that the key can be pinned to its type instead."""
     refresh_hours: Annotated[int, Interval(ge=1, le=8_760)] = 24

@@ -90,7 +90,7 @@ class Store(Reader, Protocol):
         """Open the only write transaction; a second one waits, or fails an assertion in the same thread."""
 
     def snapshot(self, pause: Pause = ...) -> AbstractContextManager[Reader]:
-        """Open a snapshot for one thread: what is committed now, whatever a transaction changes meanwhile.
+        """Open a snapshot for one thread: what is committed now, unaffected by a transaction in progress.
 
         An implementation that has none (memory, HBase) reads page by page what is committed then. ``pause`` is called before each page.
         """

@@ -4,7 +4,7 @@ Only snapshots: each is a read transaction in WAL mode, so it never holds a lock
 read-only and never checkpoint. The file may not exist yet, and it may be replaced or migrated while it is read: every snapshot
 checks which file it reads, and the version of its content.
 
-The writer resets its WAL file only while nobody reads it. It cannot see these readers, so once the file is long and grows, new
+The writer resets its WAL file only while no reader uses it. It cannot see these readers, so once the file is long and grows, new
 snapshots wait until the writer has reset it, for at most ``GATE_S`` every ``GATE_PAUSE_S``.
 """
 

@@ -3,7 +3,7 @@
 Hive gives the transactions of such a call consecutive ids from the first one that is named, in the order of their ids on the target, and looks at no
 other named id (AllocateTableWriteIdsFunction). It returns existing ids only if all transactions have one. Otherwise, if the first named id is not
 the table's next one, it forgets every write id of the table, and readers then take those of open transactions for committed. It
-reports success each time. So a call may name only ids that the target would give by itself. (``test_joined_transactions``)
+reports success each time. So a call may name only ids that the target would give anyway. (``test_joined_transactions``)
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def run_job(
     masters.require_reachable(settings.spark.master)
     if PYTHON in settings.spark.conf:
         os.environ["PYSPARK_PYTHON"] = settings.spark.conf[PYTHON]
-    with _report_alive(progress):  # also while Spark starts: a full queue of YARN may let it wait for hours
+    with _report_alive(progress):  # even while Spark starts: a full queue of YARN may delay it for hours
         spark = session.start(label_pods(settings.spark, label), name="tideline copies")
         with jvm_errors(spark), tempfile.TemporaryDirectory(prefix="tideline-job-") as directory:
             context = spark.sparkContext

@@ -1,6 +1,6 @@
 """Aliases in a text that is scanned: names of raw tables, and names given to values that calls extract.
 
-Without a parser there are no scopes, so a name means whatever the text makes of it anywhere. The scanner uses only names with a single
+Without a parser there are no scopes, so a name may mean anything that the text defines for it anywhere. The scanner uses only names with a single
 meaning.
 """
 

@@ -66,7 +66,7 @@ class Scanner:
         """Return the values that the call at ``at`` extracts, one for each key."""
         if at in self._extracted:
             return self._extracted[at]
-        self._extracted[at] = [None]  # ends the recursion of a name that is defined by itself
+        self._extracted[at] = [None]  # ends the recursion of a name whose definition contains it
         call = self.functions[self.tokens.lower_name(at)]
         arguments = self.tokens.arguments(at + 1)
         if len(arguments) <= call.document:

@@ -5,7 +5,7 @@ at 30 keys (docs/SPLITTING.md). A field is either a STRUCT or a STRING, so a key
 own. Keys are therefore distributed over as many parses as the longest chain of nested keys.
 
 Schemas use Spark's JSON form of a type, and fields are addressed in SQL by quoted names. So every member name that JSON allows is safe,
-whatever its case, dots, slashes, backticks or script. Nothing in this module needs Spark.
+for any case, dots, slashes, backticks and script. Nothing in this module needs Spark.
 """
 
 from __future__ import annotations

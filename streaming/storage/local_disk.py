@@ -4,7 +4,7 @@ Hadoop changes modes and reads links of local files by starting programs (``chmo
 local disk spent half of its time on about 90 of them (docs/SPLITTING.md, "Small batches"). Python's own calls need none.
 
 Hadoop keeps a checksum of every local file in a hidden file beside it and refuses files that differ from it. A file without one is read
-unchecked, but one with the checksum of an earlier file cannot be read. So at every step, also after a crash, a file has its own checksum or
+unchecked, but one with the checksum of an earlier file cannot be read. So at every step, even after a crash, a file has its own checksum or
 none: a moved file's checksum moves before it, and the checksum of a replaced or removed file is removed before.
 """
 

@@ -2,7 +2,7 @@
 
 A raw event and a flat row are the same event if a third key, such as an id, identifies the events of the hour. That is not assumed but
 counted, for each hour: on both sides, every event has a value of this key, no two events have the same one, and both sides have the same
-values. Then each flat row has exactly one raw event, whatever the order of either side. Malformed rows have no event time, so the raw
+values. Then each flat row has exactly one raw event, in any order of the two sides. Malformed rows have no event time, so the raw
 events of an hour do not include them; they stay as they are.
 
 If one of these conditions does not hold, the hour is left to the general way, which replaces it with all its columns.

@@ -47,7 +47,7 @@ class _Condition:
 
 
 def find_doubt(node: Node | None, schema: KeySchema, dialect: Dialect) -> bool:
-    """Whether metastores may differ in the answer to a filter, whatever partitions there are."""
+    """Whether metastores may differ in the answer to a filter, judged from the filter alone."""
     if node is None:
         return False
     columns = {column.name: column for column in schema.columns}

@@ -99,7 +99,7 @@ class IndexAnswers:
             self._rules = read_rules(metastore)
         try:
             made, view = self._answer(call, request, self._rules)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the metastore can answer
+        except Exception as error:  # noqa: BLE001 - after any failure the metastore can still answer
             reason = _reason_of(error, request.name)
             self._observer.forwarded(request.name, reason, time.perf_counter() - started)
             return None
@@ -157,7 +157,7 @@ def _read_arguments(call: str, body: bytes) -> Arguments:
     return read_arguments(CALLS[call].shape, body)
 
 
-_read_kept: Final = lru_cache(KEPT_MAX)(_read_arguments)  # nobody changes arguments
+_read_kept: Final = lru_cache(KEPT_MAX)(_read_arguments)  # arguments are never changed
 
 
 def _reason_of(error: Exception, call: str) -> Reason:

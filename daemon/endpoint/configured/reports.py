@@ -41,7 +41,7 @@ PREFIX: Final = "tideline_endpoint_"
 
 
 class Reports:
-    """Writes the events of one endpoint to a file descriptor until it is closed or nobody reads them."""
+    """Writes the events of one endpoint to a file descriptor until it is closed or no process reads them."""
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ A table is read in four steps:
    No answer is made from a snapshot that is known to be too old;
 4. otherwise wait for the follower, for a bounded time, and make the answer from another snapshot, with the table checked again.
 
-The event id is queried after the request arrived. Whatever was committed before that has an id that is not above it, because the
+The event id is queried after the request arrived. Every change that was committed before that has an id that is not above it, because the
 metastore allocates ids in the order of commits. So an answer contains every change that was committed before its request.
 """
 

@@ -1,7 +1,7 @@
 """Waiting until the follower has committed an event.
 
-The follower is another process, and SQLite notifies nobody. One of the waiting threads therefore reads the position again and again, and
-wakes the others; the others only wait. Nothing is read while nobody waits.
+The follower is another process, and SQLite has no notifications. One of the waiting threads therefore reads the position again and again, and
+wakes the others; the others only wait. Nothing is read while no thread waits.
 """
 
 from __future__ import annotations

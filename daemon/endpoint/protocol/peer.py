@@ -53,7 +53,7 @@ class Peer:
         self._secure(context, timeout_s, server_side=True)
 
     def begin_tls(self, context: ssl.SSLContext, host: str, timeout_s: float) -> None:
-        """Perform the handshake as a client of ``host``; raise OSError, also if the certificate is not accepted."""
+        """Perform the handshake as a client of ``host``; raise OSError, including if the certificate is not accepted."""
         self._secure(context, timeout_s, server_hostname=host)
 
     def _secure(self, context: ssl.SSLContext, timeout_s: float, **side: bool | str) -> None:

@@ -124,7 +124,7 @@ class Verifier:
         try:
             self._metastore = self._metastore or self._connect()
             outcome = self._compare(sample, self._metastore)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the next sample is compared on another connection
+        except Exception as error:  # noqa: BLE001 - after any failure the next sample is compared on another connection
             self._metastore = None
             level = log.debug if isinstance(error, TidelineError) else log.error
             level("an answer could not be compared", call=sample.request.name, problem=str(error))

@@ -178,7 +178,7 @@ class Child:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Kill the whole process group: whatever a child does may be interrupted at any moment."""
+        """Kill the whole process group; the work of a child may be interrupted at any moment."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
         with suppress(

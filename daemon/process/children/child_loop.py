@@ -47,7 +47,7 @@ class ChildLoop:
         self._stuck_s = stuck_s
         """How long a child may report nothing; None means no limit."""
         self._drain_s = drain_s
-        """How long a child has to end by itself when the loop stops; 0: it is killed at once."""
+        """How long a child may take to end when the loop stops; 0: it is killed at once."""
         self._heard_s = clock()
         self._refused = 0
         self.clean = clean
@@ -110,7 +110,7 @@ class ChildLoop:
         return None
 
     def _drain(self, child: Child) -> None:
-        """Let the child end by itself; leaving its context kills it otherwise."""
+        """Request the child to end and wait for it; leaving its context kills it."""
         if not self._drain_s:
             return
         child.request_stop()

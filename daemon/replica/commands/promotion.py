@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.argument("policy")
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and change nothing.")
 @click.option("--yes", is_flag=True, help="Promote without asking.")
-@click.option("--force", is_flag=True, help="Promote also if tables are incomplete.")
+@click.option("--force", is_flag=True, help="Promote even if tables are incomplete.")
 @config_option
 @json_option
 def promote(  # noqa: PLR0913 - click passes one argument for each option

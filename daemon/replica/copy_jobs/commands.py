@@ -30,7 +30,7 @@ DONE = "done"
 def copyjob(progress_fd: int) -> None:
     """Run the copy job that standard input describes, and report each file.
 
-    Other commands start it; it cannot be used by itself. It ends at once when its standard input is closed.
+    Other commands start it; it cannot be used alone. It ends at once when its standard input is closed.
     """
     from daemon.process.children.parent_watch import end_with_parent
     from daemon.replica.copy_jobs.order import read_order

@@ -37,7 +37,7 @@ def write_order(settings: JobSettings, copies: Iterable[Numbered]) -> Iterator[b
 
 
 def read_order(stream: BinaryIO) -> tuple[JobSettings, list[Numbered]]:
-    """Read an order; raise MalformedEvent, also if it is not complete."""
+    """Read an order; raise MalformedEvent if it is invalid or not complete."""
     from streaming.copyjob.job import JobSettings
 
     lines: list[bytes] = []

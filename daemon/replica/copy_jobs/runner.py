@@ -2,7 +2,7 @@
 
 A driver that ends early is started again with the files that it did not report. It is given up after three starts in a row without a
 single finished file; the remaining files are then unavailable, and the caller tries them again later. While a job runs, the claim of the
-target is checked every few seconds. When it ends, for whatever reason, its fence is removed, so no executor publishes anything after that.
+target is checked every few seconds. When it ends, for any reason, its fence is removed, so no executor publishes anything after that.
 """
 
 from __future__ import annotations

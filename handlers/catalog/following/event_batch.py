@@ -75,7 +75,7 @@ _IGNORED_KINDS: Final = frozenset(
         *("COMMIT_COMPACTION_EVENT", "INSERT", "CREATE_DATABASE", "ALTER_DATABASE"),
     }
 )
-"""Types of events that change nothing in the catalog, whatever they contain."""
+"""Types of events that never change the catalog."""
 _ABOUT_KNOWN_TABLES: Final = frozenset(
     {"ADD_PARTITION", "ALTER_PARTITION", "ALTER_PARTITIONS", "DROP_PARTITION", "DROP_TABLE", "DROP_DATABASE"}
 )

@@ -117,7 +117,7 @@ class TimelineFollower:
 
     @property
     def loads_in_pieces(self) -> bool:
-        """False: runs are small, whatever the number of partitions."""
+        """False: runs are small, however many partitions there are."""
         return False
 
     @property

@@ -169,7 +169,7 @@ class Copier:
     def settle(self, directory: Location) -> None:
         """Make all copies durable that were published in a directory; raise FilesUnavailable.
 
-        Needed also after a copy that was skipped: the process that made it may have been killed before this step.
+        Needed even after a copy that was skipped: the process that made it may have been killed before this step.
         """
         with _mark_target_errors():
             self._file_systems.of(directory).settle(directory)

@@ -2,7 +2,7 @@
 
 A process of a job can outlive the one that started it, on another machine, and must not publish files then. Each job therefore has a
 *fence*: a hidden file on the target that exists while the job may write. A copy looks for it right before it appears under its name.
-The starter removes it when the job has ended, whatever the reason. If the starter was killed, the next process that copies into the
+The starter removes it when the job has ended, for any reason. If the starter was killed, the next process that copies into the
 directory removes it like any other leftover.
 """
 

@@ -12,7 +12,7 @@ events lie in between. The later events are applied together with the first of t
 The table is then in a state that the source had at some moment. The position does not move: it passes the later events at their turn, so that a
 run which is killed in between repeats them, and finds their work done.
 
-If the target refuses a joined change, each event is applied by itself, so that a failure has the position of the event that caused it.
+If the target refuses a joined change, each event is applied separately, so that a failure has the position of the event that caused it.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ class EventJoiner:
         return event.event_id in self._done
 
     def select(self, event: Event) -> Sequence[Joinable]:
-        """Return the events to apply together, of which ``event`` is the first; empty if it is applied by itself."""
+        """Return the events to apply together, of which ``event`` is the first; empty if it is applied alone."""
         if event.event_id not in self._places or not isinstance(event, Joinable) or not self._may_join(event):
             return ()
         found = self.find(event)

@@ -7,7 +7,7 @@ difference: no event of this table except allocations, and no end of a transacti
 
 Early copies. Copies wait for disks and networks, calls wait for the target's metastore. So that the waiting times do not add
 up, the files of later transactions are copied while earlier ones are replayed. The files of a write event may be copied once
-its write id is allocated on the target: nobody sees them before the commit, and the target's compactor ignores them. No event
+its write id is allocated on the target: they are invisible before the commit, and the target's compactor ignores them. No event
 in between may change where the files belong. Such events are look-ahead barriers: creation, drop, rename and truncation of
 the table, and the same of its partitions.
 """

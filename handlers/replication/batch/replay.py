@@ -85,7 +85,7 @@ class BatchReplay:
         self._ahead.start_after(event_id, upcoming=self._upcoming)
 
     def apply(self, events: Sequence[Event]) -> None:
-        """Apply ``events`` in order and make the new position durable, also if an error ends the batch early.
+        """Apply ``events`` in order and make the new position durable, even if an error ends the batch early.
 
         Events up to the position are skipped. Nothing is copied early for events that the target already has, because their
         tables may have been renamed since.

@@ -2,13 +2,13 @@
 
 Replay applies one event after the other. Most of its time it waits for the target's metastore, which can make several changes at once. So events of
 tables that do not depend on anything unrecorded (``independence``) are started in lanes, while replay applies the events before them. The order of
-the rest stays: allocations, commits and aborts, files, renames and whatever concerns several tables are applied by replay itself, at their turn.
+the rest stays: allocations, commits and aborts, files, renames and all events that concern several tables are applied by replay itself, at their turn.
 
 1. At the beginning of a batch and after each record of the position, events whose predecessors are recorded are started.
 2. At the turn of such an event, replay waits for it, records what it changes in the state, and moves the position on. So the position passes an
    event only if it and all before it are applied.
 3. If the lane failed, or has not begun, replay applies the event itself. So a failure has the right event and table, is handled in one place, and in order.
-   Whatever the lane has done of it is repeated, which changes nothing.
+   The part that the lane has done is repeated, which changes nothing.
 4. At the end of a batch, also by an error, no lane works any more.
 """
 

@@ -1,6 +1,6 @@
 """Tables that left a policy by changed patterns, and stay on the target until an operator drops them.
 
-Replay no longer changes such a table, so it becomes older and older, and nobody may notice. The entries keep it in the status until it is
+Replay no longer changes such a table, so it becomes outdated unnoticed. The entries keep it in the status until it is
 dropped or enters the policy again. They are part of the policy's state, and also kept on the target (``kept_entries``), because
 nothing else distinguishes these tables from others. Only recorded tables are ever dropped here, and only on request.
 """

@@ -6,7 +6,7 @@ of the projection's state and is written together with its position.
 
 A circuit breaker limits how fast tables are quarantined. If several fail within minutes, the cause is probably their
 environment: then the policy stops at the event and retries, instead of losing one table after the other. Two kinds do not count. Bad
-input is in the event itself, whatever the environment does. And a table whose unlogged files are gone is loaded again at once.
+input is in the event itself, independent of the environment. And a table whose unlogged files are gone is loaded again at once.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ Most events contain the object of their table, which shows the obstacle. An allo
 therefore part of the projection's state, with the reasons, which the status shows.
 
 An allocation may come before the CREATE_TABLE that shows the kind, as for every CREATE TABLE AS SELECT. It is replayed, which
-nobody sees, and the write id is forgotten when the CREATE_TABLE arrives.
+no reader sees, and the write id is forgotten when the CREATE_TABLE arrives.
 
 A table can change its kind: Hive turns plain tables into Iceberg tables in place. The target then keeps the rows of the last
 replicated state. If a table can be replicated again, it is loaded.

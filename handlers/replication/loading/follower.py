@@ -115,7 +115,7 @@ class LoadFollower:
         for entry in self.context.quarantine.entries():
             if entry.code == UnloggedFilesGone.code:
                 self._request(entry.table)
-                log.info("a table is loaded again by itself", table=entry.table, reason=entry.reason)
+                log.info("a table is loaded again automatically", table=entry.table, reason=entry.reason)
 
     def _load_instead(self, table: str, reason: str) -> Release:
         """Load a table that cannot resume."""

@@ -7,13 +7,13 @@ done: the write-id mapping, and with it the position, changes only then. (Many c
 
 Until then, only the target knows what was opened ahead. That is enough:
 
-* A run that is killed leaves open transactions without rows. The next run finds them by policy and source id, also if it joins other events.
+* A run that is killed leaves open transactions without rows. The next run finds them by policy and source id, even if it joins other events.
 * A transaction whose write ids are not replicated after all, because its table was quarantined in between, has nothing to show. It is aborted at its
   end (``is_unused``). If the process has forgotten it, ``reconciliation`` does that, and a promotion or retirement aborts all open ones.
 
 The target returns the table's next write id before it allocates, because a joined call that names others damages the table silently
 (``state.transactions.joined_allocations``). Only Hive 4.2 and later list what a killed run has left open; for older targets nothing is opened
-ahead. If a target refuses a joined call, every event of the batch is applied by itself, so that a failure belongs to the event that caused it.
+ahead. If a target refuses a joined call, every event of the batch is applied separately, so that a failure belongs to the event that caused it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class WriteIdLookahead:
         self._write_ids: dict[tuple[int, str], int] = {}
         """Write ids that were allocated ahead, and have not had their turn, by source transaction and table."""
         self._planned_up_to = (-1, -1)
-        """Event id and write id of the last allocation that was considered: up to it, what was not joined is applied by itself."""
+        """Event id and write id of the last allocation that was considered: up to it, events that were not joined are applied separately."""
         self._counts = LookaheadCounts()
 
     def begin(self, events: Sequence[Event], *, uncertain_up_to: int) -> None:
@@ -159,7 +159,7 @@ class WriteIdLookahead:
                 failpoint("replay.after-open")
 
     def _allocate(self, table: str, pairs: Sequence[WriteIdOfTxn]) -> None:
-        """Allocate write ids of a table, as far as the target would give these by itself, by one call for each run of them."""
+        """Allocate write ids of a table, as far as the target would give these anyway, by one call for each run of them."""
         target, policy = self._context.target, self._context.policy
         target_txns = self._find_target_txns(pairs)
         next_write_id = target.highest_write_id(policy.target_db, table) + 1

@@ -22,7 +22,7 @@ def compare_lists(
 
     The source forgets an aborted id when nothing is left of its files; the id then looks committed there, while the target may
     still know that it was aborted. No reader misses rows if the source has no files of the id (``written`` has those that do).
-    If the source has compacted its files (``compacted_up_to``), nobody can tell any more; the ids are not compared.
+    If the source has compacted its files (``compacted_up_to``), this cannot be determined; the ids are not compared.
     """
     for found in compare_write_ids(source, target):
         forgotten = found.source is WriteIdState.VISIBLE and found.target in _INVISIBLE

@@ -2,7 +2,7 @@
 
 A filter within the limits of size can still have thousands of conditions, each evaluated for every key in its ranges, so that one query
 could keep the processor busy for minutes. Time is the processor time of the thread: a loaded machine or a slow store never makes a
-filter fail that is cheap by itself.
+cheap filter fail.
 
 ``pause`` is called at every look, so that answers give way to more urgent work.
 """

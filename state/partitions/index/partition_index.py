@@ -10,7 +10,7 @@ in that order.
 
 A store across a network (``RemoteReader``) differs in two points. Keys are requested in batches. And without transactions it writes
 postings before their row and removes them after it: a posting counts only where its row exists. Rows need no such check. A store
-that can filter by itself (``FilteringReader``) receives the condition.
+that can filter on its side (``FilteringReader``) receives the condition.
 """
 
 from __future__ import annotations

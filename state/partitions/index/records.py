@@ -10,7 +10,7 @@ Keys are grouped by a table number. So renaming a table writes one record, and d
     px/g/<number 8>                        -> empty: rows and postings that are to be removed
 
 A row is the key of a partition (``partition_key``). A posting holds the whole row after its field. So it provides the name and every
-other column by itself, and the postings of one value continue in the table's own order.
+other column alone, and the postings of one value continue in the table's own order.
 
 A store that cannot write several entries atomically writes them in the order of ``EntryKind`` and removes them in reverse order. This
 module does the same, because such a store may write a long transaction in pieces. At every moment, every row has its
@@ -57,7 +57,7 @@ class EntryKind(IntEnum):
     """The kind of a stored entry, in the order of writing."""
 
     BASIS = 0
-    """The last table number, and what payloads refer to: harmless by themselves, and needed by all that follows."""
+    """The last table number, and what payloads refer to: harmless alone, and needed by all later records."""
     POSTING = 1
     ROW = 2
     OTHER = 3

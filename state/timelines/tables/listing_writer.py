@@ -2,7 +2,7 @@
 
 A load that was interrupted, by a restart or by a change of the table, has left content of an older listing. The new listing
 may differ from it anywhere. So every key is compared instead of written again, which takes a fraction of the time; at the end,
-keys that the new listing does not have are removed. The result is the content of the new listing, whatever was there before.
+keys that the new listing does not have are removed. The result is the content of the new listing, independent of what was there before.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 _BUCKETS: Final = 1024
-"""Each is sorted by itself, so a million keys never take more than a moment."""
+"""Each is sorted separately, so no single call sorts a million keys."""
 
 
 class ListingWriter:

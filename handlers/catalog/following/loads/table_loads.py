@@ -32,7 +32,7 @@ log = structlog.get_logger(__name__)
 
 
 class TableLoad:
-    """One follower's share of a listing: by itself, the listing as it is. A follower that computes or writes more overrides the steps."""
+    """One follower's share of a listing; by default the unchanged listing. A follower that computes or writes more overrides the steps."""
 
     def __init__(self, listing: Listing) -> None:
         """Load from ``listing``."""

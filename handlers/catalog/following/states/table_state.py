@@ -99,7 +99,7 @@ class PostponedLoad:
         return replace(self, next_s=int(now_s) + pause_s)
 
     def is_due(self, now_s: float) -> bool:
-        """Whether it is time for the next try; also if the clock was set back by more than the longest pause."""
+        """Whether it is time for the next try; True as well if the clock was set back by more than the longest pause."""
         return not now_s < self.next_s <= now_s + PAUSE_MAX_S
 
 

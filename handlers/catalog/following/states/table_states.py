@@ -73,7 +73,7 @@ class TableStates:
     ) -> None:
         """Quarantine a table at an event (0: while it is loaded, for ``took_s``); the first reason is kept.
 
-        It is loaded again after growing pauses, so that it comes back by itself when the cause has gone.
+        It is loaded again after growing pauses, so it recovers when the cause is gone.
         """
         state, now_s = self._states.get(name, _NONE), self._clock()
         known = state.known or KnownTable((), 0)

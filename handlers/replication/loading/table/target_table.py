@@ -1,6 +1,6 @@
 """The target's table while it is loaded.
 
-It carries the parameter ``tideline.load`` with the id of the load until it is complete, so that nobody takes it for a finished
+It carries the parameter ``tideline.load`` with the id of the load until it is complete, so that no reader mistakes it for a finished
 one and a restarted load continues with it. A transactional table shows none of its rows until it has write ids, which it gets last
 and at once. Before that, the result of the load is stored in the table (``tideline.load.result``): a restart in between returns the
 same event and write id, and does not take rows of a later snapshot for those of the shown one.

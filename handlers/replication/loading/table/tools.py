@@ -77,7 +77,7 @@ class LoadTools:
     stopping: threading.Event
     """Set when the load must end soon."""
     beat: Callable[[], None]
-    """Called after each step; bytes of copies and metastore calls report progress by themselves."""
+    """Called after each step; bytes of copies and metastore calls report their own progress."""
     jobs: CopyJobs | None = None
     """Copies of many files outside of this process; None if ``copies`` makes all."""
 
