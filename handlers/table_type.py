@@ -1,4 +1,4 @@
-"""The type of a table in an event, which Hive stores differently from what the event says.
+"""The type of a table in an event; Hive may store another type than the event names.
 
 An event of Hive 2.3 and 3.1 contains the table as the client sent it. The metastore stores another type: for managed and external
 tables it follows the parameter ``EXTERNAL``, and nothing else. ``ALTER TABLE t SET TBLPROPERTIES ('EXTERNAL'='TRUE')`` sends a managed

@@ -4,7 +4,7 @@ An exception of the JVM arrives through py4j in several Python classes, of which
 causes: whether a server, a file system or memory failed (the environment, so the same call may succeed later), or whether Spark refused a
 setting. This module reads the chain once and decides, without the JVM, from the names of its classes.
 
-While a session starts, every failure is one of the two, because Tideline has not computed anything yet. Later, an exception that is neither of
+While a session starts, every failure is one of these two, because Tideline has not computed anything yet. Later, an exception that is neither of
 the environment nor of a damaged file stays as it is: it is a defect of Tideline, and its stack trace is needed.
 """
 

@@ -1,7 +1,7 @@
 """Options and steps that ``tideline partitions`` and ``tideline timeline`` share: which daemon answers, and how answers are printed.
 
 Both query the running daemon, or open the state that it left where none runs. ``--source``, ``--url``, ``--config`` and ``--json``
-reach a command as one value, because no command looks at them one by one. Changes and checks have no ``--url``: they are served
+reach a command as one value, because no command needs them individually. Changes and checks have no ``--url``: they are served
 only on the daemon's own machine.
 """
 

@@ -1,8 +1,8 @@
-"""Policies for all databases whose names match patterns, also for those that are created later.
+"""Policies for all databases whose names match patterns, including those that are created later.
 
 A pattern stands for one policy per database, so that each has a position, a failure domain and transactions of its own. The policy of a
 database is named ``PATTERN.DATABASE``. Names in the configuration have no dot, so these cannot be confused with them, and the settings of
-such a policy follow from its name alone: no command has to ask the metastore which databases exist.
+such a policy follow from its name alone: no command has to read the list of databases from the metastore.
 """
 
 from __future__ import annotations

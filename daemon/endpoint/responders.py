@@ -1,6 +1,6 @@
-"""What answers a call instead of forwarding it unchanged: the seam for answers from elsewhere.
+"""The port for everything that answers a call instead of forwarding it unchanged.
 
-A session asks its responders in order and forwards a call that none of them answers. A responder belongs to one connection,
+A session tries its responders in order and forwards a call that none of them answers. A responder belongs to one connection,
 so it may remember what it learned about the server at the other end.
 """
 

@@ -2,7 +2,7 @@
 
 HTTP is read-only: clients that reach the port can read everything and change nothing. The file system decides who
 may change something: the directory lies in the state directory (mode 0700). A request is one JSON file that appears whole, by
-rename. The loop that it is for takes it between two batches, serves it and writes the answer beside it. A request that was being
+rename. The addressed loop takes it between two batches, serves it and writes the answer beside it. A request that was being
 served when the daemon died is served again, so every request must be repeatable.
 """
 

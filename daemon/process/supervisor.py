@@ -5,7 +5,7 @@ again after a pause, or is reported as failed. A failed loop runs again as soon 
 automatically, because its cause may be gone. It counts as failed until it has followed for a while or made progress.
 
 A failing loop never stops another. Progress resets a loop's count of failures. Stopping is bounded by a deadline.
-Liveness looks at heartbeats alone, never at dependencies: a metastore that is down must not restart the daemon.
+Liveness depends on heartbeats alone, never on other systems: a metastore that is down must not restart the daemon.
 """
 
 from __future__ import annotations

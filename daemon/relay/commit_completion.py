@@ -1,4 +1,4 @@
-"""Completes a commit of which only some parts are in the topic, if it would be split into other parts now.
+"""Completes a commit of which only some parts are in the topic, if it would now be split differently.
 
 Readers have applied the first parts and expect as many as these announced. The missing ones become write events without files, and the
 last part the commit without ``"enriched"``: a replica then fetches the write events from the source and copies what it does not have.

@@ -2,7 +2,7 @@
 
 The metastore has no call that waits for the next event, so an idle relay polls: at first every 10 ms, because commits often come in
 groups, then at most five times a second. This costs very little and limits the delay of a single commit to 0.2 s. A nudge ends the
-pause: someone waits for an event that the metastore already has.
+pause: a caller waits for an event that the metastore already has.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Finds the databases of a pattern (section ``policy_patterns``), and adds a replica for each.
 
 At start, the replicas that have a state file are followed again at once: the source need not be reachable, and a database that has been
-dropped there must be dropped on the target. Others are found by asking the source's metastore for its databases, again and again. A
+dropped there must be dropped on the target. Others are found by listing the databases of the source's metastore at intervals. A
 database is found some seconds after its creation; its bootstrap then loads what was written meanwhile, so nothing is lost.
 """
 

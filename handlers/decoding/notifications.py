@@ -3,7 +3,7 @@
 The two differ only in their envelope. A notification object is the metastore's NotificationEvent as JSON: ``{"eventId",
 "eventTime", "eventType", "catName"?, "dbName"?, "tableName"?, "message", "messageFormat"?}``, with the message as encoded text.
 
-The header is read first, then the message. Whatever fails after the position is known becomes an Undecodable event. The table of
+The header is read first, then the message. A failure after the position is known yields an Undecodable event. The table of
 event types is complete for Hive 2.3 to 4.2; a type that it lacks comes from a newer metastore and is counted, not refused.
 """
 

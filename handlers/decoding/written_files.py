@@ -8,7 +8,7 @@ Hive selects the files of a write event by their paths, and names too many (seen
   renamed and kept its directory, because its name has special characters, or what an interrupted drop left behind. They have other
   write ids, or are in directories of partitions.
 
-The files of a bucket have the same name in every partition: without these checks, they would replace the rows of each other on the target,
+The files of a bucket have the same name in every partition: without these checks, they would replace each other's rows on the target,
 and a base of another table would hide all rows. The files that are left out are named by the write event of their own partition or transaction.
 """
 

@@ -1,4 +1,4 @@
-"""A Java process with few rights that compiles and runs our ``Walker``, which reads Kryo bytes.
+"""A Java process with few rights that compiles and runs the class ``Walker``, which reads Kryo bytes.
 
 Kryo builds any object that its bytes name, and some classes run code while they are built. So bytes from an untrusted client are
 code from an untrusted client (Hive's own answer: HIVE-26539), and are not read in this process or with its rights. The Java

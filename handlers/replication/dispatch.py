@@ -1,7 +1,7 @@
 """Dispatch of events: decides whether an event concerns the policy, and calls the one function that knows its effect.
 
 Events of kinds that are not listed here have no effect on a replica by intent: catalogs, compactions (the target
-compacts by itself) and unknown kinds. Neither have the events of tables that cannot be replicated, such as materialized views.
+compacts on its own) and unknown kinds. The same holds for the events of tables that cannot be replicated, such as materialized views.
 """
 
 from __future__ import annotations

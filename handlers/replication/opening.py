@@ -2,7 +2,7 @@
 
 A new policy begins its bootstrap. After a crash, or if the state file was lost, the target's ``repl.last.id`` may be ahead of the recorded position:
 events up to that id are recorded in the write-id mapping and not applied again. A state that is lost or old does not know what an earlier
-process has replayed, so up to the source's newest event of now the target is asked (``uncertain_up_to``).
+process has replayed. For events up to the source's newest one at this time, the target is therefore checked (``uncertain_up_to``).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The position of one policy: which events are applied, and up to which of them a restart will know that.
+"""The position of one policy: which events are applied, and which of these a restart knows to be applied.
 
 Position, write-id mapping and entries of single tables become durable in one store transaction: every ``RECORD_EVENTS`` events or ``RECORD_S``
 seconds, at the end of a batch, between events that must not be repeated together (``batch.unrecorded_events``), and as soon as a table is
-quarantined or released. The last is necessary because the next commit may raise ``repl.last.id`` past that event, and a restart would then take
-the event for applied.
+quarantined or released. The last is necessary because the next commit may raise ``repl.last.id`` past that event, and a restart would then consider
+the event applied.
 
 The recorded position is never inside an event: the write parts of a commit are only kept in memory until the commit itself.
 """

@@ -2,8 +2,8 @@
 
 Some tables of a metastore have their rows elsewhere: in HBase or Kudu, behind JDBC, or in files that only the metadata of
 Iceberg describes, with absolute paths of the source. A replica of their definition would show nothing, or rows of the source
-cluster, or break at the first read. Such a table is left out and reported, instead of being replicated half. If only the metadata
-is to be replicated (``metadata_only``), nothing is half about it, and such tables are followed, too.
+cluster, or break at the first read. Such a table is left out and reported, instead of being replicated partially. If only the
+metadata is to be replicated (``metadata_only``), nothing would be missing, so such tables are followed.
 
 The owner of a table can switch its replication off by the property ``tideline.replicate``.
 """

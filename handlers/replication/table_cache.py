@@ -1,7 +1,7 @@
 """Cache of the target's tables and of partition locations.
 
 Replay needs a location for every file and the kind of the table for every event. A call to the target's metastore takes
-milliseconds, which is too long for each of them. Nobody else writes to a replica, so a cached object stays correct until
+milliseconds, which is too long for each of them. No one else writes to a replica, so a cached object stays correct until
 replay itself changes it, and every such change calls ``forget`` first.
 """
 

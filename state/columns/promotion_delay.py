@@ -1,6 +1,6 @@
 """The delay of a promotion to STRING: since when the evidence for it has been sufficient without interruption.
 
-A promotion rewrites all retained hours, and types never narrow. It is therefore announced first: ``tideline split plan`` shows it with
+A promotion rewrites all retained hours, and types narrow only on request. It is therefore announced first: ``tideline split plan`` shows it with
 its evidence, and ``tideline keys pin`` stops it. If the evidence becomes insufficient, the announcement is discarded and a later one
 starts again. The writer keeps the announcements in a parameter of the table, so a restart does not change them.
 """

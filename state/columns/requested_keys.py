@@ -6,11 +6,11 @@ An object becomes the column in place of its members (json-splitting.md §6) in 
 * more than ``children_max`` of its members are requested;
 * the members' names look generated (numbers, hexadecimal digits, exp_1 and exp_2);
 * the members are filled, on average, in fewer rows than ``fill_min``. Few rows prove neither that nor the opposite: until enough were
-  examined, the object and its members stay as they are, so that small batches do not add and empty columns in turns;
+  examined, the object and its members stay as they are, so that small batches do not alternate between adding and emptying columns;
 * the members lie deeper than ``depth_max``;
 * queries request the object itself.
 
-The outermost such object takes all keys below it, whatever the order of the requested keys. There are three exceptions. Whitelisted keys
+The outermost such object takes all keys below it, in any order of the requested keys. There are three exceptions. Whitelisted keys
 never collapse. Members that no row contains do not count, so that nine misspellings cannot remove nine columns. An object that
 far fewer users request than its members is *outvoted*: the members keep their columns.
 """

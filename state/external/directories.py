@@ -1,7 +1,7 @@
 """The directories of external tables: which ones are copied, and the list of them that is written to a file.
 
-Directories are normalised URIs without a slash at the end. A directory below another one is copied with it, so that it is never
-listed for itself; otherwise each copy of a partitioned table would list its partitions twice.
+Directories are normalised URIs without a slash at the end. A directory below another one is copied with it and never
+listed separately; otherwise each copy of a partitioned table would list its partitions twice.
 
 The list has the format of Hive's ``_external_tables_info`` (reference: hive-replication.md §5): ``TABLE,BASE64(URI)``, one line for each
 table, and one more for each directory of partitions outside of the table's.

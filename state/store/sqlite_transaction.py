@@ -2,8 +2,8 @@
 
 Writes are kept in memory and executed together: one statement for many rows takes a third of the time of a statement for each, and a key
 that is written often in one transaction (a run that grows, a counter) is written to the file once. They are executed before anything
-scans the store, when there are many, and before the commit. A failure of the file therefore shows at one of these moments; whenever it
-does, nothing of the transaction is kept.
+scans the store, when there are many, and before the commit. A failure of the file therefore shows at one of these moments, and then
+nothing of the transaction is kept.
 """
 
 from __future__ import annotations

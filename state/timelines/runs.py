@@ -9,7 +9,7 @@ A bitmap would cost time per member for loading and listing runs, needs a compil
 member is missing. A tree would be slower below about 100,000 runs, where moving a slice of an array is cheaper than
 rebalancing.
 
-An array creates an integer for every edge that a search looks at. So a set that is asked often is also kept as a map with one byte for each
+An array creates an integer for every edge that a search looks at. So a set that is queried often is also kept as a map with one byte for each
 ordinal between its ends, until it changes. A look-up there takes less time, however many runs there are. Only the newest maps of
 the process are kept, so together they never take more than 64 MiB.
 

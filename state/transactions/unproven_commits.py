@@ -2,7 +2,7 @@
 
 The target answers a commit under a wrong policy text, or of an unknown transaction, with success. So every commit is proven by
 reading write-id lists. One read proves many commits, and therefore they wait here. They are stored with the position, so that a
-commit is also proven if the process is killed before, or if the position has passed it.
+commit is proven even if the process is killed before, or the position has passed it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What executors on other machines get of the driver's environment, so that they read and write files as the daemon does.
+"""The part of the driver's environment that executors on other machines get, so that they read and write files as the daemon does.
 
 A machine of a cluster often has no configuration of the daemon's HDFS, or that of another one. Its executors run as another user, such as
 ``yarn``, and with another umask; files that they created could then be neither replaced by the daemon nor read by Hive.

@@ -5,11 +5,11 @@ map into memory. ``tideline split prepare`` writes this file with a driver of it
 the image contains it.
 
 The archive only saves time. A JVM checks that it was written by the same Java for the same jars, and otherwise starts without it, silently.
-It does not check its length: a JVM with half an archive dies. So the archive ends with a checksum, at which Java does not look, and a driver
-without the right one starts without the archive.
+It does not check its length: a JVM with half an archive dies. So the archive ends with a checksum, which Java ignores; if it is wrong, the
+driver starts without the archive.
 
-It belongs to the installation like a compiled module: a user who may replace it may replace the code as well. It is written beside its
-place and renamed, and only one process writes it at a time, so no JVM ever meets a part of it.
+It belongs to the installation like a compiled module: a user who may replace it may replace the code as well. It is written under another
+name and renamed, and only one process writes it at a time, so no JVM ever meets a part of it.
 
 Java accepts an archive only if the class path begins with the jars of its writer, in the same order. The class path of Spark's launcher begins with a
 directory of settings, and lists the jars in the order of their directory on disk. So the jars are also named in front of it, sorted.

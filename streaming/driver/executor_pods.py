@@ -1,7 +1,7 @@
 """Removes the executor pods that killed drivers of a table, or of a policy's copy jobs, left behind on Kubernetes.
 
 A driver that ends removes its pods itself. The pods of a killed driver end too, because their executors notice, but they stay as completed
-pods: their owner is the daemon's pod, which lives on. So each driver marks its pods with its table or policy, and the next driver of
+pods: their owner is the daemon's pod, which continues to run. So each driver marks its pods with its table or policy, and the next driver of
 the same removes the completed ones, with their configuration maps.
 
 Only completed pods are removed. A pod that runs may belong to another driver, which waits for the table's lease or holds it.

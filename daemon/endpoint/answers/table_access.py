@@ -1,8 +1,8 @@
-"""The seam between the partition calls and the index: one snapshot of a table, or the reason to forward the call.
+"""The port between the partition calls and the index: one snapshot of a table, or the reason to forward the call.
 
-Who implements ``TableAccess`` decides where the index is and when it is fresh enough. The partition calls decide what a call means and
+The implementation of ``TableAccess`` decides where the index is and when it is fresh enough. The partition calls decide what a call means and
 whether the index can answer it. An answer uses one ``TableView`` from its first to its last byte. Whether that view is fresh enough may
-turn out only after the answer was made, while the metastore was asked.
+turn out only after the answer was made, because the metastore is queried in the meantime.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ consists of messages with a status and a length; it ends when the server sends C
 * plain ones if authentication was all that the sides agreed on (``auth``, Hive's default): they are served like any framed connection;
 * signed or encrypted ones (``auth-int``, ``auth-conf``): they cannot be read, so the connection is passed through until it ends.
 
-Which of both it is shows the first frame, which holds a complete call only if it is plain.
+The first frame shows which of the two applies: only a plain one holds a complete call.
 """
 
 from __future__ import annotations

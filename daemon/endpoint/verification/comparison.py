@@ -1,7 +1,7 @@
-"""Compares two answers of the metastore's protocol: equal if they have the same fields, in whatever order maps and sets are sent.
+"""Compares two answers of the metastore's protocol: equal if they have the same fields, in any order of maps and sets.
 
 Answers are compared as generic values, without their declarations, so no field can be forgotten. ``UNORDERED`` calls are those for which
-a metastore defines no order: it asks its database without one, and gets rows in the order of whatever index the database chose. Hive 4.2 does
+a metastore defines no order: its SQL has no ORDER BY, so rows come in the order of the index that the database chose. Hive 4.2 does
 this for names, Hive 2.3 and 3.1 for partitions as well.
 """
 

@@ -1,4 +1,4 @@
-"""How far a replica is and which tables it does not follow, as a verifier asks: from the daemon, or from the state it left.
+"""Reads for a verifier how far a replica is and which tables it does not follow: from the daemon, or from the state that it left.
 
 The daemon's own position is more recent than ``repl.last.id`` on the target, which it writes before commits and at rest only. Where
 the daemon runs on another machine, or none runs, the target's value counts.

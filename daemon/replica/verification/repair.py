@@ -1,6 +1,6 @@
 """Repairs differing tables: loads them again through the running daemon while all others stream, and verifies them once more.
 
-A load replaces the whole table on the target as of one event, so it repairs every kind of difference, also a table that only one side
+A load replaces the whole table on the target as of one event, so it repairs every kind of difference, including a table that only one side
 has. Differences of the database itself are not repaired by loads; they are reported.
 """
 

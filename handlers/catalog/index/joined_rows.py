@@ -1,7 +1,7 @@
 """Partitions as they are sent, kept in memory by their payloads.
 
-A payload determines the bytes of its partition, together with the names of database and table. So an entry can never be wrong, whatever
-happens to the table, and needs no invalidation. Inflating and joining a partition takes 2.5 µs, finding it here 0.05 µs.
+A payload determines the bytes of its partition, together with the names of database and table. So an entry can never be wrong and
+needs no invalidation when the table changes. Inflating and joining a partition takes 2.5 µs, finding it here 0.05 µs.
 
 Two halves bound the memory: where the newer half is full, it becomes the older one, and the older one is dropped. An entry that is found
 in the older half is copied to the newer.

@@ -7,11 +7,11 @@ database and table are left out, so a rename does not change payloads. Data colu
 reading them takes most of the time of an answer.
 
 A dictionary is identified by the hash of its content, which every payload contains. So a payload can be read as long as its
-dictionary exists, whatever happened to the table since. Dictionaries are never removed: one or two kilobytes for each set of columns
+dictionary exists, even if the table has changed since. Dictionaries are never removed: one or two kilobytes for each set of columns
 that a table ever had.
 
 ``normalize`` returns the form in which a partition is stored. It differs from the partition of an event (found by comparing events with
-answers): ``writeId`` is -1 unless an alter has set it, whatever ADD_PARTITION contains (Hive 4.2). And an event contains a storage descriptor
+answers): ``writeId`` is -1 unless an alter has set it, even if ADD_PARTITION contains another one (Hive 4.2). And an event contains a storage descriptor
 as the client sent it. Trino leaves out what is empty; a metastore of any version sends it from its database.
 """
 

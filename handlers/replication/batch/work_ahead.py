@@ -9,7 +9,7 @@ the rest stays: allocations, commits and aborts, files, renames and all events t
    event only if it and all before it are applied.
 3. If the lane failed, or has not begun, replay applies the event itself. So a failure has the right event and table, is handled in one place, and in order.
    The part that the lane has done is repeated, which changes nothing.
-4. At the end of a batch, also by an error, no lane works any more.
+4. When a batch ends, even with an error, no lane is still working.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """The mark of accurate statistics (``COLUMN_STATS_ACCURATE``), from which Hive answers ``count(*)`` without reading rows.
 
 Hive logs statistics before their transaction commits or aborts. At the source the mark stays after an abort, because readers there know that
-its write id is invalid; a Hive 4 target forgets that within seconds. So an abort takes the mark on the target, and from then on the two sides
+its write id is invalid; a Hive 4 target forgets that within seconds. So an abort removes the mark on the target, and from then on the two sides
 differ until a transaction writes statistics again.
 
 A later change of the table or partition carries the source's mark. Outside of a transaction it can neither set nor remove a mark
 at the source, and Hive refuses it on the target ("Cannot change stats state for a transactional table"). Such a change therefore keeps what the target has.
 
 A truncation removes the mark if the last statistics were written by a transaction that was open at its beginning, and Hive logs the truncation
-with the mark (seen on 4.2). The log does not show this, so the source is asked.
+with the mark (seen on 4.2). The log does not show this, so the source's table is read.
 """
 
 from __future__ import annotations

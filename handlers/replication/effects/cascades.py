@@ -4,7 +4,7 @@ The metastore changes all partitions in the transaction that changes the table, 
 read the new columns of existing partitions as NULL. The event does not say whether the change was cascaded, but the partitions do: the target's
 are in the state before the event. If those of the source differ by now, the source has cascaded, and the target does the same by the same call.
 
-A later change of columns, not yet replayed, can make this decision too early. The replica then has for a while what that later event brings.
+A later change of columns, not yet replayed, can make this decision too early. The replica then temporarily shows the result of that later event.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One cycle: lists the directories of a policy's external tables, writes the list, and copies what differs.
 
-The place of a file on the target depends only on its place at the source: ``external_base`` and the source's path. So a cycle needs no
-agreement with replay about where a table is. A table that was moved at the source gets its files in the new directory before or
+The location of a file on the target depends only on its location at the source: ``external_base`` and the source's path. So a cycle need
+not coordinate with replay about where a table is. A table that was moved at the source gets its files in the new directory before or
 after replay moves the table there.
 """
 

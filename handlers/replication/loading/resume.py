@@ -5,7 +5,7 @@ other load (``catch_up``). Nothing is copied but the files of the events that it
 
 The rule is in ``state/transactions/resumption``. Here its facts are collected: the entry of the quarantine, the write-id mapping, the
 target's table and write ids, and whether the events can still be read. If the table fails again while it resumes, it is loaded, so
-that a release always brings the table back.
+every release ends with a followed table.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Decides which tables of a policy an event that cannot be read may have changed. They are loaded again; all others continue.
 
 Such an event may lack the names of its table and database: the relay finds them only if they still exist. The metastore can count
-events by database and table without reading their messages, so the policy asks about its own names, also about a database that was
-dropped since. There are four answers:
+events by database and table without reading their messages, so the policy searches for its own names, including that of a database
+that was dropped since. There are four outcomes:
 
 1. The event is one of another database: it may still have ended a transaction, because those events name no database. The tables of
    the policy's transactions that the source has ended meanwhile are loaded; usually there are none.
 2. It concerns one table that the source or the target has: this table is loaded.
 3. It concerns the database, or a table that is not known any more: the database's properties are renewed, and all tables are loaded.
-4. Nobody knows, because the log was cleaned or the metastore cannot count (before Hive 4): as 3.
+4. It cannot be determined, because the log was cleaned or the metastore cannot count (before Hive 4): as 3.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Compactions of the source are not replicated, because their files would be copied a second time. The target compacts on its own: its
 initiator works on replicated tables as on any others, and an operator may request more. Readers see the same rows before, during and
-after, since Hive names the result after its own transaction. Replay needs nothing of it: a compaction ends below the lowest open write id.
+after, since Hive names the result after its own transaction. Replay is not affected: a compaction ends below the lowest open write id.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The end of a policy: what keeps it alive on both sides is removed, and the replica stays as it is.
+"""The end of a policy: removes everything on both sides that still refers to it. The replica stays as it is.
 
 ``repl.source.for`` makes the source keep deleted files for the policy and refuse DROP DATABASE. Replayed transactions that are still
 open on the target would stay open for days and hold up its cleaner. Every step may be repeated.

@@ -5,7 +5,7 @@ earlier if that is safe (``batch.plan``), and only the commit waits for them. If
 already copied are discarded. The transaction is then committed, because other tables need it, and shows no file of this table.
 
 Files under a committed write id are never removed or replaced. A run that was killed between a commit and its record repeats the
-commit, and by then the source may have compacted the files away or replaced them. Therefore the target is asked before the files
+commit, and by then the source may have compacted the files away or replaced them. Therefore the target is checked before the files
 of the first event after the recorded position are copied, because only that event can be a commit which the target already has, and
 before files are removed. If the state was lost or is old, this applies to all events up to the source's newest one at the start.
 The same applies to write ids that the mapping does not know. A committed write id needs no copies.

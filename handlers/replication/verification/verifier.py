@@ -6,8 +6,8 @@ One comparison of a table has these steps:
 2. Read and compare both sides, page by page. If they are equal, the table is equal as of that position.
 3. If they differ, read the source's newest event id. If an event between the two ids concerns the table, the difference may be
    only the time between the reads: wait until the replica has applied that event, and compare again.
-4. If no event concerns the table, compare again. A difference that two comparisons find in the same way is reported, so that
-   files that a compaction removes between two reads are none.
+4. If no event concerns the table, compare again. A difference is reported only if two comparisons find it, so that
+   files that a compaction removes between two reads do not count.
 
 After ``attempts`` comparisons the table is busy.
 """

@@ -1,4 +1,4 @@
-"""The parser of the filter language: the metastore's grammar, by descent, with an own stack for parentheses.
+"""The parser of the filter language: the metastore's grammar, by recursive descent, with an explicit stack for parentheses.
 
 ::
 

@@ -1,6 +1,6 @@
 """Chooses the access path of a filter: the one whose ranges contain the fewest keys.
 
-What a path fixes of the key says little about the number of keys. So the keys of all possible paths are read side by side, in rounds, and
+The part of the key that a path fixes says little about the number of keys. So the keys of all possible paths are read side by side, in rounds, and
 the path that ends first is taken. This reads at most about twice as many keys of each path as the answer will. Where no single path
 is short, each alternative of an OR may have its own. Planning a filter is cached.
 """
