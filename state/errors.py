@@ -315,7 +315,7 @@ class FilterTooExpensive(LimitExceeded):
     """A partition filter has too many conditions for the number of keys in its ranges."""
 
     code = "filter-too-expensive"
-    default_hint = "Limit the first partition column to fewer values, or ask with several smaller filters."
+    default_hint = "Limit the first partition column to fewer values, or send several smaller filters."
 
 
 class UnsafePath(BadInput):
@@ -396,9 +396,7 @@ class FileLost(Inconsistent):
     """Neither the source nor the change manager has the file with the recorded checksum."""
 
     code = "file-lost"
-    default_hint = (
-        "Raise the change manager's retention (metastore.repl.cm.retain), then bootstrap the table again."
-    )
+    default_hint = "Raise the change manager's retention (metastore.repl.cm.retain), then run 'tideline release POLICY TABLE'."
 
 
 class UnloggedFilesGone(FileLost):

@@ -28,7 +28,7 @@ def parse_listen(text: str, option: str = "an address") -> tuple[str, int]:
         raise ConfigError(
             f"{option} must have the form HOST:PORT",
             value=text,
-            hint=f"For example 0.0.0.0:9083; ports end at {PORT_MAX}.",
+            hint=f"Write for example 0.0.0.0:9083; the port must be at most {PORT_MAX}.",
         )
     return host, int(port)
 

@@ -149,7 +149,11 @@ def _await_answer(path: Path, timeout_s: float) -> Request:
             return result
         time.sleep(_POLL_S)
     path.unlink(missing_ok=True)
-    raise Transient("the daemon did not answer in time", timeout_s=timeout_s, hint="See 'tideline status'.")
+    raise Transient(
+        "the daemon did not answer in time",
+        timeout_s=timeout_s,
+        hint="Run 'tideline status' to see what the daemon is doing.",
+    )
 
 
 def error_to_json(error: TidelineError) -> Request:

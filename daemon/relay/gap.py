@@ -73,7 +73,7 @@ def find_gap(records: Records, outbox: Outbox, stored: StoredPosition, source: s
         raise InvalidRequest(
             "the relay has no gap: the next event can be read, or does not exist yet",
             source=source,
-            hint="See 'tideline status' for the problem of the relay.",
+            hint="Run 'tideline status' to see the problem of the relay.",
         )
     return RelayGap(end, lost)
 

@@ -84,7 +84,7 @@ def fetch(url: str, path: str) -> tuple[int, bytes]:
     except (OSError, http.client.HTTPException) as error:
         raise Transient(
             "the daemon does not answer",
-            hint="Check that it is running, and http.host and http.port.",
+            hint="Check that it is running, and check http.host and http.port.",
             url=url,
             reason=str(error),
         ) from error
@@ -113,7 +113,7 @@ def _parse_object(url: str, body: bytes) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise MalformedEvent(
             "the daemon's answer is not a JSON object",
-            hint="Is this a Tideline daemon with a catalog?",
+            hint="Check that the address is that of a Tideline daemon with a catalog.",
             url=url,
         )
     return found

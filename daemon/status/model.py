@@ -155,7 +155,8 @@ class DaemonStatus:
         """Return the status from its JSON form, also of an older or newer version; raise MalformedEvent."""
         if not isinstance(value, dict):
             raise MalformedEvent(
-                "the daemon's status is not a JSON object", hint="Is this the address of a Tideline daemon?"
+                "the daemon's status is not a JSON object",
+                hint="Check that the address is that of a Tideline daemon.",
             )
         try:
             found = {section.key: section.read(value.get(section.key)) for section in sections}
@@ -163,7 +164,7 @@ class DaemonStatus:
         except ValidationError as error:
             raise MalformedEvent(
                 "the daemon's status cannot be read",
-                hint="Is this the address of a Tideline daemon?",
+                hint="Check that the address is that of a Tideline daemon.",
                 reason=str(error.errors(include_url=False)[0]["msg"]),
             ) from error
 

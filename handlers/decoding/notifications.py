@@ -102,7 +102,7 @@ def _missing_message(envelope: JsonObject) -> BadInput:
     if oversize is not None:
         return LimitExceeded(
             "the event is too large for one record and cannot be split",
-            hint="Raise relay.record.bytes.max and the topic's max.message.bytes, then read the event again.",
+            hint="Raise relay.record_bytes_max and the topic's max.message.bytes, then read the event again.",
             size_bytes=oversize,
         )
     if problem is not None:

@@ -185,7 +185,7 @@ class AllowedRoots:
             "the file lies outside the directories that may be read",
             path=printable(str(location)),
             roots=[str(root) for root in self.roots],
-            hint="If it is legitimate, add its warehouse or change manager directory to the source's file roots.",
+            hint="If the path is legitimate, add its warehouse or change manager directory to the source's read_roots.",
         )
 
 

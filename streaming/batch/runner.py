@@ -253,7 +253,7 @@ def _check_complete(staged: StagedFiles, rows: int) -> None:
             directory=staged.directory,
             rows=staged.counts["rows"],
             found=rows,
-            hint="Nothing was published. Executors and driver must see the same files: is the table on a local disk of one machine?",
+            hint="Nothing was published. Check that executors and driver see the same files: the table must not be on a local disk of one machine.",
         )
 
 

@@ -62,5 +62,5 @@ def _unusable(error: Exception, *files: Path | None) -> ConfigError:
         "the files for TLS cannot be used",
         files=[str(file) for file in files if file is not None],
         reason=str(error) or type(error).__name__,
-        hint="They must be readable and in PEM format.",
+        hint="Check that they are readable and in PEM format.",
     )

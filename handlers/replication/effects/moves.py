@@ -178,5 +178,5 @@ def _unsupported(table: str | None) -> Unsupported:
     return Unsupported(
         "the location of a transactional table was changed, and the write ids of its new files are not known",
         table=table,
-        hint="Bootstrap the table again.",
+        hint="Run 'tideline release POLICY TABLE', which loads the table.",
     )

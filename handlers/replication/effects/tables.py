@@ -83,7 +83,7 @@ def _require_same_kind(source: Table, context: Context) -> None:
             table=f"{context.policy.target_db}.{_name(source)}",
             value=present,
             reason=f"the source creates {expected}",
-            hint="Drop the table on the target, or exclude it from the policy; then bootstrap it.",
+            hint="Drop the table on the target and run 'tideline release POLICY TABLE', or exclude it from the policy.",
         )
 
 

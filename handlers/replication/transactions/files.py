@@ -152,7 +152,7 @@ class TransactionFiles:
                 txn_id=event.txn_id,
                 write_id=event.write_id,
                 state=state.value,
-                hint="Bootstrap the table again.",
+                hint="Run 'tideline release POLICY TABLE'.",
             )
         return state is WriteIdState.VISIBLE
 

@@ -124,7 +124,7 @@ class TransactionReplay:
                 txn_id=txn_id,
                 expected=write_id,
                 answer=answer,
-                hint="Another client wrote to the replica or ended its transaction: bootstrap the table again.",
+                hint="Another client wrote to the replica or ended its transaction: run 'tideline release POLICY TABLE'.",
             )
 
     def start_copies(self, event: FilesWritten) -> None:
@@ -165,7 +165,7 @@ class TransactionReplay:
                 table=f"{self._context.policy.target_db}.{table}",
                 txn_id=txn_id,
                 write_id=self._ahead.pop((txn_id, table)),
-                hint="Another client wrote to the replica: bootstrap the table again.",
+                hint="Another client wrote to the replica: run 'tideline release POLICY TABLE'.",
             )
             if table not in self._context.quarantine:
                 self._context.handle_failure(table, event.event_id, error)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 _ALLOCATION: Final = "ALLOC_WRITE_ID_EVENT"
-_HINT: Final = "Follow a topic that Tideline's relay writes, then bootstrap the table again."
+_HINT: Final = "Follow a topic that Tideline's relay writes, then run 'tideline release POLICY TABLE'."
 
 
 def fetch_writes(event: TxnCommitted, known: SourceTxn | None, context: Context) -> list[FilesWritten]:
