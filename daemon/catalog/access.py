@@ -16,6 +16,7 @@ from daemon.catalog.opening import open_catalog, requests_directory
 from daemon.catalog.settings import CATALOG
 from daemon.process.inbox import send_request
 from daemon.process.lock import state_lock
+from daemon.process.state_file import state_path
 from daemon.process.steps import StillWorking
 from daemon.status.client import fetch_json, find_daemon
 from state.errors import ConfigError, NotFound, TidelineError
@@ -71,7 +72,8 @@ class RemoteAnswers:
 def catalog_access(tools: CatalogTools, branch: CatalogBranch, url: str | None = None) -> Iterator[Access]:
     """Give access to a branch of the catalogs of the configured daemon, or of the one at ``url``.
 
-    Raises ConfigError if no catalog is configured, and StateLocked if a daemon has locked the state but does not answer.
+    Raises ConfigError if no catalog is configured, NotFound if it has no state yet, and StateLocked if a daemon has locked the state but
+    does not answer.
     """
     config = tools.config
     if url is None and not CATALOG.of(config):
@@ -80,10 +82,9 @@ def catalog_access(tools: CatalogTools, branch: CatalogBranch, url: str | None =
     if address is not None:
         yield Access(config, RemoteAnswers(address), lambda s, r: _send_to_daemon(config, s, r), live=True)
         return
+    sources = _sources_with_state(config)
     with state_lock(config.state.dir), ExitStack() as stack:
-        opened = {
-            source: stack.enter_context(closing(open_catalog(tools, source))) for source in CATALOG.of(config)
-        }
+        opened = {source: stack.enter_context(closing(open_catalog(tools, source))) for source in sources}
         views = [
             CatalogView(source, _read_known(catalog, branch))
             for source, catalog in opened.items()
@@ -91,6 +92,20 @@ def catalog_access(tools: CatalogTools, branch: CatalogBranch, url: str | None =
         ]
         answers = branch.answers(views, cache(lambda source: _read_newest(opened[source])))
         yield Access(config, answers, lambda s, r: _serve_here(opened, s, r), live=False)
+
+
+def _sources_with_state(config: Config) -> list[str]:
+    """Return the sources whose catalogs a daemon has left; raise NotFound if there are none. A query must not create state files."""
+    found = [
+        source for source in CATALOG.of(config) if state_path(config.state.dir, "catalog", source).is_file()
+    ]
+    if not found:
+        raise NotFound(
+            "no daemon is running, and the catalog has no state yet",
+            state_dir=str(config.state.dir),
+            hint="Start the daemon with 'tideline run', or name the address of another with --url.",
+        )
+    return found
 
 
 def _read_known(catalog: OpenCatalog, branch: CatalogBranch) -> Callable[[], Any]:
@@ -120,7 +135,9 @@ def _send_to_daemon(config: Config, source: str, request: dict[str, Any]) -> dic
 def _serve_here(opened: dict[str, OpenCatalog], source: str, request: dict[str, Any]) -> dict[str, Any]:
     catalog = opened.get(source)
     if catalog is None or not catalog.projection.read_state():
-        raise NotFound("the source has no state yet", source=source, hint="Start the daemon once.")
+        raise NotFound(
+            "the source has no state yet", source=source, hint="Start the daemon with 'tideline run'."
+        )
     while True:
         try:
             return catalog.do(request)

@@ -91,23 +91,18 @@ def test_check_of_a_valid_file_reports_no_problems(config: Path, capsys: pytest.
     assert capsys.readouterr().out == f"{config}: no problems\n"
 
 
-@pytest.mark.parametrize(
-    ("command", "message"),
-    [
-        ("timeline show", "no table has timelines yet"),
-        ("partitions list", "no table is in the partition index yet"),
-    ],
-)
-def test_an_empty_catalog_says_that_nothing_is_loaded(
-    command: str, message: str, config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("command", ["timeline show", "partitions list"])
+def test_a_query_before_the_first_start_says_so_and_creates_no_state_file(
+    command: str, config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config.write_text(
         f"sources: {{lake: {{metastore: ['thrift://a:1'], topic: t}}}}\nkafka: {{bootstrap: 'k:1'}}\n"
         f"catalog: {{lake: {{rules: {{all: {{tables: ['*.*']}}}}, partitions: {{tables: ['*.*']}}}}}}\n"
         f"state: {{dir: {tmp_path / 'state'}}}\n"
     )
-    assert call([*command.split(), "-c", str(config)]) == 0
-    assert message in capsys.readouterr().out
+    assert call([*command.split(), "-c", str(config)]) == 1
+    assert "the catalog has no state yet" in capsys.readouterr().err
+    assert not (tmp_path / "state" / "catalog-lake.db").exists()
 
 
 def test_show_prints_the_settings_in_effect_without_secrets(
