@@ -5,23 +5,27 @@ read the new columns of existing partitions as NULL. The event does not say whet
 are in the state before the event. If those of the source differ by now, the source has cascaded, and the target does the same by the same call.
 
 A later change of columns, not yet replayed, can make this decision too early. The replica then temporarily shows the result of that later event.
+
+If the table was renamed since, the source has no table of the name in the event, or another one. The partitions are then compared when the
+rename is replayed, and those that differ get the columns that they have at the source. Of several renames, the last one decides.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from handlers.metastore.objects.partitions import BATCH
-from handlers.replication.target_objects import changes_columns
+from handlers.replication.target_objects import KEEP_STATISTICS, changes_columns
 from state.errors import NotFound
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from handlers.events import TableAltered
     from handlers.replication.context import Context
-    from handlers.structs.objects import Partition
+    from handlers.structs.objects import Partition, Table
 
 
 CASCADE: Final = {"CASCADE": "true"}
@@ -35,26 +39,63 @@ def is_cascaded(event: TableAltered, current_name: str, context: Context) -> boo
     before, after = event.before.value, event.after.value
     if not after.partitionKeys or not changes_columns(before, after):
         return False
+    pairs = _find_pairs(event, current_name, context)
+    return bool(pairs) and all(_columns(ours) != _columns(theirs) for ours, theirs in pairs)
+
+
+def complete_renamed(event: TableAltered, name: str, context: Context) -> None:
+    """Give the partitions of a renamed table the columns that they have at the source, if one of the first ones differs."""
+    if not event.after.value.partitionKeys:
+        return
+    if all(_columns(ours) == _columns(theirs) for ours, theirs in _find_pairs(event, name, context)):
+        return
+    with suppress(NotFound):  # renamed again, or dropped
+        _copy_columns(event, name, context)
+
+
+def _copy_columns(event: TableAltered, name: str, context: Context) -> None:
+    db = context.policy.target_db
+    names = context.target.partition_names(db, name)
+    for start in range(0, len(names), BATCH):
+        changed = []
+        for ours, theirs in _pair(event, name, names[start : start + BATCH], context):
+            if _columns(ours) != _columns(theirs):
+                theirs.sd.cols = ours.sd.cols
+                changed.append(theirs)
+        if changed:
+            context.target.alter_partitions(db, name, changed, environment=KEEP_STATISTICS)
+
+
+def _find_pairs(event: TableAltered, name: str, context: Context) -> list[tuple[Partition, Partition]]:
+    """Return some partitions of the source that existed before the event, each with that of the target's table ``name``."""
     try:
+        if not _is_present(event.after.value, context):
+            return []
         for size in (SAMPLE, BATCH):  # more only if the first were dropped or added again since
-            if pairs := list(_pair_partitions(event, current_name, size, context)):
-                return all(_columns(ours) != _columns(theirs) for ours, theirs in pairs)
+            names = context.target.partition_names(context.policy.target_db, name, limit=size)
+            if pairs := list(_pair(event, name, names, context)):
+                return pairs
     except NotFound:
         pass  # renamed or dropped since, which a later event brings
-    return False
+    return []
 
 
-def _pair_partitions(
-    event: TableAltered, current_name: str, size: int, context: Context
+def _is_present(table: Table, context: Context) -> bool:
+    """Whether the source still has the table under the same name; raise NotFound if it has none."""
+    present = context.source.get_table(context.policy.source_db, (table.tableName or "").lower())
+    return present.createTime == table.createTime and (
+        table.id is None or present.id is None or present.id == table.id
+    )
+
+
+def _pair(
+    event: TableAltered, name: str, names: Sequence[str], context: Context
 ) -> Iterator[tuple[Partition, Partition]]:
-    """Yield partitions of the source that existed before the event, each with the target's."""
-    db, source_name = context.policy.target_db, (event.after.value.tableName or "").lower()
-    names = context.target.partition_names(db, current_name, limit=size)
     if not names:
         return
-    theirs = {
-        tuple(each.values or []): each for each in context.target.get_partitions(db, current_name, names)
-    }
+    source_name = (event.after.value.tableName or "").lower()
+    found = context.target.get_partitions(context.policy.target_db, name, names)
+    theirs = {tuple(each.values or []): each for each in found}
     for ours in context.source.get_partitions(context.policy.source_db, source_name, names):
         present = theirs.get(tuple(ours.values or []))
         if present is not None and (ours.createTime or 0) <= event.time_s:

@@ -112,6 +112,7 @@ def rename(event: TableAltered, context: Context) -> None:
     context.copied_ahead.rename(old, new)
     context.table_cache.forget(old)
     context.table_cache.forget(new)
+    cascades.complete_renamed(event, new, context)
     if moves.has_left_base(event.before.value, event.after.value, context):
         moves.return_to_base(event.after.value, context)
         note_copy(new, event.event_id, context)

@@ -50,3 +50,36 @@ def test_columns_of_partitions_change_with_the_table_only_if_they_did_so_at_the_
         assert sorted(target_sql.rows(QUERY.format(target_db, table))) == rows
     results = verify(replica, *KINDS)
     assert {table: result.differences for table, result in results.items() if result.differences} == {}
+
+
+SWAPPED: Final = "alter table {db}.{table}_other rename to {db}.{table}"
+
+
+@pytest.mark.parametrize("cascade", [" cascade", ""])
+@pytest.mark.parametrize("later", ["", SWAPPED])
+def test_the_same_for_tables_that_were_renamed_before_the_change_was_replayed(
+    source_sql: Session, target_sql: Session, replica: Replica, cascade: str, later: str
+) -> None:
+    db, target_db = replica.policy.source_db, replica.policy.target_db
+    create_source(source_sql, db)
+    for table, kind in KINDS.items():
+        if later:
+            source_sql.run(f"create table {db}.{table}_other (n string) partitioned by (dt string) {kind}")
+            source_sql.run(f"insert into {db}.{table}_other values ('n','a'),('o','untouched')")
+        source_sql.run(f"create table {db}.{table} (id int) partitioned by (dt string) {kind}")
+        source_sql.run(f"insert into {db}.{table} values (1,'a'),(2,'b'),(9,'untouched')")
+        source_sql.run(f"alter table {db}.{table} add columns (item string){cascade}")
+        source_sql.run(f"insert into {db}.{table} values (3,'three','a'),(4,'four','c')")
+        source_sql.run(f"alter table {db}.{table} rename to {db}.{table}_renamed")
+        if later:
+            source_sql.run(later.format(db=db, table=table))
+        source_sql.run(f"insert into {db}.{table}_renamed values (5,'five','b')")
+    replica.follow()
+    assert replica.quarantined() == {}
+    names = replica.source.table_names(db)
+    for table in names:
+        assert columns_of(replica.target, target_db, table) == columns_of(replica.source, db, table)
+        rows = sorted(source_sql.rows(QUERY.format(db, table)))
+        assert sorted(target_sql.rows(QUERY.format(target_db, table))) == rows
+    results = verify(replica, *names)
+    assert {table: result.differences for table, result in results.items() if result.differences} == {}
