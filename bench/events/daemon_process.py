@@ -22,7 +22,7 @@ from bench.report import Row, row
 from daemon.kafka.broker import BrokerSettings
 from daemon.kafka.topic import PARTITION, Topic, TopicSettings
 from dev.fixtures.notifications import notification
-from handlers.decoding.encoder import encode
+from handlers.decoding.records.encoder import encode
 from handlers.metastore.client import Metastore
 
 

@@ -106,7 +106,7 @@ targets:
 - **Signed and encrypted calls** (`hadoop.rpc.protection` of the metastore: `integrity`, `privacy`) are supported.
 - **Passwords** (`metastore.authentication` of Hive 4: `LDAP`, `CONFIG`, `PAM`, `CUSTOM`) are sent as they are. Use `thrift+tls://`.
 - **Delegation tokens** are not used by Tideline itself, because they end after some days. Use a keytab. Clients of the endpoint may use them.
-- **The user** is the one that logs in. Tideline calls neither `set_ugi` nor acts for other users, so this user needs the rights that
+- **The user** is the one that logs in. Tideline neither calls `set_ugi` nor acts for other users, so this user needs the rights that
   replication needs. It must be a proxy user of the metastore if `metastore.metastore.event.db.notification.api.auth` is true.
 - **Failures** have the error code `login-failed` and a hint with the cause, also in `tideline config check --live`. They are retried, and
   never quarantine a table. One call makes one attempt, because servers lock accounts. The daemon continues without a restart once the cause is gone:

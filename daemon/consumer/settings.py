@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from daemon.kafka.broker import TopicRecord
     from handlers.decoding.decoder import Format
-    from handlers.decoding.record_writer import Record
+    from handlers.decoding.records.record_writer import Record
     from state.errors import BadInput
     from state.positions import Position
 

@@ -226,7 +226,7 @@ class TopicReader:
     def _ends_partial_event(self, record: TopicRecord, event: Event) -> bool:
         """Return whether this is the last part of the event whose first parts were read, as the notification log has it.
 
-        The relay may have added parts that are read from files (``handlers.decoding.commit_parts``); the log has fewer then.
+        The relay may have added parts that are read from files (``handlers.decoding.records.commit_parts``); the log has fewer then.
         """
         position = self._position
         return (

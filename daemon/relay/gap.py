@@ -20,7 +20,7 @@ import structlog
 
 from daemon.kafka.offset_search import find_last
 from daemon.sources.outbox import OutgoingEvent
-from handlers.decoding.encoder import encode_lost
+from handlers.decoding.records.encoder import encode_lost
 from handlers.failpoints import failpoint
 from state.errors import BadInput, InvalidRequest
 from state.positions import Position

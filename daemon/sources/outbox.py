@@ -22,9 +22,9 @@ import structlog
 from daemon.sources.event_batches import EventBatches, check_contiguous
 from daemon.sources.event_locator import locate_event
 from daemon.sources.write_events import CommitWrites, WriteEventReader, parse_commit
-from handlers.decoding.commit_parts import CommitParts
-from handlers.decoding.encoder import encode_event, encode_unreadable
-from handlers.decoding.record_writer import RecordWriter, to_printable
+from handlers.decoding.records.commit_parts import CommitParts
+from handlers.decoding.records.encoder import encode_event, encode_unreadable
+from handlers.decoding.records.record_writer import RecordWriter, to_printable
 from handlers.failpoints import failpoint
 from handlers.structs.notifications import NotificationEvent
 from state.errors import (
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from daemon.kafka.topic import Topic
     from daemon.sources.unlogged_partitions import UnloggedPartitions
     from daemon.sources.write_events import Commit, Connect
-    from handlers.decoding.record_writer import Record
+    from handlers.decoding.records.record_writer import Record
     from state.errors import TidelineError
 
 

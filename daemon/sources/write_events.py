@@ -28,7 +28,7 @@ from state.errors import BadInput, MetastoreUnavailable, Refused, ServerFault, U
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from handlers.decoding.commit_parts import CommitParts
+    from handlers.decoding.records.commit_parts import CommitParts
     from handlers.metastore.calls import Receiver
     from handlers.structs.notifications import NotificationEvent
     from state.errors import TidelineError

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from handlers.decoding.commit_parts import build_write_message
 from handlers.decoding.fields import Fields
 from handlers.decoding.header import WRITE_KIND, EventHeader
 from handlers.decoding.limits import DEFAULT_LIMITS, Limits
+from handlers.decoding.records.commit_parts import build_write_message
 from handlers.decoding.transaction_events import build_files_written
 
 

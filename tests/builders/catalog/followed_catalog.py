@@ -14,7 +14,7 @@ from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines.rules import Rule, Rules
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from handlers.decoding.decoder import decode
-from handlers.decoding.encoder import encode
+from handlers.decoding.records.encoder import encode
 from handlers.metastore.client import Metastore
 from state.store.memory import MemoryStore
 from state.timelines.tables.projection import Timelines, iterate_timelines

@@ -12,7 +12,7 @@ from daemon.kafka.topic import Watermarks
 from daemon.relay.settings import RelaySettings
 from daemon.sources.outbox import Outbox
 from handlers.decoding.header import peek_position
-from handlers.decoding.record_writer import Record
+from handlers.decoding.records.record_writer import Record
 from state.errors import BadInput, KafkaUnavailable
 from state.positions import Position
 

@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from handlers.decoding.decoder import decode
-from handlers.decoding.encoder import encode
+from handlers.decoding.records.encoder import encode
 from handlers.events import Embedded, Event, FilesWritten, Inserted, TxnCommitted, Undecodable, Unhandled
 from handlers.metastore.client import Metastore
 

@@ -21,7 +21,7 @@ from daemon.kafka.dead_letters import DeadLetterWriter
 from daemon.kafka.topic import Topic, TopicSettings
 from dev.stack.hive.sql_session import Session
 from handlers.decoding.decoder import decode
-from handlers.decoding.encoder import encode
+from handlers.decoding.records.encoder import encode
 from handlers.events import TxnCommitted
 from handlers.metastore.client import Metastore
 from tests.builders.replication.replica import Replica, build_replica
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from daemon.consumer.projection import ProjectionStatus
     from dev.stack.endpoints import ClusterEndpoints
-    from handlers.decoding.record_writer import Record
+    from handlers.decoding.records.record_writer import Record
 
 
 Message = dict[str, Any]

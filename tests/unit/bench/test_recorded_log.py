@@ -6,7 +6,7 @@ from collections import Counter
 
 from bench.events.recorded_log import SHARES, RecordedLog
 from handlers.decoding.decoder import decode
-from handlers.decoding.encoder import encode
+from handlers.decoding.records.encoder import encode
 from handlers.events import Undecodable, Unhandled
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from handlers.decoding.encoder import encode_lost
+from handlers.decoding.records.encoder import encode_lost
 from handlers.events import DatabaseCreated, TxnCommitted, Undecodable
 from state.errors import ConfigError, GapDetected, KafkaUnavailable, MalformedEvent, MetastoreUnavailable
 from state.positions import Position
@@ -18,7 +18,7 @@ from tests.builders.kafka.fake_topics import ListedLetters, ListedTopic, outbox,
 
 if TYPE_CHECKING:
     from daemon.consumer.topic_reader import TopicReader
-    from handlers.decoding.record_writer import Record
+    from handlers.decoding.records.record_writer import Record
     from handlers.events import Event
     from tests.unit.consumer.conftest import ReaderOf
 

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from dev.fixtures.notifications import KINDS, compress, notification, write_events
 from handlers.decoding.decoder import decode
-from handlers.decoding.encoder import encode
 from handlers.decoding.header import Arrival, peek_position
+from handlers.decoding.records.encoder import encode
 from handlers.events import Embedded, Event, Undecodable
 from state.errors import BadInput, MalformedEvent
 
 
 if TYPE_CHECKING:
-    from handlers.decoding.record_writer import Record
+    from handlers.decoding.records.record_writer import Record
 
 
 ARRIVAL = Arrival(event_id=1, time_s=1)

@@ -8,9 +8,9 @@ import pytest
 
 from dev.fixtures.notifications import KINDS, message_of, notification, read_recorded
 from handlers.decoding.decoder import carries_transactions, decode
-from handlers.decoding.encoder import encode
 from handlers.decoding.header import Arrival
 from handlers.decoding.limits import Limits
+from handlers.decoding.records.encoder import encode
 from handlers.events import (
     Event,
     FilesWritten,

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from dev.fixtures.notifications import KINDS, message_of, notification, read_recorded, to_plain, write_events
 from handlers.decoding.decoder import decode
-from handlers.decoding.encoder import encode, encode_lost
 from handlers.decoding.header import FORMAT_HEADER, RecordPosition, peek_position
+from handlers.decoding.records.encoder import encode, encode_lost
 from handlers.events import (
     Event,
     EventsLost,
@@ -29,7 +29,7 @@ from state.errors import LimitExceeded, MalformedEvent
 
 
 if TYPE_CHECKING:
-    from handlers.decoding.record_writer import Record
+    from handlers.decoding.records.record_writer import Record
     from handlers.structs.notifications import NotificationEvent, WriteEventInfo
 
 

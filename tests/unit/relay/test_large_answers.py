@@ -11,9 +11,9 @@ import orjson
 import pytest
 
 from daemon.sources.write_events import ATTEMPTS_MIN, PATIENCE_S, CommitWrites, WriteEventReader, parse_commit
-from handlers.decoding.commit_parts import MEMORY_BYTES, CommitParts
 from handlers.decoding.decoder import decode
-from handlers.decoding.record_writer import RecordWriter
+from handlers.decoding.records.commit_parts import MEMORY_BYTES, CommitParts
+from handlers.decoding.records.record_writer import RecordWriter
 from handlers.events import FilesWritten, TxnCommitted, Undecodable
 from handlers.metastore.client import Metastore
 from handlers.structs.notifications import WriteEventInfo

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from handlers.decoding.header import FORMAT, FORMAT_HEADER
 from handlers.decoding.messages import JsonObject, write
-from handlers.decoding.splitting import split_message
+from handlers.decoding.records.splitting import split_message
 from state.errors import BadInput, MalformedEvent
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, overload
 from handlers.decoding.header import WRITE_KIND
 from handlers.decoding.limits import DEFAULT_LIMITS, Limits
 from handlers.decoding.messages import JsonObject, unpack
-from handlers.decoding.record_writer import Piece, Record, describe
+from handlers.decoding.records.record_writer import Piece, Record, describe
 from state.errors import BadInput, FilesUnavailable
 
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from handlers.decoding.record_writer import RecordWriter
+    from handlers.decoding.records.record_writer import RecordWriter
     from handlers.structs.notifications import WriteEventInfo
 
 
