@@ -12,8 +12,8 @@ from pydantic import BaseModel, ValidationError
 
 from daemon.config.crosscheck import cross_problems
 from daemon.config.document import Document, Key, read_document
-from daemon.config.logins import use_logins_of
 from daemon.config.problem import Problem
+from daemon.config.sections.logins import use_logins_of
 from daemon.config.values import section_of
 from daemon.process.redaction import Redactor, names_secret
 from state.errors import ConfigError

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, SecretStr, create_model
 
-from daemon.config.clusters import KafkaConfig, PolicyConfig, SourceConfig, TargetConfig
 from daemon.config.fields import Name
-from daemon.config.policy_patterns import PolicyPatternConfig
-from daemon.config.process import FilesConfig, HttpConfig, LogsConfig, StateConfig, SupervisorConfig
 from daemon.config.section import Section
+from daemon.config.sections.clusters import KafkaConfig, SourceConfig, TargetConfig
+from daemon.config.sections.policies import PolicyConfig
+from daemon.config.sections.policy_patterns import PolicyPatternConfig
+from daemon.config.sections.process import FilesConfig, HttpConfig, LogsConfig, StateConfig, SupervisorConfig
 
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from streaming.driver.address import make_reachable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from daemon.config.clusters import KafkaConfig
     from daemon.config.model import Config
+    from daemon.config.sections.clusters import KafkaConfig
     from daemon.flat.settings import FlatConfig
     from streaming.settings import FlatSettings
 

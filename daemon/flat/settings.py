@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from daemon.config.fields import FileLocation, Name, ObjectName, TableName, ThriftUris
 from daemon.config.section import ConfigSection, Section, refused
-from daemon.config.spark import SparkConfig
+from daemon.config.sections.spark import SparkConfig
 from daemon.config.values import setting
 from daemon.flat.sections import (
     EventTimeSection,

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
 
-    from daemon.config.clusters import SourceConfig
     from daemon.config.model import Config
+    from daemon.config.sections.clusters import SourceConfig
 
 
 PARTITION: Final = 0

@@ -42,8 +42,8 @@ from state.errors import GapDetected, InvalidRequest, KafkaUnavailable, NotFound
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from daemon.config.clusters import SourceConfig
     from daemon.config.model import Config
+    from daemon.config.sections.clusters import SourceConfig
     from daemon.kafka.broker import BrokerSettings
     from daemon.kafka.topic import Topic
     from daemon.process.heartbeat import Heartbeat

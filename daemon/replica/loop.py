@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from daemon.capability import Runtime
-    from daemon.config.clusters import PolicyConfig
     from daemon.config.model import Config
+    from daemon.config.sections.policies import PolicyConfig
     from daemon.consumer.settings import ReaderStatus
     from daemon.consumer.topic_reader import TopicReader
     from daemon.process.heartbeat import Heartbeat

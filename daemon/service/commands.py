@@ -87,7 +87,7 @@ def config() -> None:
 def check(ctx: click.Context, config_path: Path | None, as_json: bool, live: bool) -> None:
     """Print every problem at once; exit with 1 if the daemon could not run."""
     from daemon.config.load import find_file
-    from daemon.config.logins import use_logins_of
+    from daemon.config.sections.logins import use_logins_of
 
     path = find_file(config_path)
     loaded = application().config_reader().read(path)

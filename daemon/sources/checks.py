@@ -22,8 +22,8 @@ from state.errors import NotFound, TidelineError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from daemon.config.clusters import SourceConfig
     from daemon.config.model import Config
+    from daemon.config.sections.clusters import SourceConfig
 
 
 LISTENER: Final = "DbNotificationListener"

@@ -25,8 +25,8 @@ from state.errors import TidelineError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from daemon.config.clusters import SourceConfig
     from daemon.config.model import Config
+    from daemon.config.sections.clusters import SourceConfig
     from handlers.metastore.calls import AnyCall
 
 

@@ -14,8 +14,8 @@ from state.errors import NotFound
 
 
 if TYPE_CHECKING:
-    from daemon.config.clusters import PolicyConfig
     from daemon.config.model import Config
+    from daemon.config.sections.policies import PolicyConfig
 
 
 @click.command()

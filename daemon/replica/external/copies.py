@@ -16,8 +16,8 @@ from handlers.replication.external.records import CopyRecords
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from daemon.config.clusters import PolicyConfig
     from daemon.config.model import Config
+    from daemon.config.sections.policies import PolicyConfig
     from handlers.replication.context import Context
 
 

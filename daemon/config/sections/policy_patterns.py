@@ -12,9 +12,9 @@ from typing import Any, Final, Literal
 
 from pydantic import Field
 
-from daemon.config.clusters import PolicyConfig, PolicyRules
 from daemon.config.fields import DatabasePatterns, DatabaseTemplate, is_object_name
 from daemon.config.section import Section
+from daemon.config.sections.policies import PolicyConfig, PolicyRules
 
 
 SYSTEM_DATABASES: Final = frozenset({"sys", "information_schema"})

@@ -1,7 +1,6 @@
-"""Settings of the systems that the daemon connects to, and of policies: source and target clusters, the broker, what is replicated where.
+"""Settings of policies: what is replicated where, under which name, and how.
 
-Several capabilities use them, so they belong to none. A source may be relayed, replicated and cataloged, each without the others. The
-catalog publishes timelines to a target under the names that policies give databases there.
+Several capabilities use them: the catalog publishes timelines to a target under the names that policies give databases there.
 """
 
 from __future__ import annotations
@@ -11,141 +10,13 @@ from typing import Literal
 from pydantic import Field
 
 from daemon.config.fields import (
-    Bootstrap,
     Location,
-    Locations,
     Name,
     ObjectName,
-    Options,
-    Secret,
     TablePatterns,
-    ThriftUris,
-    Topic,
 )
-from daemon.config.logins import AuthConfig
 from daemon.config.section import Section
-from daemon.config.spark import SparkConfig
-
-
-class RelayConfig(Section):
-    """How a source's notification log is published to its topic."""
-
-    enabled: bool = Field(
-        default=True,
-        description="Whether this daemon publishes the source's log. Set it to false if another one does.",
-    )
-    start: Literal["current", "earliest"] | int = Field(
-        default="current",
-        union_mode="left_to_right",
-        description="Where to begin if neither the topic nor the state has a position: 'current' (after the newest event), "
-        "'earliest' (the oldest retained event) or an event id.",
-    )
-    batch_events: int = Field(
-        default=1000, ge=1, le=100_000, description="Events requested in one metastore call."
-    )
-    reply_bytes_max: int = Field(
-        default=512 * 1024 * 1024,
-        ge=1024 * 1024,
-        le=8 * 1024 * 1024 * 1024,
-        description="Largest answer of the metastore that is read into memory. A larger one is requested again in smaller pieces; "
-        "a single event above it is relayed without its content. Write events of a transaction are not held in memory and may be "
-        "sixteen times as large.",
-    )
-    call_timeout_s: float = Field(
-        default=60,
-        gt=0,
-        le=3600,
-        description="Time for one call to the metastore, repetitions included. While write events arrive, it counts from the last byte.",
-    )
-    record_bytes_max: int = Field(
-        default=524_288,
-        ge=4096,
-        le=16 * 1024 * 1024,
-        description="Maximum size of a Kafka record; commits with more files are split into more parts.",
-    )
-    list_partitions: bool = Field(
-        default=True,
-        description="Whether the relay lists partitions that Hive left out of a transaction's write events, in databases that policies "
-        "replicate. It needs read_roots and the settings of 'files'. Otherwise replicas list them, when a compaction may have "
-        "removed the files.",
-    )
-    poll_min_s: float = Field(
-        default=0.01,
-        gt=0,
-        le=3600,
-        description="Pause after the first empty answer; it doubles up to poll_max_s.",
-    )
-    poll_max_s: float = Field(
-        default=0.2,
-        gt=0,
-        le=600,
-        description="Longest pause between two calls to an idle source, and so the longest delay of a new event.",
-    )
-    topic_retention_s: int = Field(
-        default=604_800,
-        ge=3600,
-        description="Retention of the topic if the relay creates it (7 days).",
-    )
-
-
-class SourceConfig(Section):
-    """A cluster whose changes are followed."""
-
-    metastore: ThriftUris = Field(
-        min_length=1, max_length=16, description="Addresses of the source's metastore, tried in this order."
-    )
-    auth: AuthConfig | None = Field(
-        default=None, description="Login at the metastore; not given: the metastore does not require SASL."
-    )
-    topic: Topic = Field(
-        description="Kafka topic of the source's events, with one partition. Letters, digits, '.', '_' and '-' are allowed."
-    )
-    format: Literal["auto", "tideline-1", "hms", "apiary", "apiary-sns"] = Field(
-        default="auto", description="Format of the topic's records; 'auto' recognizes each record."
-    )
-    relay: RelayConfig = Field(default=RelayConfig(), description="How the notification log is published.")
-    read_roots: Locations = Field(
-        default=[],
-        max_length=64,
-        description="Locations that files may be copied from: the warehouse, the external locations and the change manager's "
-        "root. Events name the files to copy, so this limits what a writer to the topic can make Tideline read. Required as soon as a "
-        "policy uses the source.",
-    )
-
-
-class TargetConfig(Section):
-    """A cluster that replicas are kept on."""
-
-    metastore: ThriftUris = Field(
-        min_length=1, max_length=16, description="Addresses of the target's metastore, tried in this order."
-    )
-    auth: AuthConfig | None = Field(
-        default=None, description="Login at the metastore; not given: the metastore does not require SASL."
-    )
-    compactions_every_s: float = Field(
-        default=60,
-        ge=1,
-        le=600,
-        description="Pause between two readings of the compactions of the target's databases, which the status shows. A reading costs "
-        "five small calls for each policy, and one for each table whose compaction failed.",
-    )
-
-
-class KafkaConfig(Section):
-    """The broker that holds the sources' topics."""
-
-    bootstrap: Bootstrap = Field(description="Comma-separated list of brokers as host:port.")
-    options: Options = Field(
-        default={},
-        description="Further settings of librdkafka under their own names, such as security.protocol.",
-    )
-    secrets: dict[str, Secret] = Field(
-        default={},
-        description="Secret settings of librdkafka, such as sasl.password: {file: PATH} or {env: NAME}.",
-    )
-    dead_letter_topic: Topic = Field(
-        default="tideline.dead-letters", description="Topic of dead letters: records that could not be used."
-    )
+from daemon.config.sections.spark import SparkConfig
 
 
 class TablesConfig(Section):
