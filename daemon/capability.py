@@ -39,6 +39,8 @@ class Command:
     module: str
     """The module that defines the click command of this name."""
     help: str
+    is_internal: bool = False
+    """Whether only Tideline or Spark call the command; ``--help`` does not list it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +86,8 @@ class Capability:
     """The protocol. A capability overrides the methods for the parts that it has."""
 
     commands: Sequence[Command] = ()
+    heading: str = ""
+    """Heading of its commands in ``tideline --help``; capabilities may share one."""
 
     def config_sections(self) -> Sequence[ConfigSection[Any]]:
         """Return the sections of the configuration that the capability adds."""

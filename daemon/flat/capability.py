@@ -22,8 +22,14 @@ if TYPE_CHECKING:
 class Flat(Capability):
     """JSON events that Spark splits into typed columns."""
 
+    heading = "Flat tables"
     commands = (
-        Command("executor", "daemon.flat.commands", "Run a Spark executor; Spark calls this in its pods."),
+        Command(
+            "executor",
+            "daemon.flat.commands",
+            "Run a Spark executor; Spark calls this in its pods.",
+            is_internal=True,
+        ),
         Command("split", "daemon.flat.commands", "Run, seal, backfill and plan flat tables."),
     )
 

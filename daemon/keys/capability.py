@@ -29,6 +29,7 @@ class KeyedTables(Protocol):
 class Keys(Capability):
     """Which JSON keys users query, found in the texts of their queries."""
 
+    heading = "Flat tables"
     commands = (
         Command("keys", "daemon.keys.commands", "Show which JSON keys users query, and decide about them."),
     )

@@ -25,6 +25,7 @@ class Partitions(Capability):
 
     reads_store = True
     name = "partitions"
+    heading = "Timelines and partition index"
     commands = (
         Command(
             "partitions",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 class Replica(Capability):
     """Keeps a replica of each policy's database."""
 
+    heading = "Replicas"
     commands = (
         Command(
             "bootstrap",
@@ -50,6 +51,7 @@ class Replica(Capability):
             "copyjob",
             "daemon.replica.copy_jobs.commands",
             "Run a copy job; the daemon starts it.",
+            is_internal=True,
         ),
         Command("prune", "daemon.replica.commands.pruning", "Drop tables on the target that left a policy."),
         Command(

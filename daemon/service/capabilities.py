@@ -50,6 +50,16 @@ SHARED_COMMANDS: Final = (
 """Commands that belong to no capability."""
 
 
+def command_groups() -> dict[str, list[Command]]:
+    """Return the commands that users call, by the heading under which ``tideline --help`` lists them."""
+    groups: dict[str, list[Command]] = {"Daemon": list(SHARED_COMMANDS)}
+    for capability in CAPABILITIES:
+        listed = [command for command in capability.commands if not command.is_internal]
+        if listed:
+            groups.setdefault(capability.heading, []).extend(listed)
+    return {heading: sorted(group, key=lambda command: command.name) for heading, group in groups.items()}
+
+
 def all_commands() -> dict[str, Command]:
     """Return every command by name, in alphabetical order."""
     commands = [*SHARED_COMMANDS, *(one for capability in CAPABILITIES for one in capability.commands)]

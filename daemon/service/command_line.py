@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from daemon.service.capabilities import CAPABILITIES, all_commands
+from daemon.service.capabilities import CAPABILITIES, all_commands, command_groups
 from daemon.terminal.layout import failure_lines
 
 
@@ -60,8 +60,9 @@ class _LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
-        with formatter.section("Commands"):
-            formatter.write_dl([(command.name, command.help) for command in all_commands().values()])
+        for heading, commands in command_groups().items():
+            with formatter.section(heading):
+                formatter.write_dl([(command.name, command.help) for command in commands])
 
 
 def _print_version(ctx: click.Context, _option: click.Parameter, given: bool) -> None:

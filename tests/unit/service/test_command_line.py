@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from daemon.process.state_file import write_atomically
+from daemon.service.capabilities import all_commands
 from daemon.service.command_line import call
 from daemon.terminal.layout import failure_lines
 from state.errors import ConfigError, GapDetected
@@ -154,6 +155,23 @@ def test_a_command_without_a_configuration_file_says_so(
 def test_dead_letters_require_a_broker(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(["dlq", "list", "-c", str(config)]) == 1
     assert "kafka.bootstrap" in capsys.readouterr().err
+
+
+def test_help_lists_the_commands_by_topic_without_internal_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(["--help"]) == 0
+    shown = capsys.readouterr().out
+    headings = [
+        "Daemon:",
+        "Replicas:",
+        "Timelines and partition index:",
+        "Flat tables:",
+        "Metastore endpoint:",
+    ]
+    assert [shown.index(heading) for heading in headings] == sorted(
+        shown.index(heading) for heading in headings
+    )
+    listed = {name for name in all_commands() if f"\n  {name} " in shown}
+    assert set(all_commands()) - listed == {"copyjob", "executor"}
 
 
 def test_help_imports_no_large_library() -> None:
