@@ -126,7 +126,7 @@ def render_section(name: str, report: dict[str, Any], notes: str = "") -> str:
     whole, _, part = name.partition(".")
     description = importlib.import_module(f"bench.{whole}").__doc__ or ""
     if part:
-        description = f"A part of the benchmark `{whole}` that was run by itself."
+        description = f"A part of the benchmark `{whole}` that was run alone."
     parts = [
         f"## {name}",
         description.strip(),

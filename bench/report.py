@@ -122,7 +122,7 @@ def describe_machine() -> dict[str, object]:
 
 
 def main(bench: str, parts: Mapping[str, Cases] | Cases) -> None:
-    """Run a benchmark from the command line; exit with 1 if a row misses its limit. ``parts`` can be run by themselves."""
+    """Run a benchmark from the command line; exit with 1 if a row misses its limit. ``parts`` can be run alone."""
     known = parts if isinstance(parts, Mapping) else {"all": parts}
     parser = argparse.ArgumentParser(prog=f"python -m bench.{bench}")
     parser.add_argument("--only", choices=list(known), help="run one part")

@@ -146,7 +146,7 @@ def new_days_cases(ports: Ports, repeats: int, days: int) -> Iterator[Row]:
 
 
 def freshness_cases(ports: Ports, repeats: int) -> Iterator[Row]:
-    """Measure what exactness costs: the same answers under weaker freshness, and the query for the newest event by itself.
+    """Measure what exactness costs: the same answers under weaker freshness, and the query for the newest event alone.
 
     The query is measured between the other calls, as the endpoint makes it, and without them.
     """

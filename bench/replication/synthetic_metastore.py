@@ -60,7 +60,7 @@ class SyntheticMetastore:
         """Nothing to close."""
 
     def __getattr__(self, name: str) -> Any:
-        """Return an operation that changes something and whose answer nobody reads, or a list that is empty."""
+        """Return an operation that changes something and whose answer is not read, or a list that is empty."""
         if name.startswith("_"):
             raise AttributeError(name)
         return lambda *_, **__: []

@@ -218,7 +218,7 @@ def build_relay(
 
 
 def build_unlogged_partitions(config: Config, name: str) -> UnloggedPartitions | None:
-    """Return what lists unlogged partitions of the source; None if no policy uses it, or if no file may be read or should be."""
+    """Return the lister of the source's unlogged partitions; None if no policy uses the source, or if reading files is impossible or switched off."""
     source = config.sources[name]
     policies = (*config.policies.values(), *config.policy_patterns.values())
     if all(policy.source != name for policy in policies):
@@ -234,7 +234,7 @@ def build_unlogged_partitions(config: Config, name: str) -> UnloggedPartitions |
 
 @dataclass(frozen=True, slots=True)
 class _Replicated:
-    """The databases of a source that policies replicate, also those that do not exist yet."""
+    """The databases of a source that policies replicate, including those that do not exist yet."""
 
     config: Config
     source: str

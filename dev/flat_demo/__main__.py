@@ -40,7 +40,7 @@ def main() -> int:
     ]
     if not all(_run_command(console, title, arguments) for title, arguments in steps):
         return 1
-    console.rule("[bold]dora queries two keys that nobody queried before; two more hours arrive")
+    console.rule("[bold]dora queries two keys that no one queried before; two more hours arrive")
     inputs.write_query(DIRECTORY / "queries", "dora", inputs.DORA)
     inputs.write_events(DIRECTORY / "raw", EVENTS_PER_HOUR, inputs.HOURS, 2)
     steps = [

@@ -47,7 +47,7 @@ def list_write_directories(
 
     They are in ``delta_<w>_<w>``, ``delete_delta_<w>_<w>`` (both with or without a statement id) and ``base_<w>``. Directories
     written by a compaction (``…_v0000012``) are used only if the original ones are gone. A root that is absent or has no such
-    directories contains no files. Raises UnsafePath (also if the root is not in ``allowed``, before any file system is opened),
+    directories contains no files. Raises UnsafePath (even before any file system is opened, if the root is not in ``allowed``),
     LimitExceeded above ``files_max``, or FilesUnavailable.
     """
     return list_write(file_systems, root_uri, write_id, files_max=files_max, allowed=allowed).files

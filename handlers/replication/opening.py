@@ -115,7 +115,7 @@ class Opening:
         return position
 
     def _survey_source(self) -> None:
-        """Create the functions of before the first event, and list the tables without replication, once.
+        """Create the functions that are older than the first event, and list the tables without replication, once.
 
         A policy of an older version, or without its state file, has neither.
         """
@@ -137,7 +137,7 @@ class Opening:
             txn.put(UNCERTAIN_KEY, str(newest).encode())
 
     def _load_marks(self) -> None:
-        """Tell the replay of transactions what the state does not know."""
+        """Pass to the replay of transactions what the state does not contain."""
         transactions = self.transactions
         transactions.unknown_up_to = self._load_number(UNKNOWN_TXNS_KEY)
         transactions.uncertain_up_to = self._load_number(UNCERTAIN_KEY)

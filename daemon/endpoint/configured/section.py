@@ -51,7 +51,7 @@ class ServeConfig(Section):
     freshness: Literal["exact", "bounded", "eventual"] = Field(
         default="exact",
         description="How new the index must be to answer: 'exact' (every change committed before the request), 'bounded' (every "
-        "change committed bound_ms before it) or 'eventual' (whatever the index contains).",
+        "change committed bound_ms before it) or 'eventual' (the present content of the index).",
     )
     bound_ms: float = Field(
         default=1000, gt=0, le=3_600_000, description="Greatest age of an answer if freshness is 'bounded'."

@@ -1,6 +1,6 @@
 """A component as a process with a session of its own, a log, a pid file and a readiness check.
 
-Tests kill, restart and inspect several components at once, and nothing may stay behind whatever happens to their owner. Plain
+Tests kill, restart and inspect several components at once, and nothing may stay behind, even if their owner is killed. Plain
 ``subprocess`` does not provide that. A component therefore:
 
 * starts in its own session, so that ctrl-c concerns only the owner and the whole process group can be stopped at once;

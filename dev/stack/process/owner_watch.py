@@ -1,4 +1,4 @@
-"""Stops a stack when its owner ends, for whatever reason.
+"""Stops a stack when its owner ends, for any reason.
 
 ``atexit`` and signal handlers do not run after SIGKILL, and a test runner may replace them. The owner therefore starts this small
 program and holds the other end of its standard input. When the owner ends, the kernel closes the pipe, the read returns, and every

@@ -1,6 +1,6 @@
 """The API server of Kubernetes with its store, etcd, in one directory; without scheduler, controllers and kubelets.
 
-It stores and validates objects, authenticates service accounts and authorizes them by roles. No pod runs by itself. It serves the tests
+It stores and validates objects, authenticates service accounts and authorizes them by roles. It runs no pods. It serves the tests
 of flat tables whose executors are pods, and is not part of the default stack. ::
 
     with Kubernetes(directory) as cluster:

@@ -168,7 +168,7 @@ class Survey:
 
 
 def _tables(answer: Future[Any]) -> list[TableInfo] | None:
-    """Return the tables of an answer; None where there is none, whatever the reason: the load of each table decides."""
+    """Return the tables of an answer; None if there is none, for any reason: the load of each table then decides."""
     if answer.exception() is not None:
         return None
     return [describe_table(table) for table in answer.result()]

@@ -43,7 +43,7 @@ DICTIONARIES: Final = b"pd/"
 VERSIONS: Final = b"px/v/"
 """The prefix of the versions of tables' rows."""
 VERSION_BYTES: Final = 16
-"""Random, so that no version is ever used twice, in whatever order files are restored."""
+"""Random, so that no version is ever used twice, in any order in which files are restored."""
 _NUMBER: Final = b"px/n"
 _TABLES: Final = b"px/t/"
 _ROWS: Final = b"px/p/"

@@ -106,7 +106,7 @@ def terminate(data: bytes) -> bytes:
 
 
 def escape_bytes(data: bytes) -> bytes:
-    """Escape 00 and 01; whatever begins with ``data`` begins with the result when escaped."""
+    """Escape 00 and 01; every text that begins with ``data`` begins with the result when escaped."""
     return data.replace(b"\x01", b"\x01\x02").replace(b"\x00", b"\x01\x01")
 
 
