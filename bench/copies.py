@@ -1,7 +1,7 @@
 """Verified copies beside a plain parallel copy of the same files with as many threads, on disk and from HDFS to HDFS.
 
 The plain copy reads and writes and does nothing else: ``shutil.copyfile`` on disk, the same HDFS client on HDFS. It verifies no checksum and
-writes under the final name. On disk it waits until the file is durable, as a copy must. Hive records no checksums for disks; the rows
+writes under the final name. On disk it waits until each file is durable, and at the end until their names are. Hive records no checksums for disks; the rows
 ``disk_md5`` have the MD5s that the test stack records. Both ways run in turn, and medians are compared. ``--quick`` copies a quarter of the files.
 HDFS is a NameNode and a DataNode on this machine. Copy jobs of Spark (rows ``spark``) start a JVM, as Hadoop's DistCp does, which is measured beside them.
 """
@@ -9,6 +9,7 @@ HDFS is a NameNode and a DataNode on this machine. Copy jobs of Spark (rows ``sp
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import shutil
@@ -53,6 +54,8 @@ class Place:
     out: str
     clear: Callable[[], None]
     copy: Callable[[str, str], None]
+    settle: Callable[[], None]
+    """Makes the names of plain copies durable."""
     limited: bool = True
     """Whether the ratio has a limit."""
 
@@ -123,6 +126,7 @@ def copy_plainly(place: Place) -> float:
         running = [threads.submit(place.copy, each.uri, target_of(place, each)) for each in place.sources]
         for each in running:
             each.result()
+        place.settle()
         return time.perf_counter() - started
 
 
@@ -139,10 +143,14 @@ def on_disk(directory: Path, count: int, size_bytes: int, *, recorded: bool) -> 
         file.write_bytes(content)
         checksum = hashlib.md5(content, usedforsecurity=False).hexdigest() if recorded else None
         sources.append(SourceFile(f"file:{file}", checksum))
-    out = directory / "out"
+    out, removed = directory / "out", itertools.count()
 
     def clear() -> None:
-        shutil.rmtree(out, ignore_errors=True)
+        if size_bytes > CHUNK:
+            shutil.rmtree(out, ignore_errors=True)
+        elif out.exists():
+            # ext4 does not give away the inodes of files that were removed in the last minutes, and would search past them for each new file.
+            out.rename(directory / f"removed{next(removed)}")
         out.mkdir()
         os.sync()
 
@@ -151,8 +159,15 @@ def on_disk(directory: Path, count: int, size_bytes: int, *, recorded: bool) -> 
         with Path(target.removeprefix("file:")).open("rb") as file:
             os.fsync(file.fileno())
 
+    def settle() -> None:
+        names = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(names)
+        finally:
+            os.close(names)
+
     name = "disk_md5" if recorded else "disk"
-    return Place(name, sources, f"file:{out}", clear, copy, limited=not recorded)
+    return Place(name, sources, f"file:{out}", clear, copy, settle, limited=not recorded)
 
 
 def on_hdfs(hdfs: Hdfs, shape: str, count: int, size_bytes: int) -> Place:
@@ -184,7 +199,7 @@ def on_hdfs(hdfs: Hdfs, shape: str, count: int, size_bytes: int) -> Place:
     client.mkdirs(f"{root}/out", 0o755, create_parent=True)
     with ThreadPoolExecutor(WORKERS) as threads:
         sources = list(threads.map(write, range(count)))
-    return Place("hdfs", sources, f"{hdfs.uri}{root}/out", clear, copy)
+    return Place("hdfs", sources, f"{hdfs.uri}{root}/out", clear, copy, lambda: None)
 
 
 def _checksum_of(hdfs: Hdfs, path: str) -> str:

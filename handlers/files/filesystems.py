@@ -76,11 +76,17 @@ class Entry:
     """Time and inode as in ``FileState``, so that changed files are found without a call for each."""
 
 
+Chunk = bytes | memoryview
+
+
 class ReadStream(Protocol):
     """An open file; closed by its ``with`` block."""
 
     def readinto(self, buffer: memoryview, /) -> int:
         """Fill ``buffer`` from the current position and return the number of bytes; 0 at the end."""
+
+    def read_chunk(self, buffer: memoryview, /) -> Chunk:
+        """Return the next bytes, at most as many as ``buffer`` holds, in it or elsewhere; none at the end."""
 
     def __enter__(self) -> Self: ...
 
@@ -92,7 +98,7 @@ class ReadStream(Protocol):
 class WriteStream(Protocol):
     """A file that is not visible to others yet; leaving its ``with`` block without publishing removes it."""
 
-    def write(self, data: memoryview, /) -> None:
+    def write(self, data: Chunk, /) -> None:
         """Append all of ``data``."""
 
     def publish(self) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import threading
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from state.errors import FilesUnavailable
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from types import TracebackType
 
 
 class ByteBudget:
@@ -21,27 +20,35 @@ class ByteBudget:
         self._max = size_bytes_max
         self._used = 0
         self._closed = False
-        self._changed = threading.Condition()
+        self._waiting = 0
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
 
     def would_wait(self, size_bytes: int) -> bool:
         """Whether a request for so many bytes would wait now."""
-        with self._changed:
+        with self._lock:
             return self._used + min(size_bytes, self._max) > self._max
 
-    @contextmanager
-    def reserve_bytes(self, size_bytes: int) -> Iterator[None]:
-        """Reserve ``size_bytes`` for the block; wait for them, or raise FilesUnavailable once the budget is closed."""
-        share = min(size_bytes, self._max)
-        with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._used + share <= self._max)
+    def reserve_bytes(self, size_bytes: int) -> Reservation:
+        """Reserve ``size_bytes`` for a block; it waits for them, or raises FilesUnavailable once the budget is closed."""
+        return Reservation(self, min(size_bytes, self._max))
+
+    def take(self, share: int) -> None:
+        """Wait for ``share`` bytes; raise FilesUnavailable once the budget is closed."""
+        with self._lock:
+            while not self._closed and self._used + share > self._max:
+                self._waiting += 1
+                self._changed.wait()
+                self._waiting -= 1
             if self._closed:
                 raise FilesUnavailable("the copy pool is closed")
             self._used += share
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._used -= share
+
+    def give_back(self, share: int) -> None:
+        """Return bytes that were taken."""
+        with self._lock:
+            self._used -= share
+            if self._waiting:
                 self._changed.notify_all()
 
     def close(self) -> None:
@@ -54,3 +61,22 @@ class ByteBudget:
         """Assert the invariant."""
         with self._changed:
             assert 0 <= self._used <= self._max
+
+
+class Reservation:
+    """Bytes that are reserved for a block. A class, because a generator costs as much as a system call."""
+
+    __slots__ = ("_budget", "_share")
+
+    def __init__(self, budget: ByteBudget, share: int) -> None:
+        self._budget = budget
+        self._share = share
+
+    def __enter__(self) -> None:
+        """Wait for the bytes."""
+        self._budget.take(self._share)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._budget.give_back(self._share)

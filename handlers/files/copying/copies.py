@@ -17,63 +17,33 @@ Promises:
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from handlers.files.copying.checksums import Checksum, Digest, parse_checksum
 from handlers.files.copying.crc_types import CrcTypes
+from handlers.files.copying.origins import Origin, choose_error, list_origins
 from handlers.files.copying.transfer import (
+    Cancellation,
+    ContentDiffers,
     Moved,
     Reserve,
     SourceFailed,
     Transfer,
     mark_source_errors,
+    mark_target_errors,
 )
 from handlers.files.filesystems import SweptDirectories, sweep
-from handlers.files.paths import (
-    AllowedRoots,
-    Location,
-    build_cm_path,
-    parse_location,
-    printable,
-    to_target_subdir,
-)
+from handlers.files.paths import AllowedRoots, Location, parse_location, to_target_subdir
 from handlers.files.reachable import require_directory, require_reachable
-from state.errors import FileLost, FilesUnavailable, NotFound, Refused, TidelineError
+from state.errors import FileLost, NotFound, TidelineError
 
 
 if TYPE_CHECKING:
-    import threading
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from handlers.events import SourceFile
+    from handlers.files.copying.checksums import Checksum, Digest
     from handlers.files.filesystems import FileState, FileSystem, FileSystems, ReadStream, WriteStream
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """One location to read the content from."""
-
-    location: Location
-    from_change_manager: bool
-    checksum: Checksum | None
-    """The checksum that its bytes must have; None if there is none that can be verified."""
-
-
-def list_origins(source: SourceFile, allowed: AllowedRoots) -> list[Origin]:
-    """Return the one or two locations of the content of ``source``, in the order to try them.
-
-    Raises UnsafePath if a location lies outside ``allowed``.
-    """
-    recorded = allowed.require(parse_location(source.uri))
-    checksum = parse_checksum(recorded, source.checksum)
-    original = Origin(recorded, from_change_manager=False, checksum=checksum)
-    if source.checksum is None or source.cm_root is None:
-        return [original]
-    kept = allowed.require(build_cm_path(parse_location(source.cm_root), recorded.name, source.checksum))
-    recycled = Origin(kept, from_change_manager=True, checksum=parse_checksum(kept, source.checksum))
-    return [original, recycled] if checksum is not None else [recycled, original]
 
 
 ATTEMPTS_MAX: Final = 5  # Hive's MAX_IO_RETRY
@@ -122,10 +92,6 @@ def _find_above(target_root: str, table_root: str) -> str:
     return str((table if table.contains(place) else place).parent)
 
 
-class _ContentDiffers(Exception):  # noqa: N818 - an outcome that the loop handles, never raised out of this module
-    """The bytes are not the recorded ones, or changed while they were read."""
-
-
 def _allow() -> None:
     """Allow every copy."""
 
@@ -157,7 +123,7 @@ class Copier:
         self,
         task: CopyTask,
         *,
-        cancelled: threading.Event | None = None,
+        cancelled: Cancellation | None = None,
         reserve: Reserve | None = None,
         moved: Moved | None = None,
     ) -> Copied:
@@ -171,14 +137,14 @@ class Copier:
 
         Needed even after a copy that was skipped: the process that made it may have been killed before this step.
         """
-        with _mark_target_errors():
+        with mark_target_errors():
             self._file_systems.of(directory).settle(directory)
 
     def publish(
         self,
         task: CopyTask,
         *,
-        cancelled: threading.Event | None = None,
+        cancelled: Cancellation | None = None,
         reserve: Reserve | None = None,
         moved: Moved | None = None,
     ) -> Copied:
@@ -206,13 +172,13 @@ class Copier:
             origin = origins[attempt % len(origins)]
             try:
                 size_bytes, skipped = self._attempt(origin, origins, target, transfer)
-            except (_ContentDiffers, SourceFailed) as failure:
+            except (ContentDiffers, SourceFailed) as failure:
                 failures.append(failure)
                 continue
-            mismatches = sum(isinstance(failure, _ContentDiffers) for failure in failures)
+            mismatches = sum(isinstance(failure, ContentDiffers) for failure in failures)
             seconds = time.monotonic() - started
             return Copied(size_bytes, origin.from_change_manager, skipped, seconds, mismatches)
-        error = _choose_error(task.source, failures)
+        error = choose_error(task.source, failures)
         if isinstance(error, FileLost):
             self._require_reachable(origins)
         raise error
@@ -237,30 +203,42 @@ class Copier:
     def _attempt(
         self, origin: Origin, origins: list[Origin], target: Location, transfer: Transfer
     ) -> tuple[int, bool]:
+        """Return the size, and whether the content was there already."""
         files = self._file_systems.of(origin.location)
         with mark_source_errors():
             before = files.stat(origin.location)
-        with transfer.reserve_bytes(before.size_bytes):
+        size_bytes = before.size_bytes
+        with transfer.reserve_bytes(size_bytes):
             if origin.checksum is None and self._has_same_bytes(origin, before, target, transfer):
                 self._require_unchanged(origin, origins, before)
-                return before.size_bytes, True
+                return size_bytes, True
             with mark_source_errors():
                 reader = files.open(origin.location)
-            with (
-                reader,
-                _mark_target_errors(),
-                self._file_systems.of(target).create(target, before.size_bytes) as writer,
-            ):
-                if origin.checksum is None:
-                    self._move(files, reader, writer, before, transfer)
-                    self._require_unchanged(origin, origins, before)
-                else:
-                    digest = self._crc_types.new_digest(origin.location, origin.checksum)
-                    self._move(files, reader, writer, before, transfer, digest)
-                    self._require_recorded(origin, origin.checksum, digest, transfer)
+            targets = self._file_systems.of(target)
+            with reader, mark_target_errors(), targets.create(target, size_bytes) as writer:
+                self._fill(writer, reader, origin, origins, before, transfer)
                 self.guard()
                 writer.publish()
-        return before.size_bytes, False
+        return size_bytes, False
+
+    def _fill(
+        self,
+        writer: WriteStream,
+        reader: ReadStream,
+        origin: Origin,
+        origins: list[Origin],
+        before: FileState,
+        transfer: Transfer,
+    ) -> None:
+        """Copy all bytes to ``writer``, and check that they are the right ones."""
+        files = self._file_systems.of(origin.location)
+        if origin.checksum is None:
+            self._move(files, reader, writer, before, transfer)
+            self._require_unchanged(origin, origins, before)
+        else:
+            digest = self._crc_types.new_digest(origin.location, origin.checksum)
+            self._move(files, reader, writer, before, transfer, digest)
+            self._require_recorded(origin, origin.checksum, digest, transfer)
 
     def _move(
         self,
@@ -282,7 +260,7 @@ class Copier:
                 writer.write(chunk)
                 moved += len(chunk)
         if moved != before.size_bytes:
-            raise _ContentDiffers
+            raise ContentDiffers
 
     def _require_recorded(
         self, origin: Origin, checksum: Checksum, copied: Digest, transfer: Transfer
@@ -297,7 +275,7 @@ class Copier:
                     digest.update(chunk)
 
         if not self._crc_types.is_recorded(origin.location, checksum, copied, read_again):
-            raise _ContentDiffers
+            raise ContentDiffers
 
     def _require_unchanged(self, origin: Origin, origins: list[Origin], before: FileState) -> None:
         """Check, for content without a verifiable checksum, that the file did not change while it was copied.
@@ -307,7 +285,7 @@ class Copier:
         """
         with mark_source_errors():
             if self._file_systems.of(origin.location).stat(origin.location) != before:
-                raise _ContentDiffers
+                raise ContentDiffers
         kept = [other for other in origins if other.from_change_manager]
         if origin.from_change_manager or not kept:
             return
@@ -315,7 +293,7 @@ class Copier:
             self._file_systems.of(kept[0].location).stat(kept[0].location)
         except TidelineError:
             return
-        raise _ContentDiffers
+        raise ContentDiffers
 
     def _find_recorded_content(
         self, checksum: Checksum | None, target: Location, transfer: Transfer
@@ -347,37 +325,3 @@ class Copier:
             reader = self._file_systems.of(origin.location).open(origin.location)
         with reader:
             return present == transfer.compute_md5(reader, mark_source_errors)
-
-
-@contextmanager
-def _mark_target_errors() -> Iterator[None]:
-    """Turn NotFound for the target directory into FilesUnavailable: unlike a missing source file, it can be created again."""
-    try:
-        yield
-    except NotFound as error:
-        path = error.context.get("path")
-        raise FilesUnavailable("the target directory vanished during the copy", path=path) from error
-
-
-def _choose_error(source: SourceFile, failures: list[Exception]) -> TidelineError:
-    """Return the error for a copy that failed: a transient one if there is any, else a refused one, and only then FileLost."""
-    causes = [failure.__cause__ for failure in failures if isinstance(failure, SourceFailed)]
-    for kind in (FilesUnavailable, Refused):
-        for cause in causes:
-            if isinstance(cause, kind) and not isinstance(cause, NotFound):
-                return cause
-    others = [
-        cause for cause in causes if isinstance(cause, TidelineError) and not isinstance(cause, NotFound)
-    ]
-    if others:
-        return others[0]
-    differing = sum(isinstance(failure, _ContentDiffers) for failure in failures)
-    if differing and parse_checksum(parse_location(source.uri), source.checksum) is None:
-        return FilesUnavailable("the source file changes while it is copied", path=printable(source.uri))
-    return FileLost(
-        "the source file is gone or has other content, and the change manager has no copy",
-        path=printable(source.uri),
-        checksum=source.checksum,
-        cm_root=source.cm_root,
-        differing=differing,
-    )

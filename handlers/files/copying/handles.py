@@ -24,16 +24,14 @@ UNSETTLED_S: Final = 0.2
 class CopyHandle:
     """One submitted copy.
 
-    A transaction has as many handles as files until its commit, so that a handle is small: it owns one lock, and its event exists
-    only while the copy runs.
+    A transaction has as many handles as files until its commit, so that a handle is small: it owns one lock and no event.
     """
 
-    __slots__ = ("_cancelled", "_done", "_error", "_event", "_pending", "_result", "task")
+    __slots__ = ("_cancelled", "_done", "_error", "_pending", "_result", "task")
 
     def __init__(self, task: CopyTask) -> None:
         self.task = task
         self._cancelled = False
-        self._event: threading.Event | None = None
         self._done = False
         self._pending = threading.Lock()
         """Held until the copy has ended."""
@@ -48,17 +46,16 @@ class CopyHandle:
 
     def cancel(self) -> None:
         """Let the copy end as soon as possible: it never starts, or ends at its next chunk."""
-        self._cancelled = True  # before the event is read: ``start`` creates the event and then reads this
-        event = self._event
-        if event is not None:
-            event.set()
+        self._cancelled = True
 
-    def start(self) -> threading.Event:
-        """Return the event that is set when the copy is cancelled; raise FilesUnavailable if it already is."""
-        self._event = event = threading.Event()
+    def is_set(self) -> bool:
+        """Return whether the copy is cancelled: the running copy asks its handle as it would ask an event."""
+        return self._cancelled
+
+    def require_not_cancelled(self) -> None:
+        """Raise FilesUnavailable if the copy is cancelled."""
         if self._cancelled:
             raise FilesUnavailable("the copy was cancelled", target=self.task.target_uri)
-        return event
 
     def wait(self, timeout_s: float | None) -> bool:
         """Wait until the copy has ended, at most ``timeout_s``; return whether it has."""
@@ -80,7 +77,7 @@ class CopyHandle:
     def finish(self, result: Copied | None, error: BaseException | None) -> None:
         """Record the outcome; called once, by the pool."""
         assert (result is None) != (error is None)
-        self._result, self._error, self._event = result, error, None
+        self._result, self._error = result, error
         self._done = True
         self._pending.release()
 

@@ -230,8 +230,9 @@ class CopyPool:
             return self._budget.reserve_bytes(size_bytes)
 
         try:
+            handle.require_not_cancelled()
             copied = self._copier.publish(
-                handle.task, cancelled=handle.start(), reserve=reserve, moved=self._note_step
+                handle.task, cancelled=handle, reserve=reserve, moved=self._note_step
             )
         except BaseException as failure:  # noqa: BLE001 - passed to the waiting caller; it must not end the worker
             self._finish(handle, None, failure)

@@ -14,16 +14,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from handlers.files.copying.checksums import Md5
-from handlers.files.filesystems import CHUNK_BYTES, FileSystem, ReadStream, WriteStream
-from state.errors import FilesUnavailable, TidelineError
+from handlers.files.filesystems import CHUNK_BYTES, Chunk, FileSystem, ReadStream, WriteStream
+from state.errors import FilesUnavailable, NotFound, TidelineError
 
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from handlers.files.copying.checksums import Checksum
 
 
@@ -49,20 +51,53 @@ class SourceFailed(Exception):  # noqa: N818 - an outcome that the copy handles,
     """The origin cannot be read; ``__cause__`` is the reason, an error of Tideline's tree."""
 
 
-@contextmanager
-def mark_source_errors() -> Iterator[None]:
+class ContentDiffers(Exception):  # noqa: N818 - likewise
+    """The bytes are not the recorded ones, or changed while they were read."""
+
+
+class mark_source_errors:  # noqa: N801 - used like a function; a class, because a generator costs as much as a system call
     """Mark failures of the block as failures of the source."""
-    try:
-        yield
-    except TidelineError as error:
-        raise SourceFailed from error
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        """Do nothing."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, TidelineError):
+            raise SourceFailed from error
+
+
+class mark_target_errors:  # noqa: N801 - used like a function; a class, because a generator costs as much as a system call
+    """Turn NotFound for the target directory into FilesUnavailable: unlike a missing source file, it can be created again."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        """Do nothing."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, NotFound):
+            path = error.context.get("path")
+            raise FilesUnavailable("the target directory vanished during the copy", path=path) from error
+
+
+class Cancellation(Protocol):
+    """Says whether a copy is cancelled, as a ``threading.Event`` does."""
+
+    def is_set(self) -> bool:
+        """Return whether the copy is cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
     """The byte transfer of one copy; every step raises FilesUnavailable once ``cancelled`` is set."""
 
-    cancelled: threading.Event | None = None
+    cancelled: Cancellation | None = None
     reserve: Reserve | None = None
     moved: Moved | None = None
 
@@ -70,17 +105,17 @@ class Transfer:
         """Reserve ``size_bytes`` of the bytes that may be in flight."""
         return nullcontext() if self.reserve is None else self.reserve(size_bytes)
 
-    def read_chunks(self, reader: ReadStream, guard: Guard = nullcontext) -> Iterator[memoryview]:
+    def read_chunks(self, reader: ReadStream, guard: Guard = nullcontext) -> Iterator[Chunk]:
         """Yield the content. A chunk is valid until this thread reads the next one of any file. Reads run inside ``guard``."""
         buffer = _buffer()
         while True:
             self._check_cancelled()
             with guard():
-                filled = reader.readinto(buffer)
-            if filled == 0:
+                chunk = reader.read_chunk(buffer)
+            if not chunk:
                 return
-            self._note_moved(filled)
-            yield buffer[:filled]
+            self._note_moved(len(chunk))
+            yield chunk
 
     def compute_md5(self, reader: ReadStream, guard: Guard = nullcontext) -> str:
         """Return the MD5 of the rest of ``reader`` in hex."""

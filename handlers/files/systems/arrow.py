@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from handlers.files.filesystems import Entry, FileState, ReadStream, WriteStream, make_temporary_name
+from handlers.files.filesystems import Chunk, Entry, FileState, ReadStream, WriteStream, make_temporary_name
 from handlers.files.paths import Location, printable
 from state.errors import (
     FilesUnavailable,
@@ -124,6 +124,10 @@ class ArrowReader:
         with _translate_errors(self._location):
             return int(self._stream.readinto(buffer))
 
+    def read_chunk(self, buffer: memoryview, /) -> Chunk:
+        """Fill ``buffer`` and return what was filled."""
+        return buffer[: self.readinto(buffer)]
+
     def __enter__(self) -> Self:
         return self
 
@@ -143,7 +147,7 @@ class BufferedWriter:
         self._location = location
         self._buffer = bytearray()
 
-    def write(self, data: memoryview, /) -> None:
+    def write(self, data: Chunk, /) -> None:
         """Keep ``data``."""
         self._buffer += data
 
@@ -172,7 +176,7 @@ class ArrowWriter:
         self._location = location
         self._published = False
 
-    def write(self, data: memoryview, /) -> None:
+    def write(self, data: Chunk, /) -> None:
         """Append ``data``."""
         with _translate_errors(self._location):
             self._stream.write(data)

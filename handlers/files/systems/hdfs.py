@@ -18,7 +18,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from handlers.files.filesystems import Entry, FileState, ReadStream, WriteStream, make_temporary_name
+from handlers.files.filesystems import Chunk, Entry, FileState, ReadStream, WriteStream, make_temporary_name
 from handlers.files.paths import printable
 from state.errors import ConfigError, FilesUnavailable, NotFound, Refused
 
@@ -148,10 +148,15 @@ class HdfsReader:
 
     def readinto(self, buffer: memoryview, /) -> int:
         """Fill ``buffer``."""
-        with _translate_errors(self._location):
-            data = self._stream.read(len(buffer))
+        data = self.read_chunk(buffer)
         buffer[: len(data)] = data
         return len(data)
+
+    def read_chunk(self, buffer: memoryview, /) -> bytes:
+        """Return the client's bytes, which need not be copied to ``buffer``."""
+        with _translate_errors(self._location):
+            data: bytes = self._stream.read(len(buffer))
+        return data
 
     def __enter__(self) -> Self:
         return self
@@ -172,12 +177,11 @@ class HdfsWriter:
         self._final = final
         self._published = False
 
-    def write(self, data: memoryview, /) -> None:
+    def write(self, data: Chunk, /) -> None:
         """Append ``data``."""
         with _translate_errors(self._final):
-            self._stream.write(
-                bytes(data)
-            )  # the client reads a view item by item, which takes ten times as long
+            # The client reads a view item by item, which takes ten times as long.
+            self._stream.write(data if isinstance(data, bytes) else bytes(data))
 
     def publish(self) -> None:
         """Complete the file and rename it over its final name."""

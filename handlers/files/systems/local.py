@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from handlers.files.filesystems import (
+    Chunk,
     Entry,
     FileState,
     FileSystem,
@@ -83,10 +84,12 @@ class LocalFiles:
         """Start a hidden file beside ``location``."""
         with _OsErrors(location):
             directory = location.parent
-            if not os.path.isdir(directory.path):  # noqa: PTH112 - as above
-                self._make_directory(Path(directory.path))
             hidden = directory.child(make_temporary_name())
-            fd = os.open(hidden.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+            try:
+                fd = _create(hidden.path)
+            except FileNotFoundError:  # most files go to a directory that exists
+                self._make_directory(Path(directory.path))
+                fd = _create(hidden.path)
         return LocalWriter(fd, hidden, location, fsync=self._fsync)
 
     def remove(self, location: Location) -> None:
@@ -141,6 +144,10 @@ class LocalReader:
         with _OsErrors(self._location):
             return os.readv(self.fd, [buffer])
 
+    def read_chunk(self, buffer: memoryview, /) -> Chunk:
+        """Fill ``buffer`` and return what was filled."""
+        return buffer[: self.readinto(buffer)]
+
     def __enter__(self) -> Self:
         return self
 
@@ -160,7 +167,7 @@ class LocalWriter:
         self._fsync = fsync
         self._published = False
 
-    def write(self, data: memoryview, /) -> None:
+    def write(self, data: Chunk, /) -> None:
         """Append ``data``."""
         with _OsErrors(self.location):
             while data:
@@ -188,6 +195,10 @@ class LocalWriter:
             finally:
                 if not self._published:
                     _unlink(self._hidden.path)
+
+
+def _create(path: str) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
 
 
 def _to_entry(child: os.DirEntry[str]) -> Entry | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import random
 import struct
 import zlib
 from typing import TYPE_CHECKING
@@ -12,7 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handlers.files.copying.checksums import UNITS, BlockChecksums, CompositeCrc, parse_checksum
+from handlers.files.copying.checksums import (
+    CHUNKS_SPLIT,
+    UNITS,
+    BlockChecksums,
+    CompositeCrc,
+    parse_checksum,
+)
 from handlers.files.paths import parse_location
 
 
@@ -94,6 +101,19 @@ def test_any_pieces_have_the_checksum_of_the_whole(
     recorded = naive_checksum(b"".join(pieces), bytes_per_crc, crcs_per_block, crc)
     assert digest.proves(recorded)
     assert not digest.proves(naive_checksum(b"".join(pieces) + b"x", bytes_per_crc, crcs_per_block, crc))
+
+
+@pytest.mark.parametrize("bytes_per_crc", [1, 3, 512])
+@pytest.mark.parametrize("more", [-1, 0, 1])
+@pytest.mark.parametrize("crc", [google_crc32c.value, zlib.crc32])
+def test_many_chunks_are_split_at_once_with_the_same_checksum(
+    bytes_per_crc: int, more: int, crc: Callable[[bytes], int]
+) -> None:
+    content = random.Random(7).randbytes(2 * CHUNKS_SPLIT * bytes_per_crc + more)  # noqa: S311 - reproducible test data
+    digest = BlockChecksums(bytes_per_crc, 0)
+    digest.update(memoryview(content)[:5])
+    digest.update(content[5:])
+    assert digest.proves(naive_checksum(content, bytes_per_crc, 0, crc))
 
 
 def test_the_checksum_of_an_empty_file_proves_no_other() -> None:

@@ -1,11 +1,11 @@
-"""What the client of HDFS is given to write."""
+"""What the client of HDFS is given to write, and what is done with the bytes that it returns."""
 
 from __future__ import annotations
 
 from typing import Any, cast
 
 from handlers.files.paths import parse_location
-from handlers.files.systems.hdfs import HdfsFiles, HdfsWriter
+from handlers.files.systems.hdfs import HdfsFiles, HdfsReader, HdfsWriter
 
 
 class RecordingStream:
@@ -24,6 +24,24 @@ def test_the_client_is_given_bytes_because_it_reads_views_item_by_item() -> None
     writer.write(memoryview(bytearray(b"abc"))[1:])
     assert stream.given == [b"bc"]
     assert type(stream.given[0]) is bytes
+
+
+class ReadingStream:
+    """A stream of ``hdfs-native`` that is read."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def read(self, size: int) -> bytes:
+        assert size == 8
+        return self.data
+
+
+def test_bytes_of_the_client_are_read_and_written_without_a_copy() -> None:
+    data, stream, place = b"abc" * 2, RecordingStream(), parse_location("hdfs://nn/t/f")
+    chunk = HdfsReader(cast("Any", ReadingStream(data)), place).read_chunk(memoryview(bytearray(8)))
+    HdfsWriter(None, cast("Any", stream), place, place).write(chunk)
+    assert stream.given[0] is data
 
 
 class RecordingClient:

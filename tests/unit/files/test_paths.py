@@ -12,6 +12,7 @@ from handlers.files.paths import (
     AllowedRoots,
     Location,
     build_cm_path,
+    parse_any_location,
     parse_location,
     printable,
     to_target_subdir,
@@ -123,6 +124,43 @@ def test_a_joined_path_stays_below_its_root_even_when_decoded(relative: str) -> 
         assert "\0" not in decoded
         decoded = unquote(decoded)
     assert parse_location(str(joined)) == joined
+
+
+@given(
+    st.builds(
+        "{}{}".format,
+        st.sampled_from(
+            [
+                "file:",
+                "file://",
+                "file:///",
+                "hdfs://nn:8020",
+                "s3a://b.c",
+                "HDFS://nn",
+                "file://h",
+                "x1:",
+                "1x:",
+                "",
+            ]
+        ),
+        st.text(alphabet="/.ab=%-\\é\n", max_size=30),
+    )
+)
+@example("file:/" + "/".join(["x" * 255] * 20))
+@example("file:/" + "x" * 256)
+@example("file:/..")
+@example("file:/a/..\n")
+@example("file:/a\n")
+@example("file:/...")
+def test_an_ordinary_uri_is_read_at_once_as_name_by_name(uri: str) -> None:
+    assert location_or_none(parse_location, uri) == location_or_none(parse_any_location, uri)
+
+
+def location_or_none(parse: Callable[[str], Location], uri: str) -> Location | None:
+    try:
+        return parse(uri)
+    except UnsafePath:
+        return None
 
 
 @given(st.text(max_size=40))

@@ -14,7 +14,7 @@ from tests.builders.replication.warehouse import Warehouse, path_of
 
 
 if TYPE_CHECKING:
-    from handlers.files.copying.transfer import Moved, Reserve
+    from handlers.files.copying.transfer import Cancellation, Moved, Reserve
     from handlers.files.paths import Location
 
 
@@ -38,7 +38,7 @@ class Gated(Copier):
         self,
         task: CopyTask,
         *,
-        cancelled: threading.Event | None = None,
+        cancelled: Cancellation | None = None,
         reserve: Reserve | None = None,
         moved: Moved | None = None,  # noqa: ARG002 - the signature of what it stands for
     ) -> Copied:
@@ -167,7 +167,7 @@ def test_closing_returns_within_its_time_limit_when_a_file_system_hangs() -> Non
             self,
             task: CopyTask,  # noqa: ARG002 - the signature of what it stands for
             *,
-            cancelled: threading.Event | None = None,  # noqa: ARG002 - likewise
+            cancelled: Cancellation | None = None,  # noqa: ARG002 - likewise
             reserve: Reserve | None = None,  # noqa: ARG002 - likewise
             moved: Moved | None = None,  # noqa: ARG002 - likewise
         ) -> Copied:
@@ -203,7 +203,7 @@ class Trickling(Gated):
         self,
         task: CopyTask,
         *,
-        cancelled: threading.Event | None = None,
+        cancelled: Cancellation | None = None,
         reserve: Reserve | None = None,
         moved: Moved | None = None,
     ) -> Copied:
@@ -261,7 +261,7 @@ class Settling(Gated):
         self,
         task: CopyTask,
         *,
-        cancelled: threading.Event | None = None,  # noqa: ARG002 - the signature of what it stands for
+        cancelled: Cancellation | None = None,  # noqa: ARG002 - the signature of what it stands for
         reserve: Reserve | None = None,
         moved: Moved | None = None,  # noqa: ARG002 - likewise
     ) -> Copied:
