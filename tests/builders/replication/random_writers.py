@@ -47,6 +47,8 @@ class RandomWriter:
         kind, statement = self.statements.choose()
         outcome = "failed"
         try:
+            for each in statement.before:
+                sql.run(each)
             if statement.is_rolled_back:
                 roll_back(sql, statement.sql)
             else:

@@ -1,0 +1,103 @@
+"""Random statements that create, change and drop tables, and change their database."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tests.builders.replication.random_tables import KINDS, Statement, Table
+
+
+if TYPE_CHECKING:
+    from tests.builders.replication.random_tables import Writing
+
+
+def create(w: Writing) -> Statement:
+    table = Table(w.new_name(), w.random.choice(list(KINDS)), w.happens(0.7))
+    by = "partitioned by (dt string) " if table.is_partitioned else ""
+    what = "external table" if table.kind == "external" else "table"
+    sql = f"create {what} {w.of(table)} (id int, v string) {by}{KINDS[table.kind]}"
+    return Statement(sql, lambda: w.tables.replace(table.name, table))
+
+
+def copy(w: Writing, table: Table) -> Statement:
+    """Create a table of any kind from the rows of another."""
+    kind = w.random.choice([each for each in KINDS if each != "bucketed"])
+    new = Table(w.new_name(), kind, is_partitioned=table.is_partitioned and w.happens(0.7))
+    by, columns = ("partitioned by (dt) ", "id, v, dt") if new.is_partitioned else ("", "id, v")
+    what = "external table" if kind == "external" else "table"
+    sql = f"create {what} {w.of(new)} {by}{KINDS[kind]} as select {columns} from {w.of(table)}"
+    return Statement(sql, lambda: w.tables.replace(new.name, new))
+
+
+def create_like(w: Writing, table: Table) -> Statement:
+    new = replace(table, name=w.new_name())
+    what = "external table" if table.kind == "external" else "table"
+    sql = f"create {what} {w.of(new)} like {w.of(table)}"
+    return Statement(sql, lambda: w.tables.replace(new.name, new))
+
+
+def rename(w: Writing, table: Table) -> Statement:
+    new = replace(table, name=w.new_name())
+    sql = f"alter table {w.of(table)} rename to {w.of(new)}"
+    return Statement(sql, lambda: w.tables.replace(table.name, new))
+
+
+def drop(w: Writing, table: Table) -> Statement:
+    sql = f"drop table {w.of(table)}{w.random.choice(('', ' purge'))}"
+    return Statement(sql, lambda: w.tables.replace(table.name, None))
+
+
+def move(w: Writing, table: Table) -> Statement:
+    """Give a table an empty directory."""
+    return Statement(f"alter table {w.of(table)} set location '{w.new_directory()}'")
+
+
+def add_column(w: Writing, table: Table) -> Statement:
+    sql = f"alter table {w.of(table)} add columns (c{table.columns} string){_cascade(w, table)}"
+    return Statement(sql, lambda: w.tables.replace(table.name, table.widen()))
+
+
+def change_column(w: Writing, table: Table) -> Statement:
+    comment = w.random.choice((f"c{w.number()}", "é \\'quoted\\'"))
+    return Statement(
+        f"alter table {w.of(table)} change column v v string comment '{comment}'{_cascade(w, table)}"
+    )
+
+
+def _cascade(w: Writing, table: Table) -> str:
+    return " cascade" if table.is_partitioned and w.happens(0.7) else ""
+
+
+def constraint(w: Writing, table: Table) -> Statement:
+    name = f"alter table {w.of(table)}"
+    if w.happens():
+        return Statement(f"{name} drop constraint key_{w.random.randrange(w.number())}")
+    return Statement(f"{name} add constraint key_{w.number()} primary key (id) disable novalidate")
+
+
+def own(w: Writing, table: Table) -> Statement:
+    return Statement(f"alter table {w.of(table)} set owner user u{w.number()}")
+
+
+def set_property(w: Writing, table: Table) -> Statement:
+    return Statement(f"alter table {w.of(table)} set tblproperties ('note'='{w.number()} é')")
+
+
+def unset_property(w: Writing, table: Table) -> Statement:
+    return Statement(f"alter table {w.of(table)} unset tblproperties if exists ('note')")
+
+
+def analyze(w: Writing, table: Table) -> Statement:
+    return Statement(f"analyze table {w.of(table)} compute statistics for columns")
+
+
+def view(w: Writing, table: Table) -> Statement:
+    return Statement(f"create or replace view {w.db}.seen as select id from {w.of(table)}")
+
+
+def change_database(w: Writing, table: Table) -> Statement:
+    what = w.random.choice(
+        (f"dbproperties ('last'='{table.kind} {w.number()}')", f"owner user u{w.number()}")
+    )
+    return Statement(f"alter database {w.db} set {what}")

@@ -1,0 +1,170 @@
+"""Tables of random histories: their kinds, what the writers believe about them, and the values of their rows and partitions."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random
+
+
+ACID: Final = "stored as orc tblproperties ('transactional'='true')"
+KINDS: Final = {
+    "acid": ACID,
+    "bucketed": f"clustered by (id) into 2 buckets {ACID}",
+    "insert-only": "stored as textfile tblproperties ('transactional'='true', 'transactional_properties'='insert_only')",
+    "plain": "stored as orc tblproperties ('transactional'='false')",
+    "external": "stored as orc",
+}
+NAMES: Final = ("t{}", "Mixed_{}", "`two words {}`", "`per%cent {}`", "`eq=al, {}`")
+VALUES: Final = (
+    "a",
+    "two words",
+    "x/y",
+    "é",
+    "100%",
+    "k=v",
+    "[1]",
+    "*",
+    "a:b",
+    "A",
+    "1",
+    "10",
+    "100",
+    " lead",
+    "50%25",
+    "__HIVE_DEFAULT_PARTITION__",
+)
+REUSED_SHARE: Final = 0.3
+
+
+@dataclass(frozen=True)
+class Table:
+    """What the writers believe about a table."""
+
+    name: str
+    kind: str
+    is_partitioned: bool
+    columns: int = 2
+
+    @property
+    def is_acid(self) -> bool:
+        """Whether rows can be updated."""
+        return self.kind in {"acid", "bucketed"}
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether the table has write ids."""
+        return self.is_acid or self.kind == "insert-only"
+
+    @property
+    def extra(self) -> str:
+        """Nulls for the columns that were added."""
+        return ", null" * (self.columns - 2)
+
+    def widen(self) -> Table:
+        """Return the table with one more column."""
+        return replace(self, columns=self.columns + 1)
+
+
+@dataclass
+class Tables:
+    """The tables of all writers."""
+
+    live: dict[str, Table] = field(default_factory=dict)
+    former: list[str] = field(default_factory=list)
+    """Names of tables that were dropped or renamed."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    numbers: int = 0
+
+    def number(self) -> int:
+        """Return a number that no other name or row has."""
+        with self.lock:
+            self.numbers += 1
+            return self.numbers
+
+    def listed(self) -> list[Table]:
+        """Return the live tables."""
+        with self.lock:
+            return list(self.live.values())
+
+    def replace(self, old: str, new: Table | None) -> None:
+        """Record that ``old`` is now ``new``, or gone."""
+        with self.lock:
+            if self.live.pop(old, None) is not None:
+                self.former.append(old)
+            if new is not None:
+                self.live[new.name] = new
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement, what it changes if it succeeds, and what must run before it."""
+
+    sql: str
+    then: Callable[[], None] = lambda: None
+    is_rolled_back: bool = False
+    before: tuple[str, ...] = ()
+
+
+@dataclass
+class Writing:
+    """What the statements of one writer are made of."""
+
+    db: str
+    random: Random
+    tables: Tables
+    outside: str
+    """A directory above those that lie outside of their tables."""
+
+    def number(self) -> int:
+        """Return a number that no other name or row has."""
+        return self.tables.number()
+
+    def of(self, table: Table) -> str:
+        """Return the table's name in a statement."""
+        return f"{self.db}.{table.name}"
+
+    def happens(self, share: float = 0.5) -> bool:
+        """Return True in this share of all cases."""
+        return self.random.random() < share
+
+    def new_name(self) -> str:
+        """Return a name: a new one, or in some cases one that an earlier table had."""
+        former = self.tables.former
+        if former and self.happens(REUSED_SHARE):
+            return self.random.choice(former)
+        return self.random.choice(NAMES).format(self.number())
+
+    def new_directory(self) -> str:
+        """Return a directory that is not below a table."""
+        return f"{self.outside}/{self.number()}"
+
+    def value(self) -> str:
+        """Return a value of the partition column."""
+        return self.random.choice(VALUES)
+
+    def values(self) -> tuple[str, str]:
+        """Return two different values of the partition column."""
+        first, second = self.random.sample(VALUES, 2)
+        return first, second
+
+    def partition(self) -> str:
+        """Return a partition in the form of statements that change one."""
+        return f"partition (dt='{self.value()}')"
+
+    def into(self, table: Table) -> str:
+        """Return the static partition of an INSERT, empty for a table without partitions."""
+        return self.partition() if table.is_partitioned else ""
+
+    def rows(self, table: Table) -> str:
+        """Return one to four rows of ``id, v`` and the partition column."""
+        return ",".join(self._row(table) for _ in range(self.random.randint(1, 4)))
+
+    def _row(self, table: Table) -> str:
+        dt = f",'{self.value()}'" if table.is_partitioned else ""
+        return f"({self.number()},'v{self.random.randrange(9)}'{dt})"
