@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from dev.fixtures.notifications import notification, write_events
 from handlers.structs.notifications import NotificationEvent
+from state.errors import NotFound
 
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from handlers.metastore.calls import Receiver
     from handlers.structs.notifications import WriteEventInfo
+    from handlers.structs.objects import Table
 
 
 SHARES: Final = {
@@ -79,6 +81,10 @@ class RecordedLog:
         """Return False; only events that cannot be read are searched."""
         del event_id, db, tables
         return False
+
+    def get_table(self, db: str, name: str) -> Table:
+        """Raise NotFound; only tables with partitions that Hive did not log are read."""
+        raise NotFound("the recorded log has no tables", db=db, table=name)
 
     def database_names(self) -> list[str]:
         """Return nothing."""

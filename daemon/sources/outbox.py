@@ -26,11 +26,13 @@ from handlers.decoding.records.commit_parts import CommitParts
 from handlers.decoding.records.encoder import encode_event, encode_unreadable
 from handlers.decoding.records.record_writer import RecordWriter, to_printable
 from handlers.failpoints import failpoint
+from handlers.replication.transactions.same_table import is_written_table
 from handlers.structs.notifications import NotificationEvent
 from state.errors import (
     GapDetected,
     Inconsistent,
     LimitExceeded,
+    TidelineError,
     Unsupported,
 )
 
@@ -43,7 +45,6 @@ if TYPE_CHECKING:
     from daemon.sources.unlogged_partitions import UnloggedPartitions
     from daemon.sources.write_events import Commit, Connect
     from handlers.decoding.records.record_writer import Record
-    from state.errors import TidelineError
 
 
 log = structlog.get_logger(__name__)
@@ -311,7 +312,16 @@ class Outbox:
             self._observe(self.unlogged, event)
             return {}
         self.unlogged.observe(event)
-        return {"listed": True} if self.unlogged.complete(writes) and len(writes.parts) else {}
+        return (
+            {"listed": True} if self.unlogged.complete(writes, self._is_present) and len(writes.parts) else {}
+        )
+
+    def _is_present(self, db: str, table: str, owner_text: str | None) -> bool:
+        """Whether the source still has the table of a write event under its name; False if the metastore does not answer."""
+        try:
+            return is_written_table(owner_text, self._log.connection().get_table(db, table))
+        except TidelineError:
+            return False
 
     def _bare(self, event: NotificationEvent, problem: TidelineError) -> OutgoingEvent:
         """Return a commit without its write events, which says why."""

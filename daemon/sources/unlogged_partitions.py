@@ -11,6 +11,7 @@ transaction's logged files have. Larger ones are recorded without, and are lost 
 
 Listing is an attempt that may fail but must not hold up the relay. It runs in one thread, and a listing that fails or takes longer than
 ``TIMEOUT_S`` is given up, together with all others in the next ``PAUSE_S``. At most ``LISTED_MAX`` partitions of one commit are listed.
+A table that was renamed or dropped since is left to the replicas: another table may have its name, its directories and its write ids by now.
 Only tables that have at least one write event of the transaction are considered: ANALYZE and other statements touch partitions under a
 write id without writing any files.
 """
@@ -101,8 +102,14 @@ class UnloggedPartitions:
         """Forget a transaction that was committed, without listing anything."""
         self._touched.end(txn_id)
 
-    def complete(self, writes: CommitWrites) -> bool:
-        """Add the files of unlogged partitions to the write events of a commit; return whether all of them were found."""
+    def complete(
+        self, writes: CommitWrites, is_present: Callable[[str, str, str | None], bool] = lambda *_: True
+    ) -> bool:
+        """Add the files of unlogged partitions to the write events of a commit; return whether all of them were found.
+
+        ``is_present`` returns whether the source still has a table, given by database, name and encoded object, under its name. It is asked
+        after the table's directories were listed, and if it has not, replicas have to find the files.
+        """
         touched = self._touched.end(writes.commit.txn_id)
         logged = writes.parts.tables()
         complete = touched.complete and all(
@@ -116,15 +123,19 @@ class UnloggedPartitions:
             if not partitions or (db, name, write_id) not in logged:
                 continue
             missing = partitions.keys() - writes.parts.partitions(db, name)
-            for partition in sorted(missing):
-                found = self._list(partitions[partition], write_id, writes.parts.sample) if room else None
-                if found is None:
-                    complete = False
-                    self.unlisted += 1
-                    continue
-                room -= 1
-                self.listed += 1
-                writes.parts.add_listed(_to_write_event(db, name, partition, write_id, found))
+            found = {
+                partition: listing
+                for partition in sorted(missing)[:room]
+                if (listing := self._list(partitions[partition], write_id, writes.parts.sample)) is not None
+            }
+            if found and not is_present(db, name, writes.parts.owner(db, name)):
+                found = {}
+            room -= len(found)
+            self.listed += len(found)
+            self.unlisted += len(missing) - len(found)
+            complete = complete and len(found) == len(missing)
+            for partition, listing in found.items():
+                writes.parts.add_listed(_to_write_event(db, name, partition, write_id, listing))
         return complete
 
     def close(self) -> None:

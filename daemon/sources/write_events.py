@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from handlers.decoding.records.commit_parts import CommitParts
     from handlers.metastore.calls import Receiver
     from handlers.structs.notifications import NotificationEvent
+    from handlers.structs.objects import Table
     from state.errors import TidelineError
 
 
@@ -61,6 +62,9 @@ class NotificationLog(Protocol):
 
     def table_names(self, db: str) -> list[str]:
         """Return the names of all tables of a database."""
+
+    def get_table(self, db: str, name: str) -> Table:
+        """Return a table as stored; raise NotFound."""
 
     def close(self) -> None:
         """Close the connection."""

@@ -87,6 +87,7 @@ class CommitParts:
         self._end = 0
         self._kept = (0, 0)
         self._sample = ""
+        self._owners: dict[tuple[str, str], str] = {}
         self._failure: BadInput | None = None
         self._message: JsonObject = {}
         try:
@@ -113,6 +114,8 @@ class CommitParts:
         message = build_write_message(self._message.get("txnid"), element)
         if not self._sample and message["files"]:
             self._sample = message["files"][0]
+        if element.tableObj:
+            self._owners.setdefault((element.database, element.table), element.tableObj)
         self._add(element, message, listed=False)
 
     def add_listed(self, element: WriteEventInfo) -> None:
@@ -124,6 +127,10 @@ class CommitParts:
     def sample(self) -> str:
         """The first file entry that was received; "" if there was none."""
         return self._sample
+
+    def owner(self, db: str, table: str) -> str | None:
+        """Return the encoded object of a table, from the first of its write events that has one."""
+        return self._owners.get((db, table))
 
     def tables(self) -> set[tuple[str, str, int]]:
         """Return database, table and write id of the logged write events."""

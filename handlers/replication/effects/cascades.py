@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.metastore.objects.partitions import BATCH
 from handlers.replication.target_objects import KEEP_STATISTICS, changes_columns
+from handlers.replication.transactions.same_table import is_same_table
 from state.errors import NotFound
 
 
@@ -82,9 +83,8 @@ def _find_pairs(event: TableAltered, name: str, context: Context) -> list[tuple[
 
 def _is_present(table: Table, context: Context) -> bool:
     """Whether the source still has the table under the same name; raise NotFound if it has none."""
-    present = context.source.get_table(context.policy.source_db, (table.tableName or "").lower())
-    return present.createTime == table.createTime and (
-        table.id is None or present.id is None or present.id == table.id
+    return is_same_table(
+        table, context.source.get_table(context.policy.source_db, (table.tableName or "").lower())
     )
 
 

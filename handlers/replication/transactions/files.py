@@ -69,6 +69,8 @@ class TransactionFiles:
         self._is_ahead = is_ahead
         self._pending: dict[int, list[PendingWrite]] = {}
         """Write events of the transactions being replayed, by transaction."""
+        self._owners: dict[int, dict[str, str]] = {}
+        """The encoded table of one write event of each table, by transaction."""
         self._early: dict[tuple[int, int], PendingWrite] = {}
         """Write events whose copies started before their turn, by event id and part."""
         self._states: dict[int, dict[tuple[str, int], WriteIdState]] = {}
@@ -135,6 +137,8 @@ class TransactionFiles:
         if write is None:
             write = self._submit(event, self._ensure_directory(event, event.table))
         self._pending.setdefault(event.txn_id, []).append(write)
+        if event.owner_text is not None:
+            self._owners.setdefault(event.txn_id, {}).setdefault(event.table, event.owner_text)
 
     def _is_shown(self, event: FilesWritten) -> bool:
         """Whether the target has committed the event's write id; raise TargetDiverged if it has not allocated it.
@@ -200,6 +204,7 @@ class TransactionFiles:
         """
         logged = {(write.table, write.partition_name) for write in self._pending.get(event.txn_id, ())}
         written = {table for table, _ in logged}
+        owners = self._owners.get(event.txn_id, {})
         found = []
         for touched in known.touched:
             db, _, table = touched.table.partition(".")
@@ -209,7 +214,13 @@ class TransactionFiles:
                 self._committed.add(event.txn_id)
                 continue
             try:
-                write = find_unlogged_write(touched, event, self._context, written=table in written)
+                write = find_unlogged_write(
+                    touched,
+                    event,
+                    self._context,
+                    written=table in written,
+                    owner_text=owners.get(table),
+                )
             except (FileLost, BadInput) as error:
                 self._context.handle_failure(table, event.event_id, error)
                 self.discard_table(table)
@@ -268,6 +279,7 @@ class TransactionFiles:
     def discard_transaction(self, txn_id: int) -> list[str]:
         """Discard all copied files of a transaction; return the tables that had some, without those that are committed."""
         tables = _group_by_table(self._pending.pop(txn_id, []))
+        self._owners.pop(txn_id, None)
         return [table for table, writes in tables.items() if self._discard(writes)]
 
     def discard_early_copies(self, event: FilesWritten) -> None:
@@ -315,6 +327,7 @@ class TransactionFiles:
     def forget_transaction(self, txn_id: int) -> None:
         """Forget a transaction that is committed on the target."""
         self._pending.pop(txn_id, None)
+        self._owners.pop(txn_id, None)
         self._committed.discard(txn_id)
         self._states.pop(txn_id, None)
 
@@ -324,6 +337,7 @@ class TransactionFiles:
             for write in writes:
                 self._context.copies.cancel(write.handles)
         self._pending.clear()
+        self._owners.clear()
         self._early.clear()
         self._committed.clear()
         self._states.clear()

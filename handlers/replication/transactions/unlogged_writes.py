@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from handlers.events import FilesWritten
 from handlers.files.listing import list_write
 from handlers.files.paths import to_target_subdir
+from handlers.replication.transactions.same_table import is_written_table
 from state.errors import NotFound, UnloggedFilesGone
 
 
@@ -28,14 +29,17 @@ if TYPE_CHECKING:
 
 
 def find_unlogged_write(
-    touched: Touched, event: TxnCommitted, context: Context, *, written: bool
+    touched: Touched, event: TxnCommitted, context: Context, *, written: bool, owner_text: str | None
 ) -> FilesWritten | None:
     """Return the write event that the source should have logged for ``touched``; None if the transaction wrote no file into it.
 
-    ``written`` says that the transaction has written into the table. Raises UnloggedFilesGone if files must have existed but are gone,
-    and BadInput for a location that may not be read.
+    ``written`` says that the transaction has written into the table; ``owner_text`` is the encoded table of such a write event. Raises
+    UnloggedFilesGone if files must have existed but are gone, and BadInput for a location that may not be read.
     """
     files = _list_at_source(touched, context, written=written)
+    if files and owner_text is not None and not _is_present(touched, owner_text, context):
+        _require_no_rows(touched, "belongs to a table that was renamed or dropped since", context)
+        return None
     return _to_write_event(touched, files, event) if files else None
 
 
@@ -59,6 +63,18 @@ def _list_at_source(touched: Touched, context: Context, *, written: bool) -> tup
     if written and not found.explains_rows:
         _require_no_rows(touched, "has rows that no file explains, perhaps because it was compacted", context)
     return found.files
+
+
+def _is_present(touched: Touched, owner_text: str, context: Context) -> bool:
+    """Whether the source still has the table of a write event under its name at replay.
+
+    It is read after the files, because another table may have had the name, and the same write id, already when they were listed.
+    """
+    db, _, table = touched.table.partition(".")
+    try:
+        return is_written_table(owner_text, context.source.get_table(db, table))
+    except NotFound:
+        return False
 
 
 def _require_no_rows(touched: Touched, reason: str, context: Context) -> None:

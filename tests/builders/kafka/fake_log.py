@@ -7,13 +7,14 @@ import threading
 from typing import TYPE_CHECKING
 
 from handlers.structs.notifications import NotificationEvent, WriteEventInfo
-from state.errors import LimitExceeded
+from state.errors import LimitExceeded, NotFound
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from handlers.metastore.calls import Receiver
+    from handlers.structs.objects import Table
     from state.errors import TidelineError
 
 
@@ -61,6 +62,7 @@ class ListedLog:
     def __init__(self, events: Iterable[NotificationEvent] = ()) -> None:
         self.events = {event.eventId: event for event in events}
         self.writes: dict[int, list[WriteEventInfo]] = {}
+        self.tables: dict[tuple[str, str], Table] = {}
         self.current: int | None = None
         self.asked_for_writes: list[int] = []
         self.reads = 0
@@ -124,6 +126,12 @@ class ListedLog:
         return sorted(
             {event.tableName for event in self.events.values() if event.dbName == db and event.tableName}
         )
+
+    def get_table(self, db: str, name: str) -> Table:
+        self._fail("get_table")
+        if (db, name) not in self.tables:
+            raise NotFound("no such table", table=f"{db}.{name}")
+        return self.tables[db, name]
 
     def has_event(self, event_id: int, db: str, tables: Sequence[str] = ()) -> bool:
         event = self.events[event_id]

@@ -38,7 +38,6 @@ def write_and_compact(
     sql: Session, source: ClusterEndpoints, db: str, *, listing: bool
 ) -> tuple[int, list[Event]]:
     """Write into partitions a, b and c, relay the events, then compact b; return the event before, and the relayed ones."""
-    roots = AllowedRoots.of([source.warehouse, source.external, source.cmroot])
     with closing(Metastore([source.metastore])) as metastore:
         before = metastore.current_event_id()
         create_source(sql, db)
@@ -48,19 +47,28 @@ def write_and_compact(
         sql.run(f"insert into {db}.parts partition (dt='b') values (10)")
         inserts = (f"insert into {db}.parts partition (dt='{day}') select s.id" for day in "abc")
         sql.run(f"from {db}.numbers s {' '.join(inserts)}")
-        unlogged = UnloggedPartitions([db], open_file_systems(), roots) if listing else None
-        relay = Outbox(
-            lambda: Metastore([source.metastore]),
-            RelaySettings(source="s"),
-            hard_bytes_max=1 << 20,
-            unlogged=unlogged,
-        )
-        with closing(relay):
-            records = list(relay.records(before + 1, metastore.current_event_id()))
+        events = relay_events(source, db, before, listing=listing)
         sql.run(f"insert into {db}.parts partition (dt='b') values (11)")
         location = metastore.get_partition_by_name(db, "parts", "dt=b").sd.location
     compact(Path(urlsplit(location or "").path), Path(urlsplit(source.cmroot).path or source.cmroot))
-    return before, [decode(record.value, record.headers) for record in records]
+    return before, events
+
+
+def relay_events(source: ClusterEndpoints, db: str, before: int, *, listing: bool) -> list[Event]:
+    """Relay all events after ``before``."""
+    roots = AllowedRoots.of([source.warehouse, source.external, source.cmroot])
+    unlogged = UnloggedPartitions([db], open_file_systems(), roots) if listing else None
+    relay = Outbox(
+        lambda: Metastore([source.metastore]),
+        RelaySettings(source="s"),
+        hard_bytes_max=1 << 20,
+        unlogged=unlogged,
+    )
+    with closing(relay):
+        return [
+            decode(record.value, record.headers)
+            for record in relay.records(before + 1, relay.current_event_id())
+        ]
 
 
 def compact(partition: Path, cmroot: Path) -> None:
@@ -147,3 +155,44 @@ def test_a_table_whose_unlogged_partitions_were_dropped_or_renamed_meanwhile_is_
         assert rows[1] == rows[0]
         assert [day for day, _ in rows[0]] == ["a", "a", "d", "d", "e", "e", "e"]
         assert verify(replica, "parts")["parts"].differences == ()
+
+
+@pytest.mark.parametrize("listing", [True, False])
+def test_rows_that_hive_did_not_log_are_never_taken_from_a_table_that_has_the_name_by_then(
+    source: ClusterEndpoints,
+    target: ClusterEndpoints,
+    source_sql: Session,
+    target_sql: Session,
+    database: str,
+    *,
+    listing: bool,
+) -> None:
+    """Two tables with the same partitions and write ids, of which one takes the other's place."""
+    with closing(Metastore([source.metastore])) as metastore:
+        before = metastore.current_event_id()
+    create_source(source_sql, database)
+    source_sql.run(f"create table {database}.numbers (id int) {ACID}")
+    source_sql.run(f"insert into {database}.numbers values (1), (2)")
+    for table, first in (("parts", 0), ("parts_new", 10)):
+        source_sql.run(f"create table {database}.{table} (id int) partitioned by (dt string) {ACID}")
+        inserts = (
+            f"insert into {database}.{table} partition (dt='{day}') select s.id + {first}" for day in "abc"
+        )
+        source_sql.run(f"from {database}.numbers s {' '.join(inserts)}")
+    source_sql.run(f"alter table {database}.parts rename to {database}.parts_old")
+    source_sql.run(f"alter table {database}.parts_new rename to {database}.parts")
+    events = relay_events(source, database, before, listing=listing)
+    replica = replay(source, target, database, before, events)
+    with closing(replica.projection):
+        assert replica.quarantined() == {}
+        SteppedLoads(replica).finish()
+        source_sql.run(f"insert into {database}.parts_old partition (dt='b') values (3)")
+        replica.projection.apply(replica.events(replica.projection.position.event_id))
+        replica.projection.settle()
+        for table in ("parts", "parts_old"):
+            rows = [
+                sql.rows(f"select dt, id from {db}.{table} order by dt, id")
+                for sql, db in ((source_sql, database), (target_sql, f"{database}_r"))
+            ]
+            assert rows[1] == rows[0] != []
+            assert verify(replica, table)[table].differences == ()

@@ -45,6 +45,16 @@ class Warehouse:
         self.log = ListedLog()
         self.files = open_file_systems()
         self.now = 0.0
+        self.table = Table(
+            tableName="p",
+            dbName="sales",
+            createTime=1_700_000_000,
+            sd=StorageDescriptor(cols=[], serdeInfo=SerDeInfo(), location=f"file:{root}"),
+            partitionKeys=[FieldSchema(name="dt", type="string")],
+            parameters={"transactional": "true"},
+            id=7,
+        )
+        self.log.tables["sales", "p"] = self.table
 
     def unlogged(self, *, timeout_s: float = 10.0) -> UnloggedPartitions:
         return UnloggedPartitions(
@@ -68,14 +78,6 @@ class Warehouse:
         self.add("ALLOC_WRITE_ID_EVENT", message)
 
     def touch(self, write_id: int, *days: str, kind: str = "ADD_PARTITION") -> None:
-        storage = StorageDescriptor(cols=[], serdeInfo=SerDeInfo(), location=f"file:{self.root}")
-        table = Table(
-            tableName="p",
-            dbName="sales",
-            sd=storage,
-            partitionKeys=[FieldSchema(name="dt", type="string")],
-            parameters={"transactional": "true"},
-        )
         partitions = [
             Partition(
                 values=[day],
@@ -90,7 +92,7 @@ class Warehouse:
         message = {
             "db": "sales",
             "table": "p",
-            "tableObjJson": tjson.encode(table),
+            "tableObjJson": tjson.encode(self.table),
             "partitions": [{"dt": day} for day in days],
             "partitionListJson": [tjson.encode(partition) for partition in partitions],
         }
@@ -112,7 +114,12 @@ class Warehouse:
         subdir = f"delta_{write_id:07d}_{write_id:07d}_0000"
         entry = f"file:{self.root}/dt={day}/{subdir}/bucket_00000_0#{MD5}#file:{self.root}/cm#{subdir}"
         return WriteEventInfo(
-            writeId=write_id, database="sales", table="p", files=entry, partition=f"dt={day}"
+            writeId=write_id,
+            database="sales",
+            table="p",
+            files=entry,
+            partition=f"dt={day}",
+            tableObj=tjson.encode(self.table),
         )
 
 
@@ -171,6 +178,24 @@ def test_a_partition_that_is_already_compacted_is_left_to_the_replica(warehouse:
     delta = warehouse.root / "dt=b" / "delta_0000001_0000001_0000"
     delta.rename(warehouse.root / "dt=b" / "base_0000003_v0000012")
     shutil.rmtree(warehouse.root / "dt=c")
+    unlogged = warehouse.unlogged()
+    writes, end = writes_of(warehouse.outbox(unlogged), event_id)
+    assert list(writes) == ["dt=a"]
+    assert not end.listed
+    assert (unlogged.listed, unlogged.unlisted) == (0, 2)
+
+
+@pytest.mark.parametrize("change", ["replaced", "recreated", "gone"])
+def test_files_of_a_table_that_has_the_name_by_then_are_left_to_the_replica(
+    warehouse: Warehouse, change: str
+) -> None:
+    event_id = multi_insert(warehouse)
+    if change == "replaced":
+        warehouse.table.id = 8
+    elif change == "recreated":
+        warehouse.table.createTime = 1_700_000_001
+    else:
+        del warehouse.log.tables["sales", "p"]
     unlogged = warehouse.unlogged()
     writes, end = writes_of(warehouse.outbox(unlogged), event_id)
     assert list(writes) == ["dt=a"]
