@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 import uuid
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +16,8 @@ from dev.stack import cli, preflight
 from dev.stack.cluster import Stack
 from dev.stack.endpoints import FILE, read_endpoints
 from dev.stack.errors import ComponentFailed
+from dev.stack.hive.settings import Database
+from dev.stack.servers.databases import DATABASE, HOST, PASSWORD, USER, PostgreSQL
 
 
 if TYPE_CHECKING:
@@ -28,26 +30,36 @@ POLL_S: Final = 0.02
 
 
 @contextmanager
-def open_stack(*, engines: bool = False) -> Iterator[Endpoints]:
+def open_stack(*, engines: bool = False, postgres: bool = False) -> Iterator[Endpoints]:
     """Provide Kafka and two metastores: those that ``TIDELINE_STACK`` names, or a stack for the duration of the block.
 
-    With ``engines``, a stack that is started has SQL engines too.
+    With ``engines``, a stack that is started has SQL engines too. With ``postgres``, its metastores use PostgreSQL instead of Derby.
     """
     where = os.environ.get("TIDELINE_STACK", "")
     if where:
         path = Path(where)
         yield read_endpoints(path / FILE if path.is_dir() else path)
         return
-    with tempfile.TemporaryDirectory(prefix="tideline-bench-") as directory:
+    with tempfile.TemporaryDirectory(prefix="tideline-bench-") as directory, ExitStack() as servers:
         say("starting Kafka and two Hive 4 metastores")
         preflight.check_all(Path(directory))
         cli.fetch_all()
-        stack = Stack(Path(directory))
+        databases = (start_postgres(servers), start_postgres(servers)) if postgres else (None, None)
+        stack = Stack(Path(directory), databases=databases)
         try:
             stack.start(engines=engines)
             yield stack.endpoints()
         finally:
             stack.stop()
+
+
+def start_postgres(servers: ExitStack) -> Database:
+    """Start a PostgreSQL that ends with ``servers``, in a directory that its user can reach."""
+    directory = servers.enter_context(
+        tempfile.TemporaryDirectory(prefix="tideline-bench-", ignore_cleanup_errors=True)
+    )
+    server = servers.enter_context(PostgreSQL(Path(directory)))
+    return Database.postgres(f"jdbc:postgresql://{HOST}:{server.port}/{DATABASE}", USER, PASSWORD)
 
 
 @contextmanager

@@ -62,7 +62,10 @@ class HiveCluster:
 
 
 class Stack(Started):
-    """Kafka, a source and a target. Settings of ``source`` and ``target`` may differ; ``kafka`` adds broker properties."""
+    """Kafka, a source and a target. Settings of ``source`` and ``target`` may differ; ``kafka`` adds broker properties.
+
+    ``databases`` are those of the two metastores; None for embedded ones.
+    """
 
     def __init__(
         self,
@@ -70,11 +73,12 @@ class Stack(Started):
         source: ClusterSettings | None = None,
         target: ClusterSettings | None = None,
         kafka: Mapping[str, str] | None = None,
+        databases: tuple[Database | None, Database | None] = (None, None),
     ) -> None:
         self.directory = directory.resolve()
         self.kafka = Kafka(self.directory / "kafka", extra=kafka)
-        self.source = HiveCluster(self.directory / "source", source)
-        self.target = HiveCluster(self.directory / "target", target)
+        self.source = HiveCluster(self.directory / "source", source, databases[0])
+        self.target = HiveCluster(self.directory / "target", target, databases[1])
         self._owner_watch: OwnerWatch | None = None
 
     @property
