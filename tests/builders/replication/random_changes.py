@@ -43,6 +43,25 @@ def rename(w: Writing, table: Table) -> Statement:
     return Statement(sql, lambda: w.tables.replace(table.name, new))
 
 
+def swap(w: Writing, table: Table) -> Statement:
+    """Give two tables each other's names, as those do who build a new version of a table beside the one in use."""
+    others = [each for each in w.tables.listed() if each.name != table.name]
+    other, between = w.random.choice(others or [table]), f"{w.db}.between_{w.number()}"
+
+    def record() -> None:
+        w.tables.replace(table.name, replace(other, name=table.name))
+        w.tables.replace(other.name, replace(table, name=other.name))
+
+    return Statement(
+        f"alter table {between} rename to {w.of(other)}",
+        record,
+        before=(
+            f"alter table {w.of(table)} rename to {between}",
+            f"alter table {w.of(other)} rename to {w.of(table)}",
+        ),
+    )
+
+
 def drop(w: Writing, table: Table) -> Statement:
     sql = f"drop table {w.of(table)}{w.random.choice(('', ' purge'))}"
     return Statement(sql, lambda: w.tables.replace(table.name, None))

@@ -30,6 +30,19 @@ def rename(w: Writing, table: Table) -> Statement:
     return Statement(f"alter table {w.of(table)} partition (dt='{old}') rename to partition (dt='{new}')")
 
 
+def swap(w: Writing, table: Table) -> Statement:
+    """Give two partitions each other's values."""
+    name, (first, second) = w.of(table), w.values()
+    between, rename = (
+        f"between {w.number()}",
+        "alter table {} partition (dt='{}') rename to partition (dt='{}')",
+    )
+    return Statement(
+        rename.format(name, between, second),
+        before=(rename.format(name, first, between), rename.format(name, second, first)),
+    )
+
+
 def exchange(w: Writing, table: Table) -> Statement:
     """Move a partition to another plain table; Hive requires equal columns."""
     others = [
