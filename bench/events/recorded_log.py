@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from handlers.metastore.calls import Receiver
     from handlers.structs.notifications import WriteEventInfo
-    from handlers.structs.objects import Table
+    from handlers.structs.objects import Partition, Table
 
 
 SHARES: Final = {
@@ -85,6 +85,20 @@ class RecordedLog:
     def get_table(self, db: str, name: str) -> Table:
         """Raise NotFound; only tables with partitions that Hive did not log are read."""
         raise NotFound("the recorded log has no tables", db=db, table=name)
+
+    def get_partitions(
+        self, db: str, table: str, names: Sequence[str], *, with_columns: bool = True
+    ) -> list[Partition]:
+        """Return nothing."""
+        del db, table, names, with_columns
+        return []
+
+    def table_events(
+        self, after: int, db: str, table: str, kinds: Sequence[str], limit: int
+    ) -> list[NotificationEvent]:
+        """Return nothing."""
+        del after, db, table, kinds, limit
+        return []
 
     def database_names(self) -> list[str]:
         """Return nothing."""

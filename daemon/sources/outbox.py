@@ -26,7 +26,7 @@ from handlers.decoding.records.commit_parts import CommitParts
 from handlers.decoding.records.encoder import encode_event, encode_unreadable
 from handlers.decoding.records.record_writer import RecordWriter, to_printable
 from handlers.failpoints import failpoint
-from handlers.replication.transactions.same_table import is_written_table
+from handlers.replication.transactions.same_table import select_same_partitions
 from handlers.structs.notifications import NotificationEvent
 from state.errors import (
     GapDetected,
@@ -38,13 +38,14 @@ from state.errors import (
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from daemon.kafka.topic import Topic
     from daemon.sources.unlogged_partitions import UnloggedPartitions
     from daemon.sources.write_events import Commit, Connect
     from handlers.decoding.records.record_writer import Record
+    from handlers.replication.transactions.same_table import LoggedWrite
 
 
 log = structlog.get_logger(__name__)
@@ -313,15 +314,17 @@ class Outbox:
             return {}
         self.unlogged.observe(event)
         return (
-            {"listed": True} if self.unlogged.complete(writes, self._is_present) and len(writes.parts) else {}
+            {"listed": True}
+            if self.unlogged.complete(writes, self._select_same) and len(writes.parts)
+            else {}
         )
 
-    def _is_present(self, db: str, table: str, owner_text: str | None) -> bool:
-        """Whether the source still has the table of a write event under its name; False if the metastore does not answer."""
+    def _select_same(self, write: LoggedWrite, partitions: Iterable[str]) -> set[str]:
+        """Return the partitions that still have their names at the source; none if the metastore does not answer."""
         try:
-            return is_written_table(owner_text, self._log.connection().get_table(db, table))
+            return select_same_partitions(write, partitions, self._log.connection())
         except TidelineError:
-            return False
+            return set()
 
     def _bare(self, event: NotificationEvent, problem: TidelineError) -> OutgoingEvent:
         """Return a commit without its write events, which says why."""

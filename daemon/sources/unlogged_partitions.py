@@ -11,7 +11,7 @@ transaction's logged files have. Larger ones are recorded without, and are lost 
 
 Listing is an attempt that may fail but must not hold up the relay. It runs in one thread, and a listing that fails or takes longer than
 ``TIMEOUT_S`` is given up, together with all others in the next ``PAUSE_S``. At most ``LISTED_MAX`` partitions of one commit are listed.
-A table that was renamed or dropped since is left to the replicas: another table may have its name, its directories and its write ids by now.
+A partition that was renamed since, or whose table was, is left to the replicas: another one may have its directory and its write id by now.
 Only tables that have at least one write event of the transaction are considered: ANALYZE and other statements touch partitions under a
 write id without writing any files.
 """
@@ -30,6 +30,7 @@ from handlers.files.copying.checksums import new_digest_like
 from handlers.files.filesystems import CHUNK_BYTES
 from handlers.files.listing import WriteListing, list_write
 from handlers.files.paths import parse_location, to_target_subdir
+from handlers.replication.transactions.same_table import LoggedWrite
 from handlers.replication.transactions.touched_events import observe
 from handlers.structs.notifications import WriteEventInfo
 from state.errors import TidelineError, Transient
@@ -37,7 +38,7 @@ from state.transactions.touched_partitions import TouchedPartitions
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container
+    from collections.abc import Callable, Container, Iterable
 
     from daemon.sources.write_events import CommitWrites
     from handlers.events import SourceFile
@@ -103,14 +104,14 @@ class UnloggedPartitions:
         self._touched.end(txn_id)
 
     def complete(
-        self, writes: CommitWrites, is_present: Callable[[str, str, str | None], bool] = lambda *_: True
+        self, writes: CommitWrites, select_same: Callable[[LoggedWrite, Iterable[str]], Container[str]]
     ) -> bool:
         """Add the files of unlogged partitions to the write events of a commit; return whether all of them were found.
 
-        ``is_present`` returns whether the source still has a table, given by database, name and encoded object, under its name. It is asked
-        after the table's directories were listed, and if it has not, replicas have to find the files.
+        ``select_same`` returns which partitions still have their names at the source. It is called after their directories were listed;
+        the files of the others have to be found by replicas.
         """
-        touched = self._touched.end(writes.commit.txn_id)
+        touched, event_id = self._touched.end(writes.commit.txn_id), self.event_id or 0
         logged = writes.parts.tables()
         complete = touched.complete and all(
             (f"{db}.{table}", write_id) in touched.partitions
@@ -128,8 +129,10 @@ class UnloggedPartitions:
                 for partition in sorted(missing)[:room]
                 if (listing := self._list(partitions[partition], write_id, writes.parts.sample)) is not None
             }
-            if found and not is_present(db, name, writes.parts.owner(db, name)):
-                found = {}
+            if found:
+                write = LoggedWrite(db, name, write_id, event_id, writes.parts.owner(db, name))
+                same = select_same(write, found)
+                found = {partition: listing for partition, listing in found.items() if partition in same}
             room -= len(found)
             self.listed += len(found)
             self.unlisted += len(missing) - len(found)

@@ -22,6 +22,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from handlers.decoding.messages import unpack
+from handlers.replication.transactions.same_table import SameTableSource
 from state.errors import BadInput, MetastoreUnavailable, Refused, ServerFault, Unsupported
 
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from handlers.decoding.records.commit_parts import CommitParts
     from handlers.metastore.calls import Receiver
     from handlers.structs.notifications import NotificationEvent
-    from handlers.structs.objects import Table
     from state.errors import TidelineError
 
 
@@ -40,7 +40,7 @@ PATIENCE_S: Final = 60.0
 _COMMIT: Final = "COMMIT_TXN"
 
 
-class NotificationLog(Protocol):
+class NotificationLog(SameTableSource, Protocol):
     """One connection to a metastore's notification log; used by one thread at a time."""
 
     def current_event_id(self) -> int:
@@ -62,9 +62,6 @@ class NotificationLog(Protocol):
 
     def table_names(self, db: str) -> list[str]:
         """Return the names of all tables of a database."""
-
-    def get_table(self, db: str, name: str) -> Table:
-        """Return a table as stored; raise NotFound."""
 
     def close(self) -> None:
         """Close the connection."""

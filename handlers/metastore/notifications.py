@@ -69,6 +69,19 @@ class NotificationCalls(Session):
         request = NotificationEventRequest(lastEvent=after, maxEvents=limit)
         return self._invoke(_NEXT, request).events or []
 
+    def table_events(
+        self, after: int, db: str, table: str, kinds: Sequence[str], limit: int
+    ) -> list[NotificationEvent]:
+        """Return at most ``limit`` events of a table, of these kinds and with ids above ``after``.
+
+        Hive 4.0 does not know the filter by kind, so that other kinds count towards the limit.
+        """
+        request = NotificationEventRequest(
+            lastEvent=after, maxEvents=limit, dbName=db, tableNames=[table], eventTypeList=list(kinds)
+        )
+        found = self._invoke(_NEXT, request).events or []
+        return found if len(found) >= limit else [each for each in found if each.eventType in kinds]
+
     def write_events(self, txn_id: int, *, db: str | None = None) -> list[WriteEventInfo]:
         """Return what a transaction wrote, by table and partition; empty if it wrote nothing or its events are purged.
 

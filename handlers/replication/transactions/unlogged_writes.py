@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from handlers.events import FilesWritten
 from handlers.files.listing import list_write
 from handlers.files.paths import to_target_subdir
-from handlers.replication.transactions.same_table import is_written_table
+from handlers.replication.transactions.same_table import LoggedWrite, select_same_partitions
 from state.errors import NotFound, UnloggedFilesGone
 
 
@@ -37,8 +37,8 @@ def find_unlogged_write(
     UnloggedFilesGone if files must have existed but are gone, and BadInput for a location that may not be read.
     """
     files = _list_at_source(touched, context, written=written)
-    if files and owner_text is not None and not _is_present(touched, owner_text, context):
-        _require_no_rows(touched, "belongs to a table that was renamed or dropped since", context)
+    if files and not _is_same(touched, event, owner_text, context):
+        _require_no_rows(touched, "was renamed or dropped since, or its table was", context)
         return None
     return _to_write_event(touched, files, event) if files else None
 
@@ -65,16 +65,14 @@ def _list_at_source(touched: Touched, context: Context, *, written: bool) -> tup
     return found.files
 
 
-def _is_present(touched: Touched, owner_text: str, context: Context) -> bool:
-    """Whether the source still has the table of a write event under its name at replay.
+def _is_same(touched: Touched, event: TxnCommitted, owner_text: str | None, context: Context) -> bool:
+    """Whether the names of the partition and of its table still belong to them at the source.
 
-    It is read after the files, because another table may have had the name, and the same write id, already when they were listed.
+    That is read after the files, because others may have had the names, and the same write id, already when the files were listed.
     """
     db, _, table = touched.table.partition(".")
-    try:
-        return is_written_table(owner_text, context.source.get_table(db, table))
-    except NotFound:
-        return False
+    write = LoggedWrite(db, table, touched.write_id, event.event_id, owner_text)
+    return bool(select_same_partitions(write, [touched.partition_name], context.source))
 
 
 def _require_no_rows(touched: Touched, reason: str, context: Context) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from handlers.metastore.calls import Receiver
-    from handlers.structs.objects import Table
+    from handlers.structs.objects import Partition, Table
     from state.errors import TidelineError
 
 
@@ -63,6 +63,7 @@ class ListedLog:
         self.events = {event.eventId: event for event in events}
         self.writes: dict[int, list[WriteEventInfo]] = {}
         self.tables: dict[tuple[str, str], Table] = {}
+        self.partitions: dict[str, Partition] = {}
         self.current: int | None = None
         self.asked_for_writes: list[int] = []
         self.reads = 0
@@ -132,6 +133,18 @@ class ListedLog:
         if (db, name) not in self.tables:
             raise NotFound("no such table", table=f"{db}.{name}")
         return self.tables[db, name]
+
+    def get_partitions(
+        self, db: str, table: str, names: Sequence[str], *, with_columns: bool = True
+    ) -> list[Partition]:
+        del db, table, with_columns
+        return [self.partitions[name] for name in names if name in self.partitions]
+
+    def table_events(
+        self, after: int, db: str, table: str, kinds: Sequence[str], limit: int
+    ) -> list[NotificationEvent]:
+        found = [each for each in self.next_events(after, 1 << 30) if each.eventType in kinds]
+        return [each for each in found if (each.dbName, each.tableName) == (db, table)][:limit]
 
     def has_event(self, event_id: int, db: str, tables: Sequence[str] = ()) -> bool:
         event = self.events[event_id]

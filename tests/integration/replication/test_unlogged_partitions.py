@@ -196,3 +196,44 @@ def test_rows_that_hive_did_not_log_are_never_taken_from_a_table_that_has_the_na
             ]
             assert rows[1] == rows[0] != []
             assert verify(replica, table)[table].differences == ()
+
+
+@pytest.mark.parametrize("listing", [True, False])
+def test_rows_that_hive_did_not_log_are_never_taken_from_a_partition_that_has_the_values_by_then(
+    source: ClusterEndpoints,
+    target: ClusterEndpoints,
+    source_sql: Session,
+    target_sql: Session,
+    database: str,
+    *,
+    listing: bool,
+) -> None:
+    with closing(Metastore([source.metastore])) as metastore:
+        before = metastore.current_event_id()
+    create_source(source_sql, database)
+    source_sql.run(f"create table {database}.numbers (id int) {ACID}")
+    source_sql.run(f"insert into {database}.numbers values (1), (2)")
+    source_sql.run(f"create table {database}.parts (id int) partitioned by (dt string) {ACID}")
+    inserts = (
+        f"insert into {database}.parts partition (dt='{day}') select s.id + {first}"
+        for day, first in (("a", 0), ("b", 10))
+    )
+    source_sql.run(f"from {database}.numbers s {' '.join(inserts)}")
+    for old, new in ("bc", "ab"):
+        source_sql.run(
+            f"alter table {database}.parts partition (dt='{old}') rename to partition (dt='{new}')"
+        )
+    replica = replay(
+        source, target, database, before, relay_events(source, database, before, listing=listing)
+    )
+    with closing(replica.projection):
+        assert replica.quarantined() == {}
+        SteppedLoads(replica).finish()
+        source_sql.run(f"insert into {database}.parts partition (dt='b') values (3)")
+        replica.projection.apply(replica.events(replica.projection.position.event_id))
+        replica.projection.settle()
+        rows = [
+            sql.rows(f"select dt, id from {db}.parts order by dt, id")
+            for sql, db in ((source_sql, database), (target_sql, f"{database}_r"))
+        ]
+        assert rows[1] == rows[0] != []

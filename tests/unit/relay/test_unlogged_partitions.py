@@ -89,6 +89,8 @@ class Warehouse:
             )
             for day in days
         ]
+        for partition in partitions:
+            self.log.partitions[f"dt={(partition.values or [''])[0]}"] = partition
         message = {
             "db": "sales",
             "table": "p",
@@ -201,6 +203,30 @@ def test_files_of_a_table_that_has_the_name_by_then_are_left_to_the_replica(
     assert list(writes) == ["dt=a"]
     assert not end.listed
     assert (unlogged.listed, unlogged.unlisted) == (0, 2)
+
+
+def test_files_of_a_partition_that_has_the_values_by_then_are_left_to_the_replica(
+    warehouse: Warehouse,
+) -> None:
+    event_id = multi_insert(warehouse, days="abcd")
+    for day in "bc":
+        warehouse.log.partitions[f"dt={day}"].writeId = 5
+    after = warehouse.log.partitions["dt=b"]
+    before = Partition(values=["x"], dbName="sales", tableName="p", sd=after.sd, parameters={})
+    warehouse.add(
+        "ALTER_PARTITION",
+        {
+            "db": "sales",
+            "table": "p",
+            "tableObjJson": tjson.encode(warehouse.table),
+            "keyValues": {"dt": "x"},
+            "partitionObjBeforeJson": tjson.encode(before),
+            "partitionObjAfterJson": tjson.encode(after),
+        },
+    )
+    writes, end = writes_of(warehouse.outbox(), event_id)
+    assert list(writes) == ["dt=a", "dt=c", "dt=d"], "c has another write id, but was not renamed"
+    assert not end.listed
 
 
 def test_a_compaction_of_this_write_alone_counts_as_the_write(warehouse: Warehouse) -> None:
