@@ -24,7 +24,8 @@ from state.columns.types import ColumnType
 from streaming.batch.footers import FooterReader
 from streaming.driver.session import JAVA_OPTIONS, start
 from streaming.settings import SparkSettings
-from streaming.split.splitter import MALFORMED, SHORT_LIVED_OPTIONS, row_counts, split
+from streaming.split.file_columns import write_files
+from streaming.split.splitter import SHORT_LIVED_OPTIONS, row_counts, split_packed
 
 
 if TYPE_CHECKING:
@@ -242,10 +243,9 @@ def split_once(
     from pyspark.sql import Observation
 
     observation = Observation()
-    rows = split(bench.spark.read.text(str(bench.raw)), into).observe(observation, *row_counts())
+    rows = split_packed(bench.spark.read.text(str(bench.raw)), into).observe(observation, *row_counts())
     directory = bench.directory / out
-    writer = rows.drop(MALFORMED).write.mode("overwrite").option("compression", "zstd")
-    writer.options(**options).orc(str(directory))
+    write_files(rows, into, str(directory), options={"compression": "zstd", **options})
     footer = FooterReader(bench.spark).read_all(map(str, sorted(directory.glob("*.orc"))))
     assert observation.get["rows"] == footer.rows == bench.events
     assert observation.get["malformed"] == 0

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from state.columns.slots import HOUR_S
 from streaming.settings import EpochUnit, LatePolicy
-from streaming.split.splitter import MALFORMED, split
+from streaming.split.splitter import MALFORMED, split_packed
 
 
 if TYPE_CHECKING:
@@ -47,10 +47,10 @@ class Reason(StrEnum):
 
 
 def route_rows(settings: FlatSettings, plan: BatchPlan, raw: DataFrame) -> DataFrame:
-    """Return the rows of ``raw`` (``streaming.source.raw_events``), split, with ``to``, ``_tideline_when`` and all slots."""
+    """Return the rows of ``raw`` (``streaming.source.raw_events``), split, with ``to``, ``_tideline_when`` and all slots (``SLOTS``)."""
     from pyspark.sql import functions
 
-    rows = split(
+    rows = split_packed(
         raw,
         plan.layout,
         keep=_KEPT,

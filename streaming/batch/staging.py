@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from handlers.failpoints import failpoint
-from state.columns.slots import RESCUED
 from streaming.batch.routing import TO, WHEN, parse_destination, route_rows
-from streaming.split.file_columns import slot_columns
+from streaming.split.file_columns import write_files
 from streaming.split.parse_schema import quote
-from streaming.split.splitter import MALFORMED, SHORT_LIVED_OPTIONS, row_counts
+from streaming.split.splitter import MALFORMED, SHORT_LIVED_OPTIONS, SLOTS, replace_rescued, row_counts
 
 
 if TYPE_CHECKING:
@@ -72,14 +71,12 @@ class Stager:
         directory = f"{self._root}/{self._query}-{plan.batch}-{secrets.token_hex(4)}"
         observation = Observation()
         rows = route_rows(self._settings, plan, raw).observe(observation, *_build_aggregates(parts))
-        rows = rows.withColumn(RESCUED, functions.expr(f"CASE WHEN {_IS_HOUR} THEN {RESCUED} ELSE value END"))
-        writer = (
-            rows.selectExpr(*slot_columns(plan.layout, plan.textual), quote(TO))
-            .write.mode("overwrite")
-            .partitionBy(TO)
+        dead_letter = replace_rescued(plan.layout, "value")
+        rows = rows.withColumn(
+            SLOTS, functions.expr(f"CASE WHEN {_IS_HOUR} THEN {SLOTS} ELSE {dead_letter} END")
         )
         options = {"compression": self._settings.compression, **SHORT_LIVED_OPTIONS, **_NO_MARKER}
-        writer.options(**options).orc(directory)
+        write_files(rows, plan.layout, directory, options=options, textual=plan.textual, by=[TO])
         failpoint("flat.written")
         seen = observation.get
         self._mark_hours(directory, plan.textual)

@@ -1,6 +1,7 @@
 """Columns of a file: every slot in the table's order, under its name. Slots that become STRING are written as text in advance.
 
-Batches and rewritten hours use the same columns, so a reader cannot tell which of them wrote a file.
+Batches and rewritten hours use the same columns, so a reader cannot tell which of them wrote a file. Split rows (``split_packed``) are written by
+a writer of their own if the session has it (``streaming.split.plain_rows``), otherwise by Spark's. The files are equal.
 """
 
 from __future__ import annotations
@@ -10,10 +11,16 @@ from typing import TYPE_CHECKING
 
 from state.columns.types import ColumnType
 from streaming.split.parse_schema import quote
+from streaming.split.plain_rows import FORMAT, is_available
+from streaming.split.splitter import SLOTS, pack, unpack
 from streaming.table.parameters import NARROWING, PROMOTED, PROMOTION
 
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+
     from state.columns.slots import Layout
     from streaming.table.flat_table import TableState
 
@@ -47,6 +54,27 @@ def slot_columns(layout: Layout, textual: frozenset[int]) -> list[str]:
         else quote(slot.name)
         for slot in layout.slots
     ]
+
+
+def write_files(  # noqa: PLR0913 - a file has that many sides
+    rows: DataFrame,
+    layout: Layout,
+    directory: str,
+    *,
+    options: Mapping[str, str],
+    textual: frozenset[int] = frozenset(),
+    by: Sequence[str] = (),
+) -> None:
+    """Write the slots of split rows (``split_packed``) to ORC files, in a directory for each value of the columns ``by``."""
+    packed = is_available(rows.sparkSession)
+    if textual or not packed:
+        rows = rows.selectExpr(*unpack(layout), *by).selectExpr(*slot_columns(layout, textual), *by)
+    if textual and packed:
+        rows = rows.selectExpr(pack(layout), *by)
+    elif packed:
+        rows = rows.selectExpr(SLOTS, *by)
+    writer = rows.write.mode("overwrite").options(**options).partitionBy(*by)
+    writer.format(FORMAT if packed else "orc").save(directory)
 
 
 def _slots(state: TableState, parameter: str) -> frozenset[int]:

@@ -86,9 +86,14 @@ def quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def literal(text: str) -> str:
+    """Return a text as a SQL literal."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
 def field_path(root: str, members: Iterable[str]) -> str:
-    """Return the SQL of the field of ``root`` at the path ``members``."""
-    return ".".join(map(quote, (root, *members)))
+    """Return the SQL of the field at the path ``members`` in ``root``, which is SQL itself."""
+    return ".".join((root, *map(quote, members)))
 
 
 def _build_struct(types: Mapping[tuple[str, ...], str]) -> dict[str, object]:

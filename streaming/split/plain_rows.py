@@ -1,13 +1,16 @@
-"""Parses plain rows in one pass over their bytes, at a fifth of the cost of Spark's reader.
+"""Parses plain rows in one pass over their bytes, and writes slots to ORC files, at a fraction of the cost of Spark's own classes.
 
 Spark's ``from_json`` decodes a row into characters and compares them with all names and values. ``java/PlainRowParser`` reads the bytes,
-skips what was not requested, and returns the same STRUCT. It accepts only *plain* rows: strict JSON objects in which every requested value
-fits its type. For any other row it returns NULL, and ``from_json`` parses it as before. So no rule of Spark's reader about unusual rows
-is written twice.
+skips what was not requested, and returns the slots of the row, as Spark stores rows in memory. It accepts only *plain* rows: strict JSON
+objects in which every requested value fits its slot. For any other row it returns NULL, and the splitter uses ``from_json``. So no rule
+of Spark's reader about unusual rows is written twice.
+
+Slots stay one STRUCT until they are in the file. Spark copies a STRUCT as a whole, but every column one by one, in each step of a query.
+``java/SlotsFormat`` is Spark's ORC format for such rows: it writes the fields of the STRUCT as the columns of the file, a column at a time.
 
 The parser is a function of Spark SQL in a catalog of its own, through Spark's interface for such functions
 (``org.apache.spark.sql.connector.catalog.FunctionCatalog``). Its jar is a part of this package, and Spark sends it to executors. It
-needs no Python there. Sessions without the catalog use ``from_json`` alone; the results are equal.
+needs no Python there. Sessions without the catalog use ``from_json`` and Spark's writer alone; the results are equal.
 
 ``java/`` contains the sources, and ``python -m dev.plain_rows_jar`` compiles them with Janino, the compiler that Spark brings along. A test
 compares the jar with its sources.
@@ -16,14 +19,21 @@ compares the jar with its sources.
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from state.columns.slots import SlotState
+from state.columns.types import ColumnType
+
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, SparkSession
+    from collections.abc import Collection, Iterable, Mapping
 
-    from streaming.split.parse_schema import Parse
+    from pyspark.sql import SparkSession
+
+    from state.columns.paths import KeyPath
+    from state.columns.slots import Slot
 
 
 JAR: Final = Path(__file__).with_name("plain_rows.jar")
@@ -31,20 +41,64 @@ SOURCES: Final = Path(__file__).with_name("java")
 _CATALOG: Final = "tideline_parsers"
 _SETTING: Final = f"spark.sql.catalog.{_CATALOG}"
 CONF: Final = {_SETTING: "tideline.split.ParserCatalog"}
-"""Settings of a session that has the jar. An empty value switches the parser off."""
+"""Settings of a session that has the jar. An empty value switches the parser and the writer off."""
+FORMAT: Final = "tideline.split.SlotsFormat"
+"""The format of a writer of rows with one STRUCT, in a session that has the jar."""
+_TYPES: Final = {
+    ColumnType.TINYINT: "byte",
+    ColumnType.SMALLINT: "short",
+    ColumnType.INT: "integer",
+    ColumnType.BIGINT: "long",
+    ColumnType.DOUBLE: "double",
+    ColumnType.STRING: "string",
+    ColumnType.BOOLEAN: "boolean",
+}
 
 
-def parse_plain_rows(spark: SparkSession, text: str, parse: Parse) -> Column | None:
-    """Return the STRUCT of every plain row, NULL for other rows; None if the session has no parser.
+def is_available(spark: SparkSession) -> bool:
+    """Whether the session has the jar and may use it."""
+    return bool(spark.conf.get(_SETTING, ""))
 
-    ``text`` is the quoted name of the column with the rows. The field for doubtful rows (``parse.doubt``) is NULL.
+
+def parse_plain_rows(
+    spark: SparkSession,
+    text: str,
+    slots: Iterable[Slot],
+    texts: Mapping[str, KeyPath | None],
+    quoted: Collection[KeyPath] = (),
+) -> str | None:
+    """Return, as SQL, the STRUCT of every plain row, NULL for other rows; None if the session has no parser.
+
+    ``text`` is the quoted name of the column with the rows. The STRUCT has the fields ``malformed``, ``slots`` with all slots, and
+    ``texts`` with the text of a key, NULL without a key. For keys in ``quoted``, quoted numbers fit.
     """
-    from pyspark.sql import functions
-
-    if not spark.conf.get(_SETTING, ""):
+    if not is_available(spark):
         return None
-    schema = parse.typed_schema()
-    name = f"plain_{hashlib.sha256(schema.encode()).hexdigest()[:16]}"
+    schemas = (
+        _schema(_slot_field(slot, quoted) for slot in slots),
+        _schema(_field(name, ColumnType.STRING, _key(key)) for name, key in texts.items()),
+    )
+    name = f"plain_{hashlib.sha256(chr(10).join(schemas).encode()).hexdigest()[:16]}"
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - PySpark has no other way to its JVM
-    jvm.tideline.split.ParserCatalog.register(name, schema, parse.doubt)
-    return functions.call_function(f"{_CATALOG}.{name}", functions.expr(text))
+    jvm.tideline.split.ParserCatalog.register(name, *schemas)
+    return f"{_CATALOG}.{name}({text})"
+
+
+def _slot_field(slot: Slot, quoted: Collection[KeyPath]) -> dict[str, object]:
+    key = slot.key if slot.state is SlotState.LIVE else None
+    metadata = _key(key)
+    if key in quoted:
+        metadata["quoted"] = True
+    return _field(slot.name, slot.type, metadata)
+
+
+def _key(key: KeyPath | None) -> dict[str, object]:
+    return {} if key is None else {"key": key.members}
+
+
+def _field(name: str, column_type: ColumnType, metadata: dict[str, object]) -> dict[str, object]:
+    return {"name": name, "type": _TYPES[column_type], "nullable": True, "metadata": metadata}
+
+
+def _schema(fields: Iterable[dict[str, object]]) -> str:
+    return json.dumps({"type": "struct", "fields": list(fields)})

@@ -1,7 +1,7 @@
 """Splits raw JSON rows into typed columns inside the JVM.
 
-Every row is parsed once, each key as the type of its column: plain rows by a parser of their own (``streaming.split.plain_rows``), others by
-Spark's reader. If that cannot do it (a value of another kind, a scalar where keys
+Every row is parsed once, each key as the type of its column: plain rows by a parser of their own (``streaming.split.plain_rows``), which
+returns all slots at once, others by Spark's reader. If that cannot do it (a value of another kind, a scalar where keys
 lie deeper, not JSON at all), it leaves the row's text in an extra field. Only such *doubtful* rows are parsed again, as text, to find out
 what was lost. So the exact rule costs nothing on rows that conform. There is neither a cast nor an aggregate per column; counts and
 bounds come from the footers of the files (``streaming.batch.footers``).
@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Final
 from state.columns.slots import RESCUED, SlotState
 from state.columns.types import DOUBLE_EXACT_MAX, ColumnType
 from state.errors import ConfigError
-from streaming.split.parse_schema import Parse, field_path, plan_parses, quote
+from streaming.split.number_texts import read_number
+from streaming.split.parse_schema import Parse, field_path, literal, plan_parses, quote
 from streaming.split.plain_rows import parse_plain_rows
 
 
@@ -41,10 +42,12 @@ REQUIRED_CONF: Final = {"spark.sql.caseSensitive": "true", "spark.sql.variable.s
 SHORT_LIVED_OPTIONS: Final = {"orc.dictionary.key.threshold": "0"}
 """Writer options for files that are rewritten when their hour is sealed. Without dictionaries of texts they are 7 % larger, and a batch
 of 300 keys needs about a tenth less processor time."""
-_READ: Final = "_tideline_read_{}"
-_PARSED: Final = "_tideline_parsed_{}"
-"""The result of the parse, without values that the reader took from a row before it found the row malformed."""
-_TEXTS: Final = "_tideline_texts_{}"
+SLOTS: Final = "_tideline_slots"
+"""The column of ``split_packed`` with all slots as one STRUCT."""
+_PARSED: Final = "_tideline_parsed"
+"""The STRUCT of a row: whether it is malformed, the slots, and the texts."""
+_STEP: Final = "_tideline_step"
+"""The result of the step before (``_Plan``)."""
 _ROW: Final = "_tideline_row"
 """A number that Spark cannot compute twice. It keeps filters on the result from moving below and parsing every row again."""
 _EXACT: Final = f"{DOUBLE_EXACT_MAX}D"
@@ -66,28 +69,43 @@ def split(
     numbers also fit numeric columns if they are written as JSON writes them. Raises ConfigError if the session was not created by
     ``streaming.driver.session``.
     """
-    from pyspark.sql import functions
+    rows = split_packed(frame, layout, text=text, keep=keep, texts=texts, numeric_strings=numeric_strings)
+    return rows.selectExpr(*map(quote, [*keep, MALFORMED, *(texts or {})]), *unpack(layout))
 
+
+def split_packed(
+    frame: DataFrame,
+    layout: Layout,
+    *,
+    text: str = "value",
+    keep: Sequence[str] = (),
+    texts: Mapping[str, KeyPath] | None = None,
+    numeric_strings: Collection[KeyPath] = (),
+) -> DataFrame:
+    """Return the same as ``split``, with all slots as one STRUCT in the column ``SLOTS`` (``streaming.split.file_columns`` writes it)."""
     _check_session(frame)
     plan = _Plan(layout, texts or {}, quote(text), frozenset(numeric_strings))
     kept = [quote(name) for name in dict.fromkeys([text, *keep])]
-    read = [_parse(frame, quote(text), parse).alias(_READ.format(n)) for n, parse in enumerate(plan.parses)]
-    malformed, well_formed = functions.expr(plan.malformed()), functions.expr(f"NOT ({plan.malformed()})")
-    parsed = [
-        functions.when(well_formed, functions.col(_READ.format(n))).alias(_PARSED.format(n))
-        for n in range(len(plan.parses))
-    ]
-    again = [
-        functions.when(
-            functions.expr(plan.is_doubtful(n)) & well_formed,
-            functions.from_json(quote(text), parse.text_schema(), _options(parse)),
-        ).alias(_TEXTS.format(n))
-        for n, parse in enumerate(plan.parses)
-        if parse.has_typed
-    ]
-    row = functions.monotonically_increasing_id().alias(_ROW)
-    rows = frame.select(*kept, row, *read).select(*kept, malformed.alias(MALFORMED), *parsed, *again)
-    return rows.selectExpr(*map(quote, keep), MALFORMED, *plan.columns())
+    plain = parse_plain_rows(frame.sparkSession, quote(text), layout.slots, plan.plain_texts, plan.quoted)
+    parsed = plan.any_row() if plain is None else f"coalesce({plain}, {plan.any_row()})"
+    rows = frame.selectExpr(*kept, f"monotonically_increasing_id() AS {_ROW}", f"{parsed} AS {_PARSED}")
+    return rows.selectExpr(*map(quote, keep), *plan.columns())
+
+
+def unpack(layout: Layout) -> list[str]:
+    """Return every slot of the column ``SLOTS`` as SQL with its name."""
+    return [f"{SLOTS}.{quote(slot.name)} AS {quote(slot.name)}" for slot in layout.slots]
+
+
+def pack(layout: Layout) -> str:
+    """Return all slots as the column ``SLOTS``, as SQL with its name."""
+    return f"{_struct({slot.name: quote(slot.name) for slot in layout.slots})} AS {SLOTS}"
+
+
+def replace_rescued(layout: Layout, text: str) -> str:
+    """Return the column ``SLOTS`` with ``text`` as ``_rescued``, as SQL. Spark generates no code for it, because few rows need it."""
+    slots = {slot.name: f"{_STEP}.{quote(slot.name)}" for slot in layout.slots}
+    return f"element_at(transform(array({SLOTS}), {_STEP} -> {_struct(slots | {RESCUED: text})}), 1)"
 
 
 def row_counts() -> list[Column]:
@@ -100,7 +118,7 @@ def row_counts() -> list[Column]:
     return [
         functions.count(functions.lit(1)).alias("rows"),
         functions.expr(f"count_if({MALFORMED})").alias("malformed"),
-        functions.expr(f"count({RESCUED})").alias("rescued"),
+        functions.expr(f"count({SLOTS}.{RESCUED})").alias("rescued"),
     ]
 
 
@@ -116,24 +134,15 @@ def _check_session(frame: DataFrame) -> None:
             )
 
 
-def _parse(frame: DataFrame, text: str, parse: Parse) -> Column:
-    """Return the STRUCT of a parse. Rows that are not plain are left to Spark's reader, which is evaluated only for them."""
-    from pyspark.sql import functions
-
-    read = functions.from_json(text, parse.typed_schema(), _options(parse))
-    plain = parse_plain_rows(frame.sparkSession, text, parse)
-    return read if plain is None else functions.coalesce(plain, read)
-
-
-def _options(parse: Parse) -> dict[str, str]:
-    return JSON_OPTIONS | {"columnNameOfCorruptRecord": parse.doubt}
-
-
 class _Plan:
     """The SQL of one split: which parse provides which key, and the expression of each column.
 
-    Expressions that only few rows need are guarded by CASE, not by AND. Spark extracts common subexpressions from an AND and then
-    computes them for every row.
+    Rows that are not plain are evaluated in steps, because each step uses the result of the one before several times. As steps of the query,
+    they would copy all rows, plain ones included, and Spark would generate code for hundreds of columns in every task. So each step is a
+    function that is applied to an array with one element, which Spark evaluates without generating code.
+
+    Expressions that only few rows need are guarded by CASE, not by AND, which does not guard them wherever Spark extracts common
+    subexpressions.
     """
 
     def __init__(
@@ -142,19 +151,66 @@ class _Plan:
         self._slots = layout.slots
         self._texts = texts
         self._text = text
-        live = {key: slot.type for key, slot in layout.by_key.items()}
+        self._live = layout.by_key
+        live = {key: slot.type for key, slot in self._live.items()}
         self._types = dict.fromkeys(texts.values(), ColumnType.STRING) | live
-        self._cast = {key for key in lenient & live.keys() if live[key].is_numeric}
-        self.parses = plan_parses(self._types | dict.fromkeys(self._cast, ColumnType.STRING))
-        self._serving = {key: n for n, parse in enumerate(self.parses) for key in parse.types}
+        self.quoted = frozenset(key for key in lenient & live.keys() if live[key].is_numeric)
+        """The keys for which quoted numbers fit."""
+        self._parses = plan_parses(self._types | dict.fromkeys(self.quoted, ColumnType.STRING))
+        self._serving = {key: n for n, parse in enumerate(self._parses) for key in parse.types}
 
-    def is_doubtful(self, n: int) -> str:
+    @property
+    def plain_texts(self) -> dict[str, KeyPath | None]:
+        """The texts that the parser of plain rows returns, with their keys. The others have no key here and are read from their slots."""
+        return {name: None if self._has_slot(key) else key for name, key in self._texts.items()}
+
+    def any_row(self) -> str:
+        """Return the STRUCT of any row, also of one that is not plain: whether it is malformed, the slots, and the texts."""
+        reads = {
+            f"p{n}": self._from_json(parse, parse.typed_schema()) for n, parse in enumerate(self._parses)
+        }
+        checked = {"malformed": self._malformed(), "read": _STEP}
+        parsed = {"malformed": f"{_STEP}.malformed"}
+        for n, parse in enumerate(self._parses):
+            parsed[f"p{n}"] = f"CASE WHEN {_STEP}.malformed THEN NULL ELSE {_STEP}.read.p{n} END"
+            if parse.has_typed:
+                parsed[f"t{n}"] = (
+                    f"CASE WHEN {_STEP}.malformed THEN NULL WHEN {self._is_doubtful(n)}"
+                    f" THEN {self._from_json(parse, parse.text_schema())} END"
+                )
+        slots = _struct({slot.name: self._column(slot) for slot in self._slots})
+        texts = {name: self._as_text(key) for name, key in self._texts.items()}
+        rows = f"array({_struct(reads)})"
+        for step in (checked, parsed, {"malformed": f"{_STEP}.malformed", "slots": slots, **texts}):
+            rows = f"transform({rows}, {_STEP} -> {_struct(step)})"
+        return f"element_at({rows}, 1)"
+
+    def columns(self) -> Iterator[str]:
+        """Return the columns of the result from the STRUCT of a row, as SQL with their names."""
+        yield f"CASE WHEN {_ROW} < 0 THEN TRUE ELSE {_PARSED}.malformed END AS {MALFORMED}"
+        for name, key in self._texts.items():
+            text = f"{_PARSED}.{quote(name)}"
+            if self._has_slot(key):
+                text = f"coalesce({text}, CAST({_PARSED}.slots.{quote(self._live[key].name)} AS STRING))"
+            yield f"{text} AS {quote(name)}"
+        yield f"{_PARSED}.slots AS {SLOTS}"
+
+    def _has_slot(self, key: KeyPath) -> bool:
+        """Whether the text of a key can be read from its slot."""
+        return key in self._live and key not in self.quoted
+
+    def _from_json(self, parse: Parse, schema: str) -> str:
+        options = JSON_OPTIONS | {"columnNameOfCorruptRecord": parse.doubt}
+        pairs = ", ".join(f"{literal(name)}, {literal(value)}" for name, value in options.items())
+        return f"from_json({self._text}, {literal(schema)}, map({pairs}))"
+
+    def _is_doubtful(self, n: int) -> str:
         """Return the condition that parse ``n`` may have lost a value of a row."""
-        root, types = _READ.format(n), self.parses[n].types
+        root, types = f"{_STEP}.read.p{n}", self._parses[n].types
         by_type: dict[ColumnType, list[str]] = defaultdict(list)
         for key, column_type in types.items():
             by_type[column_type].append(field_path(root, key.members))
-        doubts = [f"{field_path(root, [self.parses[n].doubt])} IS NOT NULL"]
+        doubts = [f"{field_path(root, [self._parses[n].doubt])} IS NOT NULL"]
         if bytes_ := by_type[ColumnType.TINYINT]:
             doubts += [f"{_apply('greatest', bytes_)} > 127", f"{_apply('least', bytes_)} < -128"]
         if doubles := by_type[ColumnType.DOUBLE]:
@@ -164,39 +220,30 @@ class _Plan:
             ]
         return f"coalesce({' OR '.join(doubts)}, FALSE)"
 
-    def malformed(self) -> str:
+    def _malformed(self) -> str:
         """Return the condition that the row is not a JSON object."""
-        root = _READ.format(0)
-        doubt = field_path(root, [self.parses[0].doubt])
+        root = f"{_STEP}.p0"
+        doubt = field_path(root, [self._parses[0].doubt])
         start = f"trim(LEADING ' \\t\\r\\n' FROM {self._text})"
         return (
-            f"CASE WHEN {root} IS NULL OR {_ROW} < 0 THEN TRUE WHEN {doubt} IS NULL THEN FALSE"
+            f"CASE WHEN {root} IS NULL THEN TRUE WHEN {doubt} IS NULL THEN FALSE"
             f" WHEN get_json_object({self._text}, '$') IS NULL THEN TRUE ELSE NOT startswith({start}, '{{') END"
         )
 
-    def columns(self) -> Iterator[str]:
-        """Return the texts and the slots, as SQL with their names."""
-        for name, key in self._texts.items():
-            yield f"{self._as_text(key)} AS {quote(name)}"
-        for slot in self._slots:
-            yield f"{self._column(slot)} AS {quote(slot.name)}"
-
     def _column(self, slot: Slot) -> str:
         if slot.state is SlotState.RESERVED:
-            return (
-                f"CASE WHEN {MALFORMED} THEN {self._text} WHEN {self._lost_any_value()} THEN {self._text} END"
-            )
+            return f"CASE WHEN {_STEP}.malformed THEN {self._text} WHEN {self._lost_any_value()} THEN {self._text} END"
         if slot.state is SlotState.EMPTY or slot.key is None:
             return f"CAST(NULL AS {slot.type.hive})"
         return self._fitted_value(slot.key)
 
     def _lost_any_value(self) -> str:
         conditions = [
-            f"CASE WHEN {_TEXTS.format(n)} IS NULL THEN FALSE ELSE {self._lost_any_of(parse.types)} END"
-            for n, parse in enumerate(self.parses)
+            f"CASE WHEN {_STEP}.t{n} IS NULL THEN FALSE ELSE {self._lost_any_of(parse.types)} END"
+            for n, parse in enumerate(self._parses)
             if parse.has_typed
         ]
-        return _any([*conditions, *([self._lost_any_of(self._cast)] if self._cast else [])])
+        return _any([*conditions, *([self._lost_any_of(self.quoted)] if self.quoted else [])])
 
     def _lost_any_of(self, keys: Iterable[KeyPath]) -> str:
         typed = [key for key in keys if self._types[key] is not ColumnType.STRING]
@@ -211,8 +258,8 @@ class _Plan:
 
     def _fitted_value(self, key: KeyPath) -> str:
         value, column_type = self._value(key), self._types[key]
-        if key in self._cast:
-            return _cast(value, column_type)
+        if key in self.quoted:
+            return read_number(value, column_type)
         if column_type is ColumnType.TINYINT:
             return f"try_cast({value} AS TINYINT)"
         if column_type is ColumnType.DOUBLE:
@@ -225,16 +272,16 @@ class _Plan:
         return value
 
     def _is_text(self, key: KeyPath) -> bool:
-        return key in self._cast or self._types[key] is ColumnType.STRING
+        return key in self.quoted or self._types[key] is ColumnType.STRING
 
     def _value(self, key: KeyPath) -> str:
-        return field_path(_PARSED.format(self._serving[key]), key.members)
+        return field_path(f"{_STEP}.p{self._serving[key]}", key.members)
 
     def _original_text(self, key: KeyPath) -> str:
         """Return the text of the value for doubtful rows, NULL for others."""
         if self._is_text(key):
             return self._value(key)
-        return field_path(_TEXTS.format(self._serving[key]), key.members)
+        return field_path(f"{_STEP}.t{self._serving[key]}", key.members)
 
 
 def _apply(function: str, values: Sequence[str]) -> str:
@@ -242,20 +289,8 @@ def _apply(function: str, values: Sequence[str]) -> str:
     return f"{function}({', '.join(values)})" if len(values) > 1 else values[0]
 
 
-def read_number(text: str, column_type: ColumnType) -> str:
-    """Return, as SQL, the number in a text if the text is what JSON and a column of this type write for it; otherwise NULL."""
-    return _cast(text, column_type)
-
-
-def _cast(text: str, column_type: ColumnType) -> str:
-    """Return the number in a text if writing the number gives the same text; a DOUBLE also accepts integers."""
-    typed = f"try_cast({text} AS {column_type.hive})"
-    same = f"CAST({typed} AS STRING) = {text}"
-    if column_type is ColumnType.DOUBLE:
-        integer = f"try_cast({text} AS BIGINT)"
-        bounds = f"{integer} BETWEEN -{DOUBLE_EXACT_MAX} AND {DOUBLE_EXACT_MAX}"
-        same = f"({same} AND abs({typed}) < double('Infinity')) OR (CAST({integer} AS STRING) = {text} AND {bounds})"
-    return f"CASE WHEN {same} THEN {typed} END"
+def _struct(fields: Mapping[str, str]) -> str:
+    return f"named_struct({', '.join(f'{literal(name)}, {value}' for name, value in fields.items())})"
 
 
 def _any(conditions: Iterable[str]) -> str:

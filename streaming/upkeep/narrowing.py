@@ -25,8 +25,8 @@ from handlers.failpoints import failpoint
 from state.columns.types import ColumnType
 from state.errors import InvalidRequest, NotFound
 from streaming.split.file_columns import narrowing_types, promoting_slots, textual_slots
+from streaming.split.number_texts import read_number
 from streaming.split.parse_schema import quote
-from streaming.split.splitter import read_number
 from streaming.table.parameters import LAYOUT_VERSION, NARROWING, PROMOTED
 
 

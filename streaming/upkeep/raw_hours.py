@@ -16,8 +16,9 @@ from state.errors import ConfigError
 from streaming.batch.routing import TO, WHEN, event_seconds
 from streaming.jvm_errors import read_causes, run_error
 from streaming.source.raw_events import normalize_columns
+from streaming.split.file_columns import write_files
 from streaming.split.parse_schema import quote
-from streaming.split.splitter import MALFORMED, SHORT_LIVED_OPTIONS, split
+from streaming.split.splitter import MALFORMED, SHORT_LIVED_OPTIONS, split_packed
 
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def stage_hours(  # noqa: PLR0913, PLR0917 - a scan has that many sides
     settings = rewriter.settings
     near = raw.filter(_arrival_condition(settings, state, group)) if _is_partitioned(raw, state) else raw
     accepted = near.filter(f"octet_length(value) <= {settings.limits.record_bytes}")
-    rows = split(
+    rows = split_packed(
         accepted,
         layout,
         texts={WHEN: settings.event_time.key},
@@ -78,10 +79,9 @@ def stage_hours(  # noqa: PLR0913, PLR0917 - a scan has that many sides
     seconds = event_seconds(functions.col(WHEN), settings.event_time)
     hour = seconds - seconds % HOUR_S
     mine = hour.isin([each.hour for each in group]) & ~functions.col(MALFORMED)
-    columns = [quote(slot.name) for slot in layout.slots]
-    writer = rows.withColumn(TO, hour.cast("string")).filter(mine).selectExpr(*columns, quote(TO)).write
     options = {"compression": settings.compression, **SHORT_LIVED_OPTIONS}
-    writer.partitionBy(TO).options(**options).orc(directory)
+    staged = rows.withColumn(TO, hour.cast("string")).filter(mine)
+    write_files(staged, layout, directory, options=options, by=[TO])
 
 
 def hour_directory(directory: str, hour: int) -> str:

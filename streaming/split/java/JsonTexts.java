@@ -2,38 +2,55 @@ package tideline.split;
 
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
-import org.apache.spark.unsafe.types.UTF8String;
 
-/** Values as text, written as Spark's reader writes them: strings without escapes, numbers as Java's, objects and arrays compact. */
+/** Appends values as text, written as Spark's reader writes them: strings without escapes, numbers as Java's, objects and arrays compact. */
 class JsonTexts extends JsonTokens {
-    private byte[] out = new byte[0];
-    private int used;
+    byte[] out;
+    int used;
 
     JsonTexts(byte[] text, int end) {
         super(text, end);
     }
 
-    /** Returns the text of a string whose quotes are before start and at stop, null if it contains half a surrogate pair. */
-    final UTF8String stringText(int start, int stop) {
-        if (!escaped) {
-            return UTF8String.fromBytes(text, start, stop - start);
+    /** Appends the text of a value; -1 if it contains half a surrogate pair or an infinite number. */
+    final int appendText(int at, int depth) {
+        int stop;
+        switch (text[at]) {
+            case '"':
+                stop = string(at + 1);
+                if (stop < 0) {
+                    return -1;
+                }
+                if (escaped) {
+                    return decode(at + 1, stop) ? stop + 1 : -1;
+                }
+                append(text, at + 1, stop);
+                return stop + 1;
+            case '{':
+            case '[':
+                return copy(at, depth);
+            case 't':
+                stop = literal(at, "true");
+                break;
+            case 'f':
+                stop = literal(at, "false");
+                break;
+            default:
+                stop = number(at);
+                return stop >= 0 && appendNumber(at, stop) ? stop : -1;
         }
-        used = 0;
-        return decode(start, stop) ? taken() : null;
+        if (stop >= 0) {
+            append(text, at, stop);
+        }
+        return stop;
     }
 
-    /** Returns the text of the number that was read last, from start to stop, null if it is infinite. */
-    final UTF8String numberText(int start, int stop) {
-        used = 0;
-        return appendNumber(start, stop) ? taken() : null;
-    }
-
-    final void clear() {
-        used = 0;
-    }
-
-    final UTF8String taken() {
-        return UTF8String.fromBytes(Arrays.copyOf(out, used));
+    /** Returns what was appended since a position, and removes it. */
+    final byte[] takeFrom(int begin) {
+        byte[] taken = Arrays.copyOfRange(out, begin, used);
+        Arrays.fill(out, begin, used, (byte) 0);
+        used = begin;
+        return taken;
     }
 
     /** Appends a value as it stands within the text of an object or array. */
@@ -134,7 +151,7 @@ class JsonTexts extends JsonTokens {
     }
 
     /** Appends the characters of a string; false if it contains half a surrogate pair. */
-    private boolean decode(int at, int stop) {
+    final boolean decode(int at, int stop) {
         reserve(stop - at);
         while (at < stop) {
             byte c = text[at++];
@@ -205,7 +222,7 @@ class JsonTexts extends JsonTokens {
         used += stop - start;
     }
 
-    private void reserve(int more) {
+    final void reserve(int more) {
         if (used + more > out.length) {
             out = Arrays.copyOf(out, Math.max(used + more, Math.max(256, out.length * 2)));
         }

@@ -10,14 +10,14 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** A catalog of one function per schema. The functions exist on the driver only; executors receive them with the tasks. */
+/** A catalog of one function per layout. The functions exist on the driver only; executors receive them with the tasks. */
 public final class ParserCatalog implements FunctionCatalog {
     private static final ConcurrentHashMap FUNCTIONS = new ConcurrentHashMap();
     private String catalogName;
 
-    /** Creates the function for a schema in Spark's JSON form; doubt is the schema's field for the text of doubtful rows. */
-    public static void register(String name, String schema, String doubt) {
-        FUNCTIONS.put(name, new ParserFunction(name, (StructType) DataType.fromJson(schema), doubt));
+    /** Creates the function for the schemas of the slots and of further texts, in Spark's JSON form. */
+    public static void register(String name, String slots, String texts) {
+        FUNCTIONS.put(name, new ParserFunction(name, (StructType) DataType.fromJson(slots), (StructType) DataType.fromJson(texts)));
     }
 
     public void initialize(String name, CaseInsensitiveStringMap options) {

@@ -76,4 +76,4 @@ def test_a_parse_of_texts_only_is_never_doubtful() -> None:
 
 def test_only_backticks_are_escaped_in_quoted_names() -> None:
     assert quote("a`b.c") == "`a``b.c`"
-    assert field_path("row", ("a.b", "`")) == "`row`.`a.b`.````"
+    assert field_path("row.p0", ("a.b", "`")) == "row.p0.`a.b`.````"
