@@ -260,16 +260,16 @@ class _Plan:
         value, column_type = self._value(key), self._types[key]
         if key in self.quoted:
             return read_number(value, column_type)
-        if column_type is ColumnType.TINYINT:
-            return f"try_cast({value} AS TINYINT)"
+        if column_type is ColumnType.STRING:
+            return value
+        # Of two members of one name, the reader keeps the first if the second does not fit; doubtful rows show the text of the last.
+        text, texts = self._original_text(key), f"{_STEP}.t{self._serving[key]}"
+        same = f"{text} = CAST({value} AS STRING)"
         if column_type is ColumnType.DOUBLE:
-            text = self._original_text(key)
-            edge = f"abs({value}) = {_EXACT} AND ltrim('-', {text}) = '{DOUBLE_EXACT_MAX}'"
-            return (
-                f"CASE WHEN abs({value}) < {_EXACT} THEN {value}"
-                f" WHEN {text} = CAST({value} AS STRING) OR ({edge}) THEN {value} END"
-            )
-        return value
+            integer = f"{value} = floor({value}) AND {text} = CAST(floor({value}) AS STRING)"
+            same += f" OR (abs({value}) <= {_EXACT} AND {integer})"
+        fitting = f"try_cast({value} AS TINYINT)" if column_type is ColumnType.TINYINT else value
+        return f"CASE WHEN {texts} IS NULL THEN {fitting} WHEN {same} THEN {fitting} END"
 
     def _is_text(self, key: KeyPath) -> bool:
         return key in self.quoted or self._types[key] is ColumnType.STRING

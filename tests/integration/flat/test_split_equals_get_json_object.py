@@ -265,6 +265,29 @@ def test_the_exceptions_are_these_and_no_others(session: Any) -> None:
     assert all(row.flat[A] != row.raw[A] and not row.malformed for row in rows)
 
 
+@pytest.mark.parametrize("column_type", TYPES, ids=lambda each: each.name)
+def test_of_members_of_one_name_the_last_counts_even_if_it_does_not_fit(
+    session: Any, column_type: ColumnType
+) -> None:
+    """Spark's reader alone keeps an earlier value if the last one does not fit."""
+    firsts = ["1", "1.5", "true", "9007199254740992", "-0"]
+    lasts = ["2", "-128", "300", "3000000000", "9007199254740993", "2.5", "false", "null", "[]", '{"b":3}']
+    lasts += ['"x"', '" 1 "', '"1"', "1E400"]
+    pairs = [(first, last) for first in firsts for last in lasts]
+    last_only = told(session, [f'{{"a":{last}}}' for _, last in pairs], {A: column_type})
+    both = told(session, [f'{{"a":{first},"a":{last}}}' for first, last in pairs], {A: column_type})
+    thrice = told(session, [f'{{"a":{first},"a":7,"a":{last}}}' for first, last in pairs], {A: column_type})
+    for expected, *found in zip(last_only, both, thrice, strict=True):
+        for row in found:
+            same = (row.flat[A], row.rescued) == (expected.flat[A], expected.rescued)
+            assert same or _reads_alike(row.flat[A], expected.raw[A]), (row, expected)
+
+
+def _reads_alike(value: str | None, text: str | None) -> bool:
+    """Whether a number before a quoted number is the same number."""
+    return value is not None and text is not None and value in {text, f"{text}.0"}
+
+
 @pytest.mark.parametrize(
     ("column_type", "fitting", "misfits"),
     [
