@@ -9,7 +9,7 @@ Every change carries its reason. The rules (json-splitting.md §3.4-3.6 and §6,
 * Types only widen (``changes``). A change that needs a rewrite is a task for the caller; ``promote_to_string`` returns the layout
   after it.
 * A few values that are not numbers, among many numbers, do not make a new column STRING.
-* A key whose values are numbers waits for a thousand values or a full hour. STRING cannot get wider and does not wait.
+* A key with numbers waits for a thousand values or a full hour. A key without numbers becomes STRING, cannot get wider and does not wait.
 * A key without values never gets a column.
 
 ``decide`` is a pure function: the same input gives the same output, and a second decision on its own output changes nothing.
@@ -152,7 +152,7 @@ class _Step:
 
     def _choose_type(self, key: KeyPath, window: KeyWindow) -> ColumnType:
         """Return the type of a new column. Strays among numbers do not make it STRING; they are misfits of the column."""
-        numbers = window.numbers_beside_strays(self._rules.misfit_share_max)
+        numbers = window.numbers_beside_strays(self._rules.misfit_share_max, self._rules.misfits_min)
         return self._rules.type_of(key, window.evidence if numbers is None else numbers)
 
     def _slot(self, index: int, key: KeyPath, needed: ColumnType, former_name: str | None) -> Slot:
@@ -160,7 +160,8 @@ class _Step:
         return Slot(index, name, key, needed, self._now_hour, self._now_hour, SlotState.LIVE, former_name)
 
     def _is_proven(self, key: KeyPath, needed: ColumnType, window: KeyWindow) -> bool:
-        if needed is ColumnType.STRING or key in self._rules.pins or key in self._rules.whitelist:
+        is_text = needed is ColumnType.STRING and not window.has_strays
+        if is_text or key in self._rules.pins or key in self._rules.whitelist:
             return True
         has_full_hour = self._now_hour - window.first_hour >= 2 * HOUR_S
         return has_full_hour or window.total.values >= self._rules.probation_values

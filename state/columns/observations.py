@@ -34,8 +34,10 @@ DAY_S: Final = 24 * HOUR_S
 FORMAT: Final = 1
 """Version of the JSON form."""
 JSON_CHARS_MAX: Final = 256 << 20
-STRAY_ROWS: Final = 100
+STRAY_ROWS: Final = 20
 """Values among which a single one that is not a number is a stray, however large its share."""
+STRAY_SHARE: Final = 0.01
+"""Share of the values up to which others than numbers are strays, as long as they are too few to promote a column."""
 _KINDS: Final = "misfit_kinds"
 """An addition to the form, which older versions ignore."""
 _HAS_FLOATS: Final = 1
@@ -128,17 +130,29 @@ class KeyWindow:
     last_hour: int
     misfit_hours: tuple[tuple[int, MisfitCounts], ...] = ()
     """The hours with misfits of a known kind, in order; merged hours are one."""
-    has_uncounted_text: bool = False
-    """Whether some hour has values that are not numbers, and their number is unknown."""
+    uncounted: int = 0
+    """The values of hours that contain others than numbers, in a number that is unknown."""
 
-    def numbers_beside_strays(self, share_max: float) -> Evidence | None:
-        """Return the evidence of the numbers if all other values are strays: at most ``share_max`` of the values, or a single one of 100.
+    def numbers_beside_strays(self, share_max: float, misfits_min: int) -> Evidence | None:
+        """Return the evidence of the numbers if all other values are strays; None if there are no other values, or too many.
 
-        None if there are no other values, or more of them.
+        Strays are at most ``share_max`` of the values, a single one of ``STRAY_ROWS``, or fewer than ``misfits_min`` and at most
+        ``STRAY_SHARE`` of the values.
         """
-        strays, values = self.total.kinds.others, self.total.values
-        few = max(share_max * values, 1 if values >= STRAY_ROWS else 0)
-        return self.evidence.numbers if 0 < strays <= few and not self.has_uncounted_text else None
+        values = self.total.values
+        single = 1 if values >= STRAY_ROWS else 0
+        few = max(share_max * values, single, min(misfits_min - 1, STRAY_SHARE * values))
+        return self.evidence.numbers if self.has_strays and self._strays <= few else None
+
+    @property
+    def has_strays(self) -> bool:
+        """Whether some values are not numbers, and most values are."""
+        return 0 < 2 * self._strays < self.total.values
+
+    @property
+    def _strays(self) -> int:
+        """The number of values that are not numbers, or the greatest that it can be."""
+        return self.total.kinds.others + self.uncounted
 
     @property
     def evidence(self) -> Evidence:
@@ -233,29 +247,29 @@ def _add_member(own: KeyWindow | None, member: KeyWindow) -> KeyWindow:
     total = member.total
     text = KeyCounts(total.rows, total.values, 0, _TEXT)
     if own is None:
-        return KeyWindow(text, member.first_hour, member.last_hour)
+        return KeyWindow(text, member.first_hour, member.last_hour, uncounted=text.values)
     fuller = max(own.total, text, key=lambda seen: (seen.values, -seen.rows))
     return KeyWindow(
         replace(fuller, evidence=own.evidence.join(_TEXT)),
         min(own.first_hour, member.first_hour),
         max(own.last_hour, member.last_hour),
         own.misfit_hours,
-        own.has_uncounted_text or own.total.kinds.others > 0,
+        fuller.values,
     )
 
 
 def _add_hour(window: KeyWindow | None, hour: int, seen: KeyCounts) -> KeyWindow:
     misfits = ((hour, seen.kinds),) if seen.kinds.total else ()
     has_others = MisfitCounts.of_value(seen.evidence).others > 0
-    is_uncounted = has_others and not seen.kinds.others
+    uncounted = seen.nonnull if has_others and not seen.kinds.others else 0
     if window is None:
-        return KeyWindow(seen, hour, hour, misfits, is_uncounted)
+        return KeyWindow(seen, hour, hour, misfits, uncounted)
     return KeyWindow(
         window.total.join(seen),
         min(window.first_hour, hour),
         max(window.last_hour, hour),
         window.misfit_hours + misfits,
-        window.has_uncounted_text or is_uncounted,
+        window.uncounted + uncounted,
     )
 
 

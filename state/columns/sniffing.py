@@ -3,7 +3,7 @@
 The sample is read on the driver with Python's JSON parser, configured to keep what floats would lose, while Spark's parser splits all
 rows. Both must agree on the text of a value (spark-4.0.md §6). Hence these rules:
 
-* of two members with the same name, the first that is not null counts;
+* of two members with the same name, the last counts, as in a column;
 * anything behind the document is ignored;
 * raw control characters are allowed, NaN and Infinity are not;
 * objects, arrays and numbers that no float can hold are text.
@@ -117,12 +117,18 @@ def _evidence(value: Any, *, is_numeric: bool) -> Evidence:
     if isinstance(value, bool):
         return _BOOLEANS
     if isinstance(value, int):
-        return integers(value, value)
+        return _integer_evidence(value)
     if isinstance(value, _Fraction):
         return _FLOATS
     if is_numeric and isinstance(value, str) and _CANONICAL_INTEGER.fullmatch(value):
-        return integers(int(value), int(value))
+        return _integer_evidence(int(value))
     return _TEXT
+
+
+def _integer_evidence(value: int) -> Evidence:
+    """Return the evidence of an integer. Beyond 64 bits it is text, and says nothing about the width of the numbers beside it."""
+    evidence = integers(value, value)
+    return evidence if evidence.is_within_64_bits else _TEXT
 
 
 def _find_chosen(
@@ -166,19 +172,7 @@ def _reject_constant(text: str) -> Any:
     raise ValueError(text)
 
 
-def _keep_first_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) == len(pairs):
-        return members
-    members = {}
-    for name, value in pairs:
-        if members.get(name) is None:
-            members[name] = value
-    return members
-
-
 _DECODER: Final = json.JSONDecoder(
-    object_pairs_hook=_keep_first_members,
     parse_float=_parse_fraction,
     parse_int=_parse_integer,
     parse_constant=_reject_constant,

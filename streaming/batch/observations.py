@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from state.columns.misfits import MisfitCounts
 from state.columns.observations import NO_COUNTS, KeyCounts, Observations
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from state.columns.paths import KeyPath
     from state.columns.rules import FlatRules
     from state.columns.slots import Layout, Slot
-
-
-_TEXT: Final = Evidence(has_text=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +82,7 @@ def find_misfits(layout: Layout, misfits: Misfits, rules: FlatRules) -> dict[Key
         for key, seen in sniff([text], rules, slots).keys.items():
             if not _fits(slots[key], seen.evidence):
                 kinds = MisfitCounts.of_value(seen.evidence)
-                evidence = seen.evidence if seen.evidence.is_within_64_bits else _TEXT
-                found[key] = found[key].join(KeyCounts(0, 0, 1, evidence, kinds))
+                found[key] = found[key].join(KeyCounts(0, 0, 1, seen.evidence, kinds))
     scale = misfits.rows / max(1, len(misfits.texts))
     return {key: _extrapolate(seen, scale) for key, seen in found.items()}
 

@@ -275,8 +275,12 @@ def test_a_column_is_promoted_to_string_when_too_many_values_do_not_fit() -> Non
         (2_000, 1, ColumnType.SMALLINT),
         (20_000, 20, ColumnType.SMALLINT),
         (20_000, 21, ColumnType.STRING),
-        (100, 1, ColumnType.SMALLINT),
-        (99, 1, ColumnType.STRING),
+        (2_000, 19, ColumnType.SMALLINT),
+        (2_000, 20, ColumnType.STRING),
+        (1_000, 10, ColumnType.SMALLINT),
+        (1_000, 11, ColumnType.STRING),
+        (20, 1, ColumnType.SMALLINT),
+        (19, 1, ColumnType.STRING),
         (2_000, 1_999, ColumnType.STRING),
     ],
 )
@@ -295,8 +299,37 @@ def test_an_hour_with_text_that_was_not_counted_makes_a_new_column_text() -> Non
     older = Observations(50, 0, {a_key("n"): KeyCounts(50, 50, 0, TEXT)})
     counts = HourCounts({T0: sniff(['{"n":1}'] * 500 + ['{"n":"x"}'], FlatRules()), T0 - HOUR_S: older})
     window = counts.window()[a_key("n")]
-    assert window.numbers_beside_strays(0.001) is None
-    assert counts.since(T0).window()[a_key("n")].numbers_beside_strays(0.001) == integers(1, 1)
+    assert window.numbers_beside_strays(0.001, 20) is None
+    assert counts.since(T0).window()[a_key("n")].numbers_beside_strays(0.001, 20) == integers(1, 1)
+
+
+def test_a_late_hour_with_one_stray_does_not_make_a_new_column_text() -> None:
+    early = HourCounts({T0: sniff(['{"n":1}'] * 99, FlatRules())})
+    late = early.join(HourCounts({T0 - HOUR_S: sniff(['{"n":"x"}'], FlatRules())})).window()[a_key("n")]
+    evolution = decide_twice(Layout.new(), ("n",), {"n": late}, now_hour=T0 + HOUR_S)
+    assert evolution.layout.slots[1].type is ColumnType.TINYINT
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (['{"n":1}'] * 9 + ['{"n":"x"}'], ChangeKind.WAIT),
+        (['{"n":1}'] * 5 + ['{"n":"x"}'] * 5, ChangeKind.APPEND),
+        (['{"n":"x"}'], ChangeKind.APPEND),
+    ],
+    ids=["a stray", "as much text", "text"],
+)
+def test_numbers_with_a_stray_wait_as_numbers_do_and_text_does_not(
+    texts: list[str], expected: ChangeKind
+) -> None:
+    seen = HourCounts({T0: sniff(texts, FlatRules())}).window()[a_key("n")]
+    assert kinds(decide_twice(Layout.new(), ("n",), {"n": seen})) == [expected]
+
+
+def test_an_integer_beyond_64_bits_among_fractions_does_not_make_a_new_column_text() -> None:
+    texts = ['{"n":1.5}'] * 1_000 + ['{"n":123456789012345678901}']
+    seen = HourCounts({T0: sniff(texts, FlatRules())}).window()[a_key("n")]
+    assert decide_twice(Layout.new(), ("n",), {"n": seen}).layout.slots[1].type is ColumnType.DOUBLE
 
 
 def test_a_promotion_of_a_double_warns_that_its_texts_change() -> None:

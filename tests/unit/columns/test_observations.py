@@ -69,7 +69,9 @@ def naive_own(key: KeyPath, hours: dict[int, Mapping[KeyPath, KeyCounts]]) -> Ke
         for each in seen.values()
         if not each.kinds.others and MisfitCounts.of_value(each.evidence).others
     ]
-    return KeyWindow(total, min(seen), max(seen), naive_misfit_hours(seen), bool(uncounted))
+    return KeyWindow(
+        total, min(seen), max(seen), naive_misfit_hours(seen), sum(each.nonnull for each in uncounted)
+    )
 
 
 def naive_misfit_hours(seen: dict[int, KeyCounts]) -> tuple[tuple[int, MisfitCounts], ...]:
@@ -86,8 +88,7 @@ def naive_with_members(key: KeyPath, own: dict[KeyPath, KeyWindow]) -> KeyWindow
     evidence = TEXT.join(own[key].evidence) if key in own else TEXT
     misfits = own[key].misfit_hours if key in own else ()
     hours = min(w.first_hour for w in windows), max(w.last_hour for w in windows)
-    uncounted = key in own and (own[key].has_uncounted_text or own[key].total.kinds.others > 0)
-    return KeyWindow(replace(fullest, evidence=evidence), *hours, misfits, uncounted)
+    return KeyWindow(replace(fullest, evidence=evidence), *hours, misfits, fullest.values)
 
 
 def ancestors(key: KeyPath) -> list[KeyPath]:
@@ -96,7 +97,7 @@ def ancestors(key: KeyPath) -> list[KeyPath]:
 
 def test_an_object_has_a_value_where_a_member_has_one() -> None:
     window = some_hour_counts([T0], "exp.e_1", integers(0, 1)).window()[a_key("exp")]
-    assert window == KeyWindow(KeyCounts(10, 10, 0, TEXT), T0, T0)
+    assert window == KeyWindow(KeyCounts(10, 10, 0, TEXT), T0, T0, uncounted=10)
 
 
 @given(hour_counts(), st.integers(0, 60))
