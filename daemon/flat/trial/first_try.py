@@ -154,6 +154,12 @@ def _find_queries(paths: Sequence[Path]) -> list[Path]:
     found: list[Path] = []
     for path in paths:
         found += sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
+    if paths and not found:
+        raise ConfigError(
+            "the directories of queries hold no file",
+            directories=[str(path) for path in paths][:20],
+            hint="Without --queries the most filled keys become columns.",
+        )
     return found
 
 
@@ -181,8 +187,16 @@ def _make_directory(order: TrialOrder, queries: Sequence[Path]) -> Path:
             hint="Remove it, or choose another one with --into.",
         )
     landing, copies = directory / "landing", directory / "queries"
-    landing.mkdir(parents=True)
-    copies.mkdir()
+    try:
+        landing.mkdir(parents=True)
+        copies.mkdir()
+    except OSError as error:
+        raise ConfigError(
+            "the directory of the try cannot be made",
+            directory=str(directory),
+            reason=error.strerror,
+            hint="Choose another one with --into.",
+        ) from error
     for number, path in enumerate(order.files):
         _link(path, landing / f"{number}-{path.name.lstrip('._')}")
     for number, path in enumerate(queries):

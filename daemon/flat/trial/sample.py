@@ -10,9 +10,11 @@ import bz2
 import gzip
 import json
 import re
+import zlib
 from codecs import BOM_UTF8
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from state.columns.demand import compute_demand
@@ -60,17 +62,18 @@ class TimeKey:
 
 
 def read_sample(files: Sequence[Path]) -> list[str]:
-    """Return some lines of each file. Raises BadInput for a file that does not hold one JSON object in each line."""
+    """Return some lines of each file. Raises BadInput for a file that is damaged or does not hold one JSON object in each line."""
     each_max = max(1, SAMPLE_LINES // max(1, len(files)))
     lines: list[str] = []
     for path in files:
-        taken = [line for line, _ in zip(_read_lines(path), range(each_max), strict=False)]
+        taken = _read_some(path, each_max)
         if taken and not any(_parse(line) for line in taken):
             raise BadInput(
                 "a file must hold one JSON object in each line",
                 path=str(path),
                 line=taken[0][:80],
-                hint="An array is converted by: jq -c '.[]' FILE. A document over several lines: jq -c . FILE.",
+                hint="An array is converted by: jq -c '.[]' FILE. A document over several lines: jq -c . FILE. "
+                "Compressed files must be named .gz or .bz2.",
             )
         lines += taken
     if not lines:
@@ -111,6 +114,24 @@ def choose_keys(lines: Sequence[str]) -> frozenset[KeyPath]:
     rules = FlatRules(columns_max=COLUMNS_MAX, columns_per_user_max=COLUMNS_MAX)
     fills = {key: each.total.fill_rate for key, each in window.items()}
     return frozenset(each.key for each in compute_demand(requested, rules, fills).selected)
+
+
+def _read_some(path: Path, lines_max: int) -> list[str]:
+    if not path.is_file():
+        raise BadInput(
+            "only regular files can be tried, because they are read twice",
+            path=str(path),
+            hint="Write the events to a file first.",
+        )
+    try:
+        return list(islice(_read_lines(path), lines_max))
+    except (OSError, EOFError, zlib.error) as error:
+        raise BadInput(
+            "a file cannot be read",
+            path=str(path),
+            reason=str(error)[:200],
+            hint="It is damaged or truncated, or its name does not show how it is compressed (.gz, .bz2). Leave it out, or replace it.",
+        ) from error
 
 
 def _read_lines(path: Path) -> Iterator[str]:

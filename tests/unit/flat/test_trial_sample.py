@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
+import os
 from codecs import BOM_UTF8
 from typing import TYPE_CHECKING, Any
 
@@ -108,3 +109,27 @@ def test_a_file_of_another_form_is_refused_with_the_way_to_convert_it(tmp_path: 
     (tmp_path / "empty").touch()
     with pytest.raises(BadInput, match="no line"):
         read_sample([tmp_path / "empty"])
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("cut.json.gz", gzip.compress(b'{"a": 1}\n' * 99)[:-9]),
+        ("torn.json.gz", gzip.compress(b'{"a": 1}\n' * 99)[:12] + b"\0" * 30),
+        ("plain.gz", b'{"a": 1}\n'),
+        ("plain.bz2", b'{"a": 1}\n'),
+        ("cut.bz2", bz2.compress(b'{"a": 1}\n')[:-9]),
+    ],
+)
+def test_a_damaged_file_is_named_with_the_reason(tmp_path: Path, name: str, content: bytes) -> None:
+    file = tmp_path / name
+    file.write_bytes(content)
+    with pytest.raises(BadInput, match="a file cannot be read") as caught:
+        read_sample([file])
+    assert str(file) in str(caught.value)
+
+
+def test_a_pipe_is_refused_because_spark_reads_it_again(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(BadInput, match="regular files"):
+        read_sample([tmp_path / "pipe"])
