@@ -29,6 +29,7 @@ overridden by an environment variable: `TIDELINE__`, then the path in upper case
 
 Unknown keys, repeated keys and values out of range are errors. `tideline config check` prints every problem at once with file and
 line; with `--live` it also checks the metastores and the broker. `tideline config show` prints the settings in effect.
+A file with which the daemon would run nothing is a warning.
 
 Secrets are never written in the file: it holds `{file: PATH}` or `{env: NAME}`, and the content is read at start.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from daemon.config.problem import Problem
+
+
+_DEFAULTS: Final = "the defaults (there is no configuration file)"
 
 
 @click.command()
@@ -88,10 +91,13 @@ def check(ctx: click.Context, config_path: Path | None, as_json: bool, live: boo
     """Print every problem at once; exit with 1 if the daemon could not run."""
     from daemon.config.load import find_file
     from daemon.config.sections.logins import use_logins_of
+    from daemon.service.configuration import starts_nothing
 
     path = find_file(config_path)
     loaded = application().config_reader().read(path)
     problems = list(loaded.problems)
+    if loaded.config is not None and starts_nothing(loaded.config):
+        problems.append(_nothing_configured(path))
     if live and loaded.config is not None:
         use_logins_of(loaded.config)
         for capability in CAPABILITIES:
@@ -104,12 +110,32 @@ def check(ctx: click.Context, config_path: Path | None, as_json: bool, live: boo
     ctx.exit(1 if fatal else 0)
 
 
+def _nothing_configured(path: Path | None) -> Problem:
+    from daemon.config.problem import Problem
+
+    return Problem(
+        str(path or _DEFAULTS),
+        "",
+        None,
+        "nothing is configured, so the daemon would run no relay, policy, catalog, endpoint or flat table",
+        "add 'sources' or 'flat'; docs/CONFIG.md has an example",
+        warning=True,
+    )
+
+
 def _print(path: Path | None, problems: Sequence[Problem]) -> None:
     for problem in problems:
         click.echo(f"{'warning' if problem.warning else 'error'}: {problem}")
-    count = len([problem for problem in problems if not problem.warning])
-    name = path or "the defaults (there is no configuration file)"
-    click.echo(f"{name}: {count} problem{'' if count == 1 else 's'}" if count else f"{name}: no problems")
+    warnings = len([problem for problem in problems if problem.warning])
+    errors = len(problems) - warnings
+    click.echo(
+        f"{path or _DEFAULTS}: {_counted(errors, 'problem') or _counted(warnings, 'warning') or 'no problems'}"
+    )
+
+
+def _counted(number: int, noun: str) -> str:
+    """Return a number with its noun, or an empty text for 0."""
+    return f"{number} {noun}{'' if number == 1 else 's'}" if number else ""
 
 
 @config.command()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from daemon.config import crosscheck
 from daemon.config.load import ConfigReader
@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 
     from daemon.config.load import Loaded
     from daemon.config.model import Config
+
+
+STARTS_NOTHING: Final = frozenset(
+    {"targets", "kafka", "state", "http", "logs", "files", "supervisor", "bootstrap", "keylog"}
+)
+"""Sections that other sections use. With these alone, the daemon runs nothing but its status."""
 
 
 @cache
@@ -41,3 +47,12 @@ def read_config(path: Path | None, environment: Mapping[str, str] | None = None)
 def load_config(path: Path | None, environment: Mapping[str, str] | None = None) -> Config:
     """Return the configuration; raise ConfigError with the first problem and the number of the others."""
     return config_reader().load(path, environment)
+
+
+def starts_nothing(config: Config) -> bool:
+    """Whether every section for which the daemon would run something has its default."""
+    return all(
+        getattr(config, name) == field.get_default(call_default_factory=True)
+        for name, field in type(config).model_fields.items()
+        if name not in STARTS_NOTHING
+    )

@@ -88,8 +88,20 @@ def test_check_in_json_has_the_same_problems(config: Path, capsys: pytest.Captur
 
 
 def test_check_of_a_valid_file_reports_no_problems(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config.write_text("sources: {lake: {metastore: 'thrift://a:1', topic: t}}\nkafka: {bootstrap: 'k:1'}\n")
     assert call(["config", "check", "-c", str(config)]) == 0
     assert capsys.readouterr().out == f"{config}: no problems\n"
+
+
+@pytest.mark.parametrize("text", ["", "http: {port: 0}\n", "targets: {dr: {metastore: 'thrift://a:1'}}\n"])
+def test_check_warns_of_a_file_with_which_the_daemon_would_run_nothing(
+    text: str, config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config.write_text(text)
+    assert call(["config", "check", "-c", str(config)]) == 0
+    warning, summary = capsys.readouterr().out.splitlines()
+    assert warning.startswith(f"warning: {config}: nothing is configured")
+    assert summary == f"{config}: 1 warning"
 
 
 @pytest.mark.parametrize("command", ["timeline show", "partitions list"])
@@ -104,6 +116,31 @@ def test_a_query_before_the_first_start_says_so_and_creates_no_state_file(
     assert call([*command.split(), "-c", str(config)]) == 1
     assert "the catalog has no state yet" in capsys.readouterr().err
     assert not (tmp_path / "state" / "catalog-lake.db").exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "promote shop --dry-run",
+        "promote shop --yes",
+        "release shop orders",
+        "pause shop",
+        "prune shop --dry-run",
+    ],
+)
+@pytest.mark.parametrize("bootstrap", ["manual", "auto"])
+def test_a_request_to_a_policy_without_state_is_refused_and_creates_no_state_file(
+    command: str, bootstrap: str, config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config.write_text(
+        f"sources: {{lake: {{metastore: ['thrift://a:1'], topic: t, read_roots: ['file:///w']}}}}\n"
+        f"targets: {{dr: {{metastore: ['thrift://b:1']}}}}\nkafka: {{bootstrap: 'k:1'}}\n"
+        f"policies: {{shop: {{source: lake, target: dr, database: shop, bootstrap: {bootstrap}}}}}\n"
+        f"state: {{dir: {tmp_path / 'state'}}}\n"
+    )
+    assert call([*command.split(), "-c", str(config)]) == 1
+    assert "the policy has no state here" in capsys.readouterr().err
+    assert not (tmp_path / "state" / "replication-shop.db").exists()
 
 
 def test_show_prints_the_settings_in_effect_without_secrets(
