@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Final, cast, get_args
 
 from daemon.process.inbox import Request, send_request
 from daemon.process.lock import state_lock
+from daemon.process.state_file import state_path
 from daemon.status.client import find_daemon
 from handlers.replication.loading.table_loads import Reason
 from state.errors import BadInput, InvalidRequest, NotFound
@@ -172,14 +173,25 @@ def serve_here(
     *,
     opens: bool = True,
 ) -> Request:
-    """Open the policy in this process, without following it, and serve a request; the caller holds the state's lock."""
+    """Open the policy in this process, without following it, and serve a request; the caller holds the state's lock.
+
+    Raises NotFound if the policy has no state here: a request must neither create a state file nor begin a bootstrap.
+    """
     from prometheus_client import CollectorRegistry
 
     from daemon.process.heartbeat import Pulse
-    from daemon.replica.loop import build_projection
+    from daemon.replica.loop import STATE_KIND, build_projection
     from daemon.sources.connections import CallMetrics
     from handlers.replication.context import SilentObserver
 
+    if not state_path(config.state.dir, STATE_KIND, policy).is_file():
+        raise NotFound(
+            "no daemon is running, and the policy has no state here",
+            policy=policy,
+            state_dir=str(config.state.dir),
+            hint=f"Check state.dir. Run 'tideline bootstrap {policy}' if the policy is new. If its state file was lost, run 'tideline run': "
+            "the daemon continues from the target's own position.",
+        )
     calls = CallMetrics(CollectorRegistry(auto_describe=False))
     projection, _ = build_projection(config, policy, SilentObserver(), calls, Pulse())
     try:
