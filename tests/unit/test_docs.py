@@ -1,4 +1,4 @@
-"""What the documentation refers to exists: paths, other pages and their headings, and the imports of its examples."""
+"""What the documentation refers to exists: paths, tests, other pages and their headings, and the imports of its examples."""
 
 from __future__ import annotations
 
@@ -59,6 +59,17 @@ def test_links_lead_to_existing_pages_and_headings(page: Path) -> None:
             target = (page.parent / file).resolve() if file else page
             assert target.exists(), link
             assert not anchor or anchor in headings(target), link
+
+
+def test_every_test_that_a_page_names_exists() -> None:
+    known = {
+        name
+        for path in (ROOT / "tests").rglob("*.py")
+        for name in (path.stem, *re.findall(r"(?m)^ *(?:async )?def (test_\w+)", path.read_text()))
+    }
+    named = {name for page in [*PAGES, *DESIGNS] for name in re.findall(r"`(test_\w+)`", page.read_text())}
+    assert named, "no page names a test"
+    assert not named - known, sorted(named - known)
 
 
 def imports() -> list[tuple[str, str, str]]:
