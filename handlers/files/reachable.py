@@ -4,8 +4,8 @@ While a network file system is not mounted, its mount point is an empty director
 literally, every source file would be lost and every table empty, and files for the target would be written where the mounted file
 system hides them later. A missing path therefore counts only if the directories above it are there.
 
-HDFS and object stores have no mount points and report an error themselves; on HDFS, a missing directory of the change manager is
-taken for a mistake in the same way.
+HDFS and object stores have no mount points. There, a source directory or a bucket that is missing or empty, and on HDFS a missing
+directory of the change manager, is taken for a mistake in the same way: a wrong address looks like this.
 """
 
 from __future__ import annotations

@@ -82,12 +82,18 @@ def test_an_unpublished_object_leaves_no_trace(systems: FileSystems, bucket: str
         assert list(store.list(place.parent)) == []
 
 
-def test_a_missing_object_and_a_missing_bucket_are_lost_files(
+def test_a_missing_object_is_a_lost_file_and_a_missing_bucket_is_unavailable(
     systems: FileSystems, bucket: str, tmp_path: Path
 ) -> None:
-    copier = Copier(systems, AllowedRoots.of([bucket, "s3a://no-such-bucket-here"]))
-    for source in (f"{bucket}/absent", "s3a://no-such-bucket-here/f"):
-        with pytest.raises(FileLost):
+    roots = AllowedRoots.of([f"file:{tmp_path}", bucket, "s3a://no-such-bucket-here"])
+    copier = Copier(systems, roots)
+    (tmp_path / "other").touch()
+    copier.copy(CopyTask(SourceFile(f"file:{tmp_path}/other"), f"{bucket}/other"))
+    for source, expected in (
+        (f"{bucket}/absent", FileLost),
+        ("s3a://no-such-bucket-here/f", FilesUnavailable),
+    ):
+        with pytest.raises(expected):
             copier.copy(CopyTask(SourceFile(source), f"file:{tmp_path}/f"))
 
 
