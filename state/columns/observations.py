@@ -5,44 +5,30 @@ therefore remembers its last batch, and a replayed batch changes nothing.
 
 Each key has its own row count, because live columns are counted in every row (from the file footers), while keys that wait for a
 column are searched for in a sample only.
-
-A table's writer keeps ``HourCounts`` as JSON beside its checkpoint, and those of a single batch beside that batch's plan. The JSON
-names each key once and refers to it by number, so that a month of 300 columns takes a few megabytes. Reading has limits, and anything
-that this module would not have written raises StateCorrupt: wrong counts would free slots that hold values.
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from state.columns.misfits import NO_MISFITS, MisfitCounts
-from state.columns.paths import KeyPath
 from state.columns.slots import HOUR_S
 from state.columns.types import NOTHING, Evidence
-from state.errors import BadInput, LimitExceeded, StateCorrupt
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
+    from state.columns.paths import KeyPath
     from state.columns.types import ColumnType
 
 
 DAY_S: Final = 24 * HOUR_S
-FORMAT: Final = 1
-"""Version of the JSON form."""
-JSON_CHARS_MAX: Final = 256 << 20
 STRAY_ROWS: Final = 20
 """Values among which a single one that is not a number is a stray, however large its share."""
 STRAY_SHARE: Final = 0.01
 """Share of the values up to which others than numbers are strays, as long as they are too few to promote a column."""
-_KINDS: Final = "misfit_kinds"
-"""An addition to the form, which older versions ignore."""
-_HAS_FLOATS: Final = 1
-_HAS_BOOLEANS: Final = 2
-_HAS_TEXT: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,98 +257,3 @@ def _add_hour(window: KeyWindow | None, hour: int, seen: KeyCounts) -> KeyWindow
         window.misfit_hours + misfits,
         window.uncounted + uncounted,
     )
-
-
-def hour_counts_to_json(counts: HourCounts) -> str:
-    """Return ``counts`` as JSON; equal counts give equal texts."""
-    keys = sorted({key for observations in counts.hours.values() for key in observations.keys})
-    numbers = {key: number for number, key in enumerate(keys)}
-    hours = {str(hour): _encode_hour(seen, numbers) for hour, seen in sorted(counts.hours.items())}
-    form = {"v": FORMAT, "batch": counts.batch, "keys": [key.text for key in keys], "hours": hours}
-    kinds = {str(hour): _encode_kinds(seen, numbers) for hour, seen in sorted(counts.hours.items())}
-    if any(kinds.values()):
-        form[_KINDS] = {hour: each for hour, each in kinds.items() if each}
-    return json.dumps(form, separators=(",", ":"))
-
-
-def hour_counts_from_json(text: str) -> HourCounts:
-    """Read what ``hour_counts_to_json`` wrote; raise LimitExceeded beyond 256 Mi characters and StateCorrupt for anything else."""
-    if len(text) > JSON_CHARS_MAX:
-        raise LimitExceeded("hour counts are too long", chars=len(text), limit=JSON_CHARS_MAX)
-    try:
-        form = json.loads(text)
-        if form["v"] != FORMAT:
-            raise StateCorrupt("hour counts have another version", version=form["v"])
-        keys = dict(enumerate(map(KeyPath.of_json_path, form["keys"])))
-        hours = {int(hour): _decode_hour(each, keys) for hour, each in form["hours"].items()}
-        for hour, each in form.get(_KINDS, {}).items():
-            hours[int(hour)] = _decode_kinds(each, keys, hours[int(hour)])
-        counts = HourCounts(hours, _decode_count(form["batch"]))
-        counts.check()
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as broken:
-        raise _corrupt(broken) from None
-    except (AssertionError, BadInput) as broken:
-        raise _corrupt(broken) from None
-    return counts
-
-
-def _encode_hour(observations: Observations, numbers: Mapping[KeyPath, int]) -> list[Any]:
-    keys = [_encode_key(numbers[key], seen) for key, seen in sorted(observations.keys.items())]
-    return [observations.rows, observations.malformed, keys]
-
-
-def _encode_kinds(observations: Observations, numbers: Mapping[KeyPath, int]) -> list[list[int]]:
-    return [
-        [numbers[key], *seen.kinds.to_list()]
-        for key, seen in sorted(observations.keys.items())
-        if seen.kinds.total
-    ]
-
-
-def _encode_key(number: int, seen: KeyCounts) -> list[int | None]:
-    evidence = seen.evidence
-    flags = (
-        _HAS_FLOATS * evidence.has_floats
-        | _HAS_BOOLEANS * evidence.has_booleans
-        | _HAS_TEXT * evidence.has_text
-    )
-    return [number, seen.rows, seen.nonnull, seen.misfits, evidence.least, evidence.most, flags]
-
-
-def _decode_hour(form: Sequence[Any], keys: Mapping[int, KeyPath]) -> Observations:
-    rows, malformed, seen = form
-    by_key = {keys[_decode_count(each[0])]: _decode_key(each) for each in seen}
-    return Observations(_decode_count(rows), _decode_count(malformed), by_key)
-
-
-def _decode_kinds(
-    form: Sequence[Sequence[Any]], keys: Mapping[int, KeyPath], hour: Observations
-) -> Observations:
-    by_key = dict(hour.keys)
-    for number, integers, wide_integers, fractions, others in form:
-        key = keys[_decode_count(number)]
-        counts = map(_decode_count, (integers, wide_integers, fractions, others))
-        by_key[key] = replace(by_key[key], kinds=MisfitCounts(*counts))
-    return replace(hour, keys=by_key)
-
-
-def _decode_key(form: Sequence[Any]) -> KeyCounts:
-    _, rows, nonnull, misfits, least, most, flags = form
-    evidence = Evidence(
-        None if least is None else _decode_count(least),
-        None if most is None else _decode_count(most),
-        bool(_decode_count(flags) & _HAS_FLOATS),
-        bool(flags & _HAS_BOOLEANS),
-        bool(flags & _HAS_TEXT),
-    )
-    return KeyCounts(_decode_count(rows), _decode_count(nonnull), _decode_count(misfits), evidence)
-
-
-def _decode_count(value: Any) -> int:
-    if type(value) is not int:
-        raise ValueError(f"{value!r:.40} is not a whole number")
-    return value
-
-
-def _corrupt(broken: Exception) -> StateCorrupt:
-    return StateCorrupt("hour counts cannot be read", reason=str(broken)[:200])

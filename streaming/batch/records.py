@@ -22,7 +22,8 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from state.columns.observations import HourCounts, hour_counts_from_json, hour_counts_to_json
+from state.columns.hour_counts_json import hour_counts_from_json, hour_counts_to_json
+from state.columns.observations import HourCounts
 from state.columns.slot_codec import encode_columns, encode_parameters, parse_layout
 from state.columns.slots import HOUR_S
 from state.errors import StateCorrupt

@@ -10,14 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state.columns.changes import ChangeKind, RetainedValues, decide_type_change
+from state.columns.hour_counts_json import hour_counts_from_json, hour_counts_to_json
 from state.columns.misfits import NO_MISFITS, MisfitCounts
 from state.columns.observations import (
     DAY_S,
     HourCounts,
     KeyCounts,
     Observations,
-    hour_counts_from_json,
-    hour_counts_to_json,
 )
 from state.columns.rules import FlatRules
 from state.columns.slots import HOUR_S

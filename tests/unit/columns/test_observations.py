@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from state.columns.hour_counts_json import hour_counts_from_json, hour_counts_to_json
 from state.columns.misfits import MisfitCounts
 from state.columns.observations import (
     DAY_S,
@@ -17,8 +18,6 @@ from state.columns.observations import (
     KeyCounts,
     KeyWindow,
     Observations,
-    hour_counts_from_json,
-    hour_counts_to_json,
 )
 from state.columns.paths import KeyPath
 from state.columns.slots import HOUR_S
