@@ -6,7 +6,6 @@ same moment. Plans are shared with the index, because the columns of a number ne
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from state.errors import NotFound
@@ -28,7 +27,6 @@ class IndexSnapshot(PartitionIndex):
         self._attach(reader, index.known_tables(), index.plans)
         self._budget = budget
         self._found: dict[str, IndexedTable] = {}
-        self.counts = Counter()
 
     def table(self, name: str) -> IndexedTable:
         """Return the stored form of a table; raise NotFound where it is not indexed."""

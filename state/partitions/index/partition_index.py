@@ -4,13 +4,8 @@ The caller that applies events opens a change with ``change(txn)``, inside the s
 ``publish()`` on it after the commit. Rows and postings are written in that transaction, so no reader finds a posting without its
 row.
 
-A filter is planned once and cached (clients repeat their filters). It is read as ranges of keys, and every key is checked where
-the ranges contain more than what matches. Answers are in the order of partition names, as the metastore's, and ``limit`` cuts them
-in that order.
-
-A store across a network (``RemoteReader``) differs in two points. Keys are requested in batches. And without transactions it writes
-postings before their row and removes them after it: a posting counts only where its row exists. Rows need no such check. A store
-that can filter on its side (``FilteringReader``) receives the condition.
+A filter is planned once and cached (clients repeat their filters). The keys that match are read by ``key_scan``. Answers are in the order
+of partition names, as the metastore's, and ``limit`` cuts them in that order.
 """
 
 from __future__ import annotations
@@ -20,15 +15,15 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from heapq import nsmallest
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from state.errors import NotFound
 from state.partitions.filters.binder import bind
-from state.partitions.filters.conditions import Check, Condition, Leaf, all_of, compile_check
+from state.partitions.filters.conditions import Leaf, all_of, compile_check
 from state.partitions.filters.dialect import HIVE_4, Dialect
 from state.partitions.filters.parser import parse_filter
 from state.partitions.index import records
-from state.partitions.index.check_budget import AnswerBudget, CheckBudget
+from state.partitions.index.check_budget import AnswerBudget
 from state.partitions.index.explanation import (
     Explanation,
     describe_condition,
@@ -37,16 +32,18 @@ from state.partitions.index.explanation import (
 )
 from state.partitions.index.index_change import IndexChange
 from state.partitions.index.key_ranges import choose_path
+from state.partitions.index.key_scan import KEYS_BATCH, KeyScan, key_ranges_of
 from state.partitions.index.path_choice import PathChoice
 from state.partitions.index.prepared_filters import REPLANNED_ABOVE, PlanCache, PreparedFilter
 from state.partitions.index.scan_plans import plan_filter
 from state.partitions.keys import partition_key
-from state.store import RemoteReader, as_remote, prefix_end
+from state.store import as_remote, prefix_end
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from state.partitions.filters.conditions import Condition
     from state.partitions.filters.syntax_tree import Node
     from state.partitions.index.check_budget import Clock
     from state.partitions.index.records import IndexedTable
@@ -57,8 +54,6 @@ if TYPE_CHECKING:
 T = TypeVar("T", str, bytes, tuple[bytes, bytes])
 NO_LIMIT: Final = -1
 """As a ``limit``: all partitions."""
-KEYS_BATCH: Final = 512
-"""Keys whose existence is checked together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +65,6 @@ class IndexedPartition:
     payload: bytes
 
 
-@runtime_checkable
-class FilteringReader(RemoteReader, Protocol):
-    """A store that can leave out some keys of rows that do not match; the index checks what it sends all the same."""
-
-    def scan_matching(self, start: bytes, end: bytes | None, condition: Condition) -> Iterator[bytes]:
-        """Yield the keys of rows with ``start <= key < end`` in order; may leave out keys that ``condition`` excludes."""
-
-
 class PartitionIndex:
     """The partition index of one projection over its store."""
 
@@ -85,8 +72,6 @@ class PartitionIndex:
         """Read the indexed tables from the store; raise StateCorrupt. ``clock`` measures what answers may use."""
         self._attach(reader, dict(records.read_tables(reader)), PlanCache())
         self._clock = clock
-        self.counts: Counter[str] = Counter()
-        """Since start: ``plans``, ``ranges`` planned, ``caps-hit``, ``rows-scanned``, ``postings-dropped``, ``answers-unknown``."""
 
     def _attach(
         self,
@@ -96,9 +81,11 @@ class PartitionIndex:
     ) -> None:
         self._reader = reader
         self._remote = as_remote(reader)
-        self._filtering = reader if self._remote is not None and isinstance(reader, FilteringReader) else None
         self._tables = tables
         self.plans = plans
+        self.counts: Counter[str] = Counter()
+        """Since start: ``plans``, ``ranges`` planned, ``caps-hit``, ``rows-scanned``, ``postings-dropped``, ``answers-unknown``."""
+        self._scan = KeyScan(reader, plans, self.counts)
 
     def known_tables(self) -> dict[str, IndexedTable]:
         """Return all indexed tables; the dictionary is replaced by changes, never modified."""
@@ -146,49 +133,7 @@ class PartitionIndex:
 
     def keys(self, prepared: PreparedFilter) -> Iterator[bytes]:
         """Yield the key of every partition that matches, in the order of the access path; raise FilterTooExpensive."""
-        found = self._scan(prepared) if not prepared.further else _drop_repeated(self._scan(prepared))
-        if self._remote is None or prepared.access.column is None:
-            return found
-        return drop_orphans(self._remote, prepared.table, found, self.counts)
-
-    def _scan(self, prepared: PreparedFilter) -> Iterator[bytes]:
-        if prepared.check is not None and prepared.residual is not None:
-            yield from self._scan_checked(
-                prepared, prepared.check, CheckBudget(prepared.residual, self.budget())
-            )
-            return
-        scanned = 0
-        for start, end in self._ranges(prepared):
-            for key in self._reader.scan_keys(start, end):
-                scanned += 1
-                yield key
-        self.counts["rows-scanned"] += scanned
-
-    def _scan_checked(self, prepared: PreparedFilter, check: Check, budget: CheckBudget) -> Iterator[bytes]:
-        scanned, next_look = 0, budget.look(0)
-        try:
-            for start, end in self._ranges(prepared):
-                for key in self._keys_between(prepared, start, end):
-                    scanned += 1
-                    if scanned >= next_look:
-                        next_look = budget.look(scanned)
-                    if check(key):
-                        yield key
-        finally:
-            self.plans.review(prepared, scanned)
-        self.counts["rows-scanned"] += scanned
-
-    def _keys_between(self, prepared: PreparedFilter, start: bytes, end: bytes | None) -> Iterator[bytes]:
-        """Yield the keys of one range; a filtering store leaves out keys that do not match."""
-        if self._filtering is None or prepared.residual is None or prepared.access.column is not None:
-            return self._reader.scan_keys(start, end)
-        return self._filtering.scan_matching(start, end, prepared.residual)
-
-    def _ranges(self, prepared: PreparedFilter) -> Iterator[tuple[bytes, bytes | None]]:
-        for access in prepared.paths:
-            prefix = prepared.table.prefix(access.column)
-            for start, end in access.ranges:
-                yield prefix + start, prefix_end(prefix) if end is None else prefix + end
+        return self._scan.keys(prepared, self.budget())
 
     def count(self, prepared: PreparedFilter) -> int:
         """Return the number of partitions that match."""
@@ -235,7 +180,7 @@ class PartitionIndex:
             columns = len(prepared.table.key_schema.columns)
             pairs: list[tuple[bytes, bytes]] = []
             budget = self.budget()
-            for start, end in self._ranges(prepared):
+            for start, end in key_ranges_of(prepared):
                 scanned = self._reader.scan(start, end)
                 while batch := list(islice(scanned, KEYS_BATCH)):
                     keys, values = zip(*batch, strict=True)
@@ -339,30 +284,8 @@ class PartitionIndex:
         self._tables = {name: table for name, table in merged.items() if table is not None}
 
 
-def _drop_repeated(keys: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield each key whose partition was not found before."""
-    seen: set[bytes] = set()
-    for key in keys:
-        row = partition_key.strip_prefix(key)
-        if row not in seen:
-            seen.add(row)
-            yield key
-
-
 def take_first(items: Iterable[T], limit: int) -> list[T]:
     """Return the ``limit`` smallest items in order, all of them for a negative limit."""
     if limit == 0:
         return []
     return sorted(items) if limit < 0 else nsmallest(limit, items)
-
-
-def drop_orphans(
-    reader: RemoteReader, table: IndexedTable, postings: Iterable[bytes], counts: Counter[str]
-) -> Iterator[bytes]:
-    """Yield the postings whose rows exist, in order; count the others as ``postings-dropped``."""
-    remaining = iter(postings)
-    while batch := list(islice(remaining, KEYS_BATCH)):
-        rows = [table.rows + partition_key.strip_prefix(posting) for posting in batch]
-        existing = reader.existing(rows)
-        counts["postings-dropped"] += len(set(rows)) - len(existing)
-        yield from (posting for posting, row in zip(batch, rows, strict=True) if row in existing)

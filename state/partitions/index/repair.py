@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from state.partitions.index import records
-from state.partitions.index.partition_index import KEYS_BATCH
+from state.partitions.index.key_scan import KEYS_BATCH
 from state.partitions.keys import partition_key
 from state.store import RemoteReader, get_many, prefix_end
 

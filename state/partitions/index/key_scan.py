@@ -1,0 +1,122 @@
+"""Scans the keys of partitions that match a planned filter, in the order of the access path.
+
+A filter is read as ranges of keys, and every key is checked where the ranges contain more than what matches.
+
+A store across a network (``RemoteReader``) differs in two points. Keys are requested in batches. And without transactions it writes
+postings before their row and removes them after it: a posting counts only where its row exists. Rows need no such check. A store
+that can filter on its side (``FilteringReader``) receives the condition.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+
+from state.partitions.index.check_budget import CheckBudget
+from state.partitions.keys import partition_key
+from state.store import RemoteReader, as_remote, prefix_end
+
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Iterable, Iterator
+
+    from state.partitions.filters.conditions import Check, Condition
+    from state.partitions.index.check_budget import AnswerBudget
+    from state.partitions.index.prepared_filters import PlanCache, PreparedFilter
+    from state.partitions.index.records import IndexedTable
+    from state.store import Reader
+
+
+KEYS_BATCH: Final = 512
+"""Keys whose existence is checked together."""
+
+
+@runtime_checkable
+class FilteringReader(RemoteReader, Protocol):
+    """A store that can leave out some keys of rows that do not match; the index checks what it sends all the same."""
+
+    def scan_matching(self, start: bytes, end: bytes | None, condition: Condition) -> Iterator[bytes]:
+        """Yield the keys of rows with ``start <= key < end`` in order; may leave out keys that ``condition`` excludes."""
+
+
+class KeyScan:
+    """Scans of one reader. Scans that check many keys are reported to ``plans``, which may plan their filter again."""
+
+    def __init__(self, reader: Reader, plans: PlanCache, counts: Counter[str]) -> None:
+        """``counts`` gets ``rows-scanned`` and ``postings-dropped``."""
+        self._reader = reader
+        self._remote = as_remote(reader)
+        self._filtering = reader if self._remote is not None and isinstance(reader, FilteringReader) else None
+        self._plans = plans
+        self._counts = counts
+
+    def keys(self, prepared: PreparedFilter, budget: AnswerBudget) -> Iterator[bytes]:
+        """Yield the key of every partition that matches; raise FilterTooExpensive."""
+        found = self._scan(prepared, budget)
+        if prepared.further:
+            found = _drop_repeated(found)
+        if self._remote is None or prepared.access.column is None:
+            return found
+        return _drop_orphans(self._remote, prepared.table, found, self._counts)
+
+    def _scan(self, prepared: PreparedFilter, budget: AnswerBudget) -> Iterator[bytes]:
+        if prepared.check is not None and prepared.residual is not None:
+            yield from self._scan_checked(prepared, prepared.check, CheckBudget(prepared.residual, budget))
+            return
+        scanned = 0
+        for start, end in key_ranges_of(prepared):
+            for key in self._reader.scan_keys(start, end):
+                scanned += 1
+                yield key
+        self._counts["rows-scanned"] += scanned
+
+    def _scan_checked(self, prepared: PreparedFilter, check: Check, budget: CheckBudget) -> Iterator[bytes]:
+        scanned, next_look = 0, budget.look(0)
+        try:
+            for start, end in key_ranges_of(prepared):
+                for key in self._keys_between(prepared, start, end):
+                    scanned += 1
+                    if scanned >= next_look:
+                        next_look = budget.look(scanned)
+                    if check(key):
+                        yield key
+        finally:
+            self._plans.review(prepared, scanned)
+        self._counts["rows-scanned"] += scanned
+
+    def _keys_between(self, prepared: PreparedFilter, start: bytes, end: bytes | None) -> Iterator[bytes]:
+        """Yield the keys of one range; a filtering store leaves out keys that do not match."""
+        if self._filtering is None or prepared.residual is None or prepared.access.column is not None:
+            return self._reader.scan_keys(start, end)
+        return self._filtering.scan_matching(start, end, prepared.residual)
+
+
+def key_ranges_of(prepared: PreparedFilter) -> Iterator[tuple[bytes, bytes | None]]:
+    """Yield the ranges of stored keys, ``[start, end)``, that the paths of a planned filter read."""
+    for access in prepared.paths:
+        prefix = prepared.table.prefix(access.column)
+        for start, end in access.ranges:
+            yield prefix + start, prefix_end(prefix) if end is None else prefix + end
+
+
+def _drop_repeated(keys: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield each key whose partition was not found before."""
+    seen: set[bytes] = set()
+    for key in keys:
+        row = partition_key.strip_prefix(key)
+        if row not in seen:
+            seen.add(row)
+            yield key
+
+
+def _drop_orphans(
+    reader: RemoteReader, table: IndexedTable, postings: Iterable[bytes], counts: Counter[str]
+) -> Iterator[bytes]:
+    """Yield the postings whose rows exist, in order; count the others as ``postings-dropped``."""
+    remaining = iter(postings)
+    while batch := list(islice(remaining, KEYS_BATCH)):
+        rows = [table.rows + partition_key.strip_prefix(posting) for posting in batch]
+        existing = reader.existing(rows)
+        counts["postings-dropped"] += len(set(rows)) - len(existing)
+        yield from (posting for posting, row in zip(batch, rows, strict=True) if row in existing)
