@@ -147,7 +147,7 @@ def cases(quick: bool) -> Iterator[Row]:
 def measure_splits(bench: Bench) -> Iterator[Row]:
     thirty = build_layout(choose_types(bench.types, KEYS_30))
     say("30 keys")
-    cost = bench.measure_cpu_s(partial(split_once, bench, thirty), warm=5)
+    cost = bench.measure_cpu_s(partial(split_once, bench, thirty), warm=12, measured=5)
     say("30 keys by get_json_object")
     rival = bench.measure_cpu_s(partial(extract_each, bench, KEYS_30), warm=1)
     per_gb = 1 / bench.gigabytes
