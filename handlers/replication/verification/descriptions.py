@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from handlers.replication.verification.facts import Facts, compare_facts
 from handlers.replication.verification.file_rules import (
@@ -12,12 +12,15 @@ from handlers.replication.verification.file_rules import (
     compare_acid_files,
     compare_files,
 )
-from handlers.replication.verification.findings import PRESENT, Difference, Finding, NotCompared
+from handlers.replication.verification.findings import PRESENT, Difference, Finding, Kind, NotCompared
 from handlers.replication.verification.statistics import Statistics, compare_statistics
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+
+_LOCATION: Final[tuple[Kind, str]] = ("location", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +61,14 @@ class Description:
 
 
 def compare(source: Description, target: Description, prefix: str = "") -> Iterator[Finding]:
-    """Yield what differs between both sides of a table or partition; ``prefix`` is put in front of every key."""
+    """Yield what differs between both sides of a table or partition; ``prefix`` is put in front of every key.
+
+    A source without a location has a partition outside of the table's directory, whose copy may be anywhere. After SET LOCATION of a
+    partitioned table, the source's older partitions are outside, and their copies stay where they are.
+    """
     yield from source.not_compared
-    yield from compare_facts(source.facts, target.facts, prefix)
+    placed = target.facts if _LOCATION in source.facts else _without_location(target.facts)
+    yield from compare_facts(source.facts, placed, prefix)
     in_files = [
         *compare_files(source.files, target.files, prefix),
         *compare_acid_files(source.acid_files, target.acid_files, prefix),
@@ -68,6 +76,10 @@ def compare(source: Description, target: Description, prefix: str = "") -> Itera
     yield from in_files
     compacted = any(isinstance(finding, NotCompared) for finding in in_files)
     yield from compare_statistics(source.statistics, target.statistics, compacted=compacted, prefix=prefix)
+
+
+def _without_location(facts: Facts) -> Facts:
+    return {fact: value for fact, value in facts.items() if fact != _LOCATION}
 
 
 def compare_partitions(

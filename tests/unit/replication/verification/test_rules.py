@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handlers.replication.policy import Policy
+from handlers.replication.verification.descriptions import Description, compare
 from handlers.replication.verification.facts import (
     compare_facts,
     describe_constraints,
@@ -45,6 +46,13 @@ def table(**changed: Any) -> Table:
 def differing(source: Table, target: Table) -> set[tuple[str, str]]:
     found = compare_facts(describe_table(source, POLICY), describe_table(target, None))
     return {(each.kind, each.key) for each in found if isinstance(each, Difference)}
+
+
+def test_the_copy_of_a_partition_outside_of_its_table_may_be_anywhere_on_the_target() -> None:
+    outside, inside = Description({}), Description({("location", ""): "/dt=b"})
+    assert list(compare(outside, inside)) == []
+    assert list(compare(inside, inside)) == []
+    assert list(compare(inside, outside, "dt=b")) == [Difference("location", "dt=b", "/dt=b", None)]
 
 
 def test_ids_locations_and_parameters_of_each_side_are_no_difference() -> None:
