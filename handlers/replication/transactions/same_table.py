@@ -43,7 +43,7 @@ def is_same_table(event: Table, present: Table) -> bool:
 
 
 def is_written_table(owner_text: str | None, present: Table) -> bool:
-    """Do the same for the encoded table of a write event; True if it has none, or one that cannot be read."""
+    """Whether the encoded table of a write event is this one; True if the event has none, or one that cannot be read."""
     if owner_text is None:
         return True
     try:
