@@ -11,8 +11,10 @@ ALTER_PARTITIONS, which has no earlier state to compare with:
 * any other directory gets a name that is derived from the source's location: ``TABLE__at_HASH`` or ``TABLE/_at_HASH/PARTITION``.
 
 A rename moves the directory of a plain managed table, which Hive 4 calls external, on both sides. With ``external_base``, the target's
-is then moved back below the base. The metastore refuses to rename a partition if its new directory exists, which it does if a copy of external
-tables found it at the source before its rename was replayed (``replace_by_new_place``).
+is then moved back below the base. If the target has no such directory, its metastore changes the location of the table and not those of the partitions
+(``HiveAlterHandler``). That is so after an earlier rename whose new directory the source had left by then. The metastore refuses to rename a
+partition if its new directory exists, which it does if a copy of external tables found it at the source before its rename was replayed
+(``replace_by_new_place``).
 
 A transactional table is quarantined instead, because the write ids of the files in its new directory are not known. (A source
 that is marked as replicated refuses SET LOCATION for managed tables, reference: hive-replication.md §1.6.)
@@ -48,6 +50,8 @@ from state.errors import Unsupported
 
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from handlers.events import Embedded, PartitionsAltered
     from handlers.replication.context import Context
     from handlers.structs.objects import Partition, Table
@@ -102,8 +106,8 @@ def has_left_base(before: Table, after: Table, context: Context) -> bool:
     return is_moved and is_external(after) and context.policy.external_base is not None
 
 
-def return_to_base(after: Table, context: Context) -> None:
-    """Place a renamed table, and its partitions that moved with it, at the path that the source has now.
+def return_to_base(before: Table, after: Table, context: Context) -> None:
+    """Place a renamed table, and its partitions that moved with it at the source, at the path that the source has now.
 
     The target's metastore ignores a location in the request for a rename, and moves the directory to its own default. Nothing may
     stay there, because it refuses to rename another table to a name whose directory exists. A repeated event continues as long as the
@@ -115,7 +119,8 @@ def return_to_base(after: Table, context: Context) -> None:
         return
     assert mapped is not None
     if after.partitionKeys:
-        _move_partitions(name, (source, place, mapped), context)
+        former = map_external_location(before.sd.location, context.policy)
+        _move_partitions(name, [place, former or place], (source, mapped), context)
     elif context.policy.copies_rows(name):
         mirror_directory(context, source, mapped)
     if owns_data(after):
@@ -126,23 +131,30 @@ def return_to_base(after: Table, context: Context) -> None:
     context.target.alter_table(context.policy.target_db, name, table, environment=KEEP_STATISTICS)
 
 
-def _move_partitions(table: str, roots: tuple[str, str, str], context: Context) -> None:
-    """Move the partitions below the table's present place to its mapped one; ``roots`` are these two behind the source's."""
-    source, place, mapped = (each.rstrip("/") for each in roots)
-    db, root = context.policy.target_db, parse_location(place)
+def _move_partitions(table: str, left: Sequence[str], roots: tuple[str, str], context: Context) -> None:
+    """Move the partitions below one of the directories ``left`` to the table's place; ``roots`` are the source's and that."""
+    db, (source, mapped) = context.policy.target_db, (each.rstrip("/") for each in roots)
     names = context.target.partition_names(db, table)
     for start in range(0, len(names), BATCH):
         moved = []
         for each in context.target.get_partitions(db, table, names[start : start + BATCH]):
-            at = parse_location(each.sd.location or "")
-            if root.contains(at):
-                relative = at.path[len(root.path) :]
+            relative = _find_relative_path(each.sd.location, left)
+            if relative is not None:
                 if context.policy.copies_rows(table):
                     mirror_directory(context, source + relative, mapped + relative)
                 each.sd.location = mapped + relative
                 moved.append(each)
         if moved:
             context.target.alter_partitions(db, table, moved, environment=KEEP_STATISTICS)
+
+
+def _find_relative_path(location: str | None, roots: Sequence[str]) -> str | None:
+    """Return the path of ``location`` below the first of ``roots`` that contains it, with a slash in front; None if none does."""
+    at = parse_location(location or "")
+    for root in map(parse_location, roots):
+        if root.contains(at):
+            return at.path[len(root.path.rstrip("/")) :]
+    return None
 
 
 def replace_by_new_place(event: PartitionsAltered, old_name: str, owner: Table, context: Context) -> bool:

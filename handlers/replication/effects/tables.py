@@ -114,7 +114,7 @@ def rename(event: TableAltered, context: Context) -> None:
     context.table_cache.forget(new)
     cascades.complete_renamed(event, new, context)
     if moves.has_left_base(event.before.value, event.after.value, context):
-        moves.return_to_base(event.after.value, context)
+        moves.return_to_base(event.before.value, event.after.value, context)
         note_copy(new, event.event_id, context)
     else:
         renamed_files.complete_table(event, context)
