@@ -10,6 +10,9 @@
   what its values weigh. Integers that outgrew their width do not count. The promotion is a task for the caller, which delays it
   (``promotion_delay``).
 
+A *new* column has the type that most of its values need. By the same rule as a promotion, it becomes STRING only if enough values do not
+fit; until then, they are misfits. A type that is too narrow is cheap to correct while there are few files.
+
 A column is never widened beyond its pin. If the column is already wider than the pin, the change waits with a reason that says so.
 """
 
@@ -19,8 +22,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from state.columns.misfits import NO_MISFITS, MisfitCounts
 from state.columns.slot_codec import format_hour
-from state.columns.types import DOUBLE_EXACT_MAX, ColumnType, metastore_accepts, readers_accept
+from state.columns.types import ColumnType, metastore_accepts, readers_accept
 
 
 if TYPE_CHECKING:
@@ -103,6 +107,19 @@ class Evolution:
         return tuple(change for change in self.changes if change.kind in kinds)
 
 
+def choose_new_type(key: KeyPath, window: KeyWindow, rules: FlatRules) -> ColumnType:
+    """Return the type of a new column. A minority of other values makes it STRING only if it would promote a numeric column."""
+    numeric, misfits = _find_numeric_type(key, window, rules)
+    if key in rules.pins or numeric is None or _justifies_string(misfits, window, rules):
+        return rules.type_of(key, window.evidence)
+    return numeric
+
+
+def is_mostly_numbers(key: KeyPath, window: KeyWindow, rules: FlatRules) -> bool:
+    """Whether a numeric column would hold most values of a key without a column."""
+    return _find_numeric_type(key, window, rules)[0] is not None
+
+
 def decide_type_change(
     slot: Slot, window: KeyWindow, retained: RetainedValues, rules: FlatRules
 ) -> Change | None:
@@ -119,6 +136,34 @@ def decide_type_change(
         reason = f"{slot.type.hive} is too narrow: {_describe(window.evidence.numbers)}"
         return Change(ChangeKind.WIDEN, reason, slot.key, slot.index, wider)
     return _decide_promotion(slot, window, retained, rules)
+
+
+def _find_numeric_type(
+    key: KeyPath, window: KeyWindow, rules: FlatRules
+) -> tuple[ColumnType | None, MisfitCounts]:
+    """Return the numeric type that holds most values, and those that it cannot hold; None if no numeric type does.
+
+    No type holds fractions together with integers beyond 2^53: DOUBLE is for the former, BIGINT for the latter.
+    """
+    evidence, most = window.evidence, window.kinds_max
+    others = MisfitCounts(others=most.others)
+    choices = [
+        (evidence.numbers, others),
+        (evidence.doubles, replace(others, wide_integers=most.wide_integers)),
+        (replace(evidence.numbers, has_floats=False), replace(others, fractions=most.fractions)),
+    ]
+    numeric = [(rules.type_of(key, each), misfits) for each, misfits in choices]
+    fitting = [
+        (column_type, misfits)
+        for column_type, misfits in numeric
+        if column_type.is_numeric and 2 * misfits.total < window.total.values
+    ]
+    return min(fitting, key=lambda each: each[1].total, default=(None, NO_MISFITS))
+
+
+def _justifies_string(misfits: MisfitCounts, window: KeyWindow, rules: FlatRules) -> bool:
+    """Whether so many values do not fit that the column is STRING."""
+    return misfits.total >= rules.misfits_min and misfits.total / window.total.values > rules.misfit_share_max
 
 
 def _apply_pin(slot: Slot, pinned: ColumnType, window: KeyWindow, retained: RetainedValues) -> Change | None:
@@ -161,7 +206,7 @@ def _decide_promotion(
         f"{misfits.total:,} of {window.total.values:,} values ({share:.4%}) do not fit {slot.type.hive}: "
         f"{misfits.describe()}, in at least {_count_hours(hours)} {place}"
     )
-    if misfits.total < rules.misfits_min or share <= rules.misfit_share_max:
+    if not _justifies_string(misfits, window, rules):
         return Change(ChangeKind.WAIT, f"{reason}: too few to justify a rewrite", slot.key, slot.index)
     is_immediate = _is_immediate(slot, ColumnType.STRING, retained)
     kind = ChangeKind.WIDEN if is_immediate else ChangeKind.PROMOTE
@@ -187,10 +232,9 @@ def _is_immediate(slot: Slot, target: ColumnType, retained: RetainedValues) -> b
 
 def _is_exact(slot: Slot, window: KeyWindow, retained: RetainedValues) -> bool:
     """Whether DOUBLE is known to represent the 64-bit integers in old files exactly."""
-    least, most = window.evidence.least, window.evidence.most
-    if least is None or most is None:
+    if window.evidence.least is None:
         return retained.is_empty(slot.index)
-    return least >= -DOUBLE_EXACT_MAX and most <= DOUBLE_EXACT_MAX
+    return window.evidence.is_exact_as_double
 
 
 def _describe(evidence: Evidence) -> str:

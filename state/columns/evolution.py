@@ -8,7 +8,8 @@ Every change carries its reason. The rules (json-splitting.md §3.4-3.6 and §6,
   accepts the change of type.
 * Types only widen (``changes``). A change that needs a rewrite is a task for the caller; ``promote_to_string`` returns the layout
   after it.
-* A few values that are not numbers, among many numbers, do not make a new column STRING.
+* A new column has the type that most of its values need (``changes``). A few strays do not make it STRING, not even one that cannot wait
+  because its key is whitelisted.
 * A key with numbers waits for a thousand values or a full hour. A key without numbers becomes STRING, cannot get wider and does not wait.
 * A key without values never gets a column.
 
@@ -20,7 +21,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from state.columns.changes import TASKS, Change, ChangeKind, Evolution, RetainedValues, decide_type_change
+from state.columns.changes import (
+    TASKS,
+    Change,
+    ChangeKind,
+    Evolution,
+    RetainedValues,
+    choose_new_type,
+    decide_type_change,
+    is_mostly_numbers,
+)
 from state.columns.names import choose_column_name
 from state.columns.slots import HOUR_S, SLOTS_MAX, Layout, Slot, SlotState
 from state.columns.types import ColumnType, choose_reused_type, metastore_accepts
@@ -135,7 +145,7 @@ class _Step:
 
     def _place(self, key: KeyPath) -> None:
         window = self._seen.get(key)
-        needed = ColumnType.NULL if window is None else self._choose_type(key, window)
+        needed = ColumnType.NULL if window is None else choose_new_type(key, window, self._rules)
         if window is None or needed is ColumnType.NULL:
             self._wait(key, "no row contains it")
         elif not self._is_proven(key, needed, window):
@@ -150,17 +160,12 @@ class _Step:
         else:
             self._wait(key, f"all {SLOTS_MAX} slots are taken")
 
-    def _choose_type(self, key: KeyPath, window: KeyWindow) -> ColumnType:
-        """Return the type of a new column. Strays among numbers do not make it STRING; they are misfits of the column."""
-        numbers = window.numbers_beside_strays(self._rules.misfit_share_max, self._rules.misfits_min)
-        return self._rules.type_of(key, window.evidence if numbers is None else numbers)
-
     def _slot(self, index: int, key: KeyPath, needed: ColumnType, former_name: str | None) -> Slot:
         name = choose_column_name(key, self._layout.names.union(self._partition_keys))
         return Slot(index, name, key, needed, self._now_hour, self._now_hour, SlotState.LIVE, former_name)
 
     def _is_proven(self, key: KeyPath, needed: ColumnType, window: KeyWindow) -> bool:
-        is_text = needed is ColumnType.STRING and not window.has_strays
+        is_text = needed is ColumnType.STRING and not is_mostly_numbers(key, window, self._rules)
         if is_text or key in self._rules.pins or key in self._rules.whitelist:
             return True
         has_full_hour = self._now_hour - window.first_hour >= 2 * HOUR_S

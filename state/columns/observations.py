@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 
 
 DAY_S: Final = 24 * HOUR_S
-STRAY_ROWS: Final = 20
-"""Values among which a single one that is not a number is a stray, however large its share."""
-STRAY_SHARE: Final = 0.01
-"""Share of the values up to which others than numbers are strays, as long as they are too few to promote a column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,29 +112,13 @@ class KeyWindow:
     last_hour: int
     misfit_hours: tuple[tuple[int, MisfitCounts], ...] = ()
     """The hours with misfits of a known kind, in order; merged hours are one."""
-    uncounted: int = 0
-    """The values of hours that contain others than numbers, in a number that is unknown."""
-
-    def numbers_beside_strays(self, share_max: float, misfits_min: int) -> Evidence | None:
-        """Return the evidence of the numbers if all other values are strays; None if there are no other values, or too many.
-
-        Strays are at most ``share_max`` of the values, a single one of ``STRAY_ROWS``, or fewer than ``misfits_min`` and at most
-        ``STRAY_SHARE`` of the values.
-        """
-        values = self.total.values
-        single = 1 if values >= STRAY_ROWS else 0
-        few = max(share_max * values, single, min(misfits_min - 1, STRAY_SHARE * values))
-        return self.evidence.numbers if self.has_strays and self._strays <= few else None
+    uncounted: MisfitCounts = NO_MISFITS
+    """For each kind, the values of hours that contain this kind in a number that is unknown."""
 
     @property
-    def has_strays(self) -> bool:
-        """Whether some values are not numbers, and most values are."""
-        return 0 < 2 * self._strays < self.total.values
-
-    @property
-    def _strays(self) -> int:
-        """The number of values that are not numbers, or the greatest that it can be."""
-        return self.total.kinds.others + self.uncounted
+    def kinds_max(self) -> MisfitCounts:
+        """The number of values of each kind except integers, or the greatest that it can be."""
+        return replace(self.total.kinds.join(self.uncounted), integers=0)
 
     @property
     def evidence(self) -> Evidence:
@@ -233,21 +213,21 @@ def _add_member(own: KeyWindow | None, member: KeyWindow) -> KeyWindow:
     total = member.total
     text = KeyCounts(total.rows, total.values, 0, _TEXT)
     if own is None:
-        return KeyWindow(text, member.first_hour, member.last_hour, uncounted=text.values)
+        others = MisfitCounts(others=text.values)
+        return KeyWindow(text, member.first_hour, member.last_hour, uncounted=others)
     fuller = max(own.total, text, key=lambda seen: (seen.values, -seen.rows))
     return KeyWindow(
         replace(fuller, evidence=own.evidence.join(_TEXT)),
         min(own.first_hour, member.first_hour),
         max(own.last_hour, member.last_hour),
         own.misfit_hours,
-        fuller.values,
+        replace(own.uncounted, others=fuller.values),
     )
 
 
 def _add_hour(window: KeyWindow | None, hour: int, seen: KeyCounts) -> KeyWindow:
     misfits = ((hour, seen.kinds),) if seen.kinds.total else ()
-    has_others = MisfitCounts.of_value(seen.evidence).others > 0
-    uncounted = seen.nonnull if has_others and not seen.kinds.others else 0
+    uncounted = _find_uncounted(seen)
     if window is None:
         return KeyWindow(seen, hour, hour, misfits, uncounted)
     return KeyWindow(
@@ -255,5 +235,16 @@ def _add_hour(window: KeyWindow | None, hour: int, seen: KeyCounts) -> KeyWindow
         min(window.first_hour, hour),
         max(window.last_hour, hour),
         window.misfit_hours + misfits,
-        window.uncounted + uncounted,
+        window.uncounted.join(uncounted),
+    )
+
+
+def _find_uncounted(seen: KeyCounts) -> MisfitCounts:
+    """Return the values of an hour for each kind that its evidence contains and its counts do not."""
+    evidence, kinds, values = seen.evidence, seen.kinds, seen.nonnull
+    has_others = evidence.has_text or evidence.has_booleans or not evidence.is_within_64_bits
+    return MisfitCounts(
+        wide_integers=values if not evidence.is_exact_as_double and not kinds.wide_integers else 0,
+        fractions=values if evidence.has_floats and not kinds.fractions else 0,
+        others=values if has_others and not kinds.others else 0,
     )

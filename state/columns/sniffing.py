@@ -73,7 +73,7 @@ def sniff(
         for members, value in values:
             if members in found or len(found) < keys_max:
                 found.setdefault(members, _Count()).add(_evidence(value, is_numeric=members in numeric))
-    seen = {KeyPath(members): each.to_counts(rows) for members, each in found.items()}
+    seen = {KeyPath(members): each.to_counts(rows, rules) for members, each in found.items()}
     return Observations(rows, malformed, seen)
 
 
@@ -94,23 +94,35 @@ class _Count:
     """The values of one key so far."""
 
     values: int = 0
+    wide_integers: int = 0
+    fractions: int = 0
     others: int = 0
-    """Values that no numeric type holds."""
+    """Values by kind, as in ``MisfitCounts``."""
     evidence: Evidence = NOTHING
 
     def add(self, evidence: Evidence) -> None:
         """Count one value."""
+        kind = MisfitCounts.of_value(evidence)
         self.values += 1
-        self.others += MisfitCounts.of_value(evidence).others
+        self.wide_integers += kind.wide_integers
+        self.fractions += kind.fractions
+        self.others += kind.others
         self.evidence = self.evidence.join(evidence)
 
-    def to_counts(self, rows: int) -> KeyCounts:
-        """Return the counts. A minority of values that are not numbers counts as misfits, so that strays are known as such."""
-        if 2 * self.others >= self.values:
+    def to_counts(self, rows: int, rules: FlatRules) -> KeyCounts:
+        """Return the counts. A minority that a column for the others cannot hold counts as misfits, so that strays are known."""
+        misfits = self._find_minority(rules)
+        if 2 * misfits.total >= self.values:
             return KeyCounts(rows, self.values, 0, self.evidence)
-        return KeyCounts(
-            rows, self.values - self.others, self.others, self.evidence, MisfitCounts(others=self.others)
-        )
+        return KeyCounts(rows, self.values - misfits.total, misfits.total, self.evidence, misfits)
+
+    def _find_minority(self, rules: FlatRules) -> MisfitCounts:
+        """Return the values that no numeric type holds, and those that DOUBLE or BIGINT cannot hold if neither type holds all numbers."""
+        if rules.exact_floats or self.wide_integers > self.fractions:
+            return MisfitCounts(fractions=self.fractions, others=self.others)
+        if self.fractions:
+            return MisfitCounts(wide_integers=self.wide_integers, others=self.others)
+        return MisfitCounts(others=self.others)
 
 
 def _evidence(value: Any, *, is_numeric: bool) -> Evidence:

@@ -112,20 +112,35 @@ class Evidence:
         )
 
     @property
+    def is_exact_as_double(self) -> bool:
+        """Whether DOUBLE represents every integer exactly."""
+        return (
+            self.least is None
+            or self.most is None
+            or (self.least >= -DOUBLE_EXACT_MAX and self.most <= DOUBLE_EXACT_MAX)
+        )
+
+    @property
     def numbers(self) -> Evidence:
         """The evidence for a numeric type alone: without text, true and false, and integers beyond 64 bits."""
-        if self.least is None or self.most is None:
-            return Evidence(has_floats=self.has_floats)
-        least, most = (min(max(bound, -_INT64_END), _INT64_END - 1) for bound in (self.least, self.most))
-        return Evidence(least, most, self.has_floats)
+        return Evidence(*self._limit(-_INT64_END, _INT64_END - 1), self.has_floats)
+
+    @property
+    def doubles(self) -> Evidence:
+        """The evidence for DOUBLE alone: ``numbers`` without the integers that DOUBLE does not represent exactly."""
+        return Evidence(*self._limit(-DOUBLE_EXACT_MAX, DOUBLE_EXACT_MAX), self.has_floats)
 
     def _number_type(self) -> ColumnType:
         if self.least is None or self.most is None:
             return ColumnType.DOUBLE if self.has_floats else ColumnType.NULL
         if self.has_floats:
-            exact = self.least >= -DOUBLE_EXACT_MAX and self.most <= DOUBLE_EXACT_MAX
-            return ColumnType.DOUBLE if exact else ColumnType.STRING
+            return ColumnType.DOUBLE if self.is_exact_as_double else ColumnType.STRING
         return integer_type(self.least, self.most)
+
+    def _limit(self, least: int, most: int) -> tuple[int | None, int | None]:
+        if self.least is None or self.most is None:
+            return None, None
+        return min(max(self.least, least), most), min(max(self.most, least), most)
 
     def check(self) -> None:
         """Assert that both bounds are set or neither, and that they are in order."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from state.columns import evolution as room
-from state.columns.changes import Change, ChangeKind, RetainedValues
+from state.columns.changes import Change, ChangeKind, RetainedValues, choose_new_type
 from state.columns.demand import compute_demand
 from state.columns.evolution import decide, promote_to_string
 from state.columns.observations import DAY_S, HourCounts, KeyCounts, Observations
@@ -277,10 +277,11 @@ def test_a_column_is_promoted_to_string_when_too_many_values_do_not_fit() -> Non
         (20_000, 21, ColumnType.STRING),
         (2_000, 19, ColumnType.SMALLINT),
         (2_000, 20, ColumnType.STRING),
-        (1_000, 10, ColumnType.SMALLINT),
-        (1_000, 11, ColumnType.STRING),
-        (20, 1, ColumnType.SMALLINT),
-        (19, 1, ColumnType.STRING),
+        (19, 1, ColumnType.SMALLINT),
+        (3, 1, ColumnType.SMALLINT),
+        (2, 1, ColumnType.STRING),
+        (40, 19, ColumnType.SMALLINT),
+        (41, 20, ColumnType.STRING),
         (2_000, 1_999, ColumnType.STRING),
     ],
 )
@@ -299,8 +300,10 @@ def test_an_hour_with_text_that_was_not_counted_makes_a_new_column_text() -> Non
     older = Observations(50, 0, {a_key("n"): KeyCounts(50, 50, 0, TEXT)})
     counts = HourCounts({T0: sniff(['{"n":1}'] * 500 + ['{"n":"x"}'], FlatRules()), T0 - HOUR_S: older})
     window = counts.window()[a_key("n")]
-    assert window.numbers_beside_strays(0.001, 20) is None
-    assert counts.since(T0).window()[a_key("n")].numbers_beside_strays(0.001, 20) == integers(1, 1)
+    assert choose_new_type(a_key("n"), window, FlatRules()) is ColumnType.STRING
+    assert (
+        choose_new_type(a_key("n"), counts.since(T0).window()[a_key("n")], FlatRules()) is ColumnType.TINYINT
+    )
 
 
 def test_a_late_hour_with_one_stray_does_not_make_a_new_column_text() -> None:

@@ -27,7 +27,7 @@ from tests.builders.flat.columns import FLOATS, T0, TEXT, a_key, hour_counts, ob
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 
 @given(observations(), observations(), observations())
@@ -63,14 +63,17 @@ def naive_own(key: KeyPath, hours: dict[int, Mapping[KeyPath, KeyCounts]]) -> Ke
     total = KeyCounts()
     for each in seen.values():
         total = total.join(each)
-    uncounted = [
-        each
-        for each in seen.values()
-        if not each.kinds.others and MisfitCounts.of_value(each.evidence).others
-    ]
-    return KeyWindow(
-        total, min(seen), max(seen), naive_misfit_hours(seen), sum(each.nonnull for each in uncounted)
+    uncounted = MisfitCounts(
+        wide_integers=naive_uncounted(seen, "wide_integers", lambda each: each.doubles != each.numbers),
+        fractions=naive_uncounted(seen, "fractions", lambda each: each.has_floats),
+        others=naive_uncounted(seen, "others", lambda each: MisfitCounts.of_value(each).others > 0),
     )
+    return KeyWindow(total, min(seen), max(seen), naive_misfit_hours(seen), uncounted)
+
+
+def naive_uncounted(seen: dict[int, KeyCounts], kind: str, contains: Callable[[Evidence], bool]) -> int:
+    hours = [each for each in seen.values() if contains(each.evidence)]
+    return sum(each.nonnull for each in hours if not getattr(each.kinds, kind))
 
 
 def naive_misfit_hours(seen: dict[int, KeyCounts]) -> tuple[tuple[int, MisfitCounts], ...]:
@@ -87,7 +90,9 @@ def naive_with_members(key: KeyPath, own: dict[KeyPath, KeyWindow]) -> KeyWindow
     evidence = TEXT.join(own[key].evidence) if key in own else TEXT
     misfits = own[key].misfit_hours if key in own else ()
     hours = min(w.first_hour for w in windows), max(w.last_hour for w in windows)
-    return KeyWindow(replace(fullest, evidence=evidence), *hours, misfits, fullest.values)
+    uncounted = own[key].uncounted if key in own else MisfitCounts()
+    uncounted = replace(uncounted, others=fullest.values)
+    return KeyWindow(replace(fullest, evidence=evidence), *hours, misfits, uncounted)
 
 
 def ancestors(key: KeyPath) -> list[KeyPath]:
@@ -96,7 +101,7 @@ def ancestors(key: KeyPath) -> list[KeyPath]:
 
 def test_an_object_has_a_value_where_a_member_has_one() -> None:
     window = some_hour_counts([T0], "exp.e_1", integers(0, 1)).window()[a_key("exp")]
-    assert window == KeyWindow(KeyCounts(10, 10, 0, TEXT), T0, T0, uncounted=10)
+    assert window == KeyWindow(KeyCounts(10, 10, 0, TEXT), T0, T0, uncounted=MisfitCounts(others=10))
 
 
 @given(hour_counts(), st.integers(0, 60))
