@@ -24,7 +24,7 @@ from dev.stack.downloads.jars import locate_jars, read_lock
 from handlers.files.copying.copies import Copied, CopyTask
 from handlers.files.copying.jobs import SizedTask
 from handlers.files.systems.schemes import open_file_systems
-from streaming.driver import session
+from streaming.driver import installation
 
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class DiskJobs:
 
     def copy_by_distcp(self) -> float:
         """Return the seconds of the program."""
-        session.use_java()
+        installation.use_java()
         root = self._sources[0].uri.rpartition("/")[0]
         java = str(Path(os.environ["JAVA_HOME"]) / "bin" / "java")
         program = ["org.apache.hadoop.tools.DistCp", "-m", "8", root, f"{self._out}/distcp"]

@@ -53,7 +53,7 @@ def main() -> None:
     """Compile and write the jar."""
     from pyspark.java_gateway import launch_gateway
 
-    from streaming.driver.session import use_java
+    from streaming.driver.installation import use_java
 
     use_java()
     gateway = launch_gateway()  # type: ignore[no-untyped-call]

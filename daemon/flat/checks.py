@@ -1,7 +1,7 @@
-"""Checks of flat tables: rules between settings, and what ``tideline config check --live`` finds on metastores and file systems.
+"""Checks of flat tables: rules between settings, and what ``tideline config check --live`` finds on this machine, metastores and file systems.
 
 A driver needs half a minute to find out that its database or its landing directory does not exist; the live check needs one call for
-each.
+each. Whether Spark and what it needs are installed, it sees at once.
 """
 
 from __future__ import annotations
@@ -46,11 +46,18 @@ class LiveMetastore(Protocol):
 
 
 def flat_problems(
-    config: Config, connect: Callable[[Sequence[str]], LiveMetastore] | None = None
+    config: Config,
+    connect: Callable[[Sequence[str]], LiveMetastore] | None = None,
+    require: Callable[[], None] | None = None,
 ) -> list[Problem]:
-    """Look up the database and the source's directory of every table that has a writer; every failure is a problem, none is raised."""
+    """Look for Spark, and for the database and the source's directory of every table that has a writer.
+
+    Every failure is a problem, none is raised. ``require`` raises if something of Spark is missing on this machine.
+    """
     open_metastore = connect or _connect
     found: list[Problem] = []
+    if any(flat.is_written for flat in FLAT.of(config).values()):
+        found += _installation_problems(require or _require_spark)
     for name, flat in FLAT.of(config).items():
         found += _source_problems(config, name, flat)
         uris = metastores_of(config, flat)
@@ -64,6 +71,19 @@ def _connect(uris: Sequence[str]) -> LiveMetastore:
     from handlers.metastore.client import Metastore
 
     return Metastore(uris, connect_timeout_s=TIMEOUT_S, timeout_s=TIMEOUT_S)
+
+
+def _require_spark() -> None:
+    from streaming.driver.installation import require_installation
+
+    require_installation()
+
+
+def _installation_problems(require: Callable[[], None]) -> Iterator[Problem]:
+    try:
+        require()
+    except TidelineError as error:
+        yield problem_of_error("flat tables", "", error)
 
 
 def _source_problems(config: Config, name: str, flat: FlatConfig) -> Iterator[Problem]:

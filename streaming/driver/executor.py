@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from state.errors import ConfigError
-from streaming.driver.session import check_installed, use_java
+from streaming.driver.installation import check_installed, use_java
 
 
 if TYPE_CHECKING:

@@ -13,9 +13,6 @@ paths of files in the settings are made absolute before.
 from __future__ import annotations
 
 import os
-import re
-import shutil
-import subprocess
 import sys
 import tempfile
 import threading
@@ -23,8 +20,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from state.errors import ConfigError
 from streaming.driver import class_archive
+from streaming.driver.installation import require_installation
 from streaming.driver.masters import require_configuration
 from streaming.jvm_errors import start_error
 from streaming.split import plain_rows
@@ -32,6 +29,7 @@ from streaming.split.splitter import REQUIRED_CONF
 
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable, Iterator, Mapping
 
     from pyspark.sql import SparkSession
@@ -39,9 +37,6 @@ if TYPE_CHECKING:
     from streaming.settings import SparkSettings
 
 
-JAVA_OLDEST: Final = 17
-JAVA_NEWEST: Final = 21
-"""Spark 4.0 is built for Java 17 and supports 21; newer versions lack what its Hadoop libraries need."""
 JAVA_OPTIONS: Final = "-XX:-DontCompileHugeMethods -XX:+UseParallelGC -XX:MetaspaceSize=256m"
 """Generated code for hundreds of columns has methods above the size limit of Java's compiler, throughput matters more than
 pauses, and Spark's classes fit without a collection of all memory (docs/SPLITTING.md)."""
@@ -81,7 +76,7 @@ def start(
 ) -> SparkSession:
     """Start a session.
 
-    Raises ConfigError if PySpark, a supported Java or the configuration of YARN is missing, or Spark refuses a setting, and Transient
+    Raises ConfigError if PySpark, a program, a supported Java or the configuration of YARN is missing, or Spark refuses a setting, and Transient
     if the network, files, memory or the cluster failed.
 
     ``beside`` runs in a thread while the session starts, as soon as there is a JVM, which it receives. Its errors are ignored, so it may
@@ -91,8 +86,7 @@ def start(
     repository, unless the jar is among Spark's own jars, as in the image. In that case remote executors, whose Spark may lack
     the jar, receive the driver's jar.
     """
-    check_installed()
-    use_java()
+    require_installation()
     require_configuration(settings.master)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     archive = class_archive.build_conf(settings.conf)
@@ -233,56 +227,3 @@ def end_jvm() -> None:
 def _join(thread: threading.Thread | None) -> None:
     if thread is not None:
         thread.join()
-
-
-def check_installed() -> None:
-    """Raise ConfigError if PySpark is missing."""
-    try:
-        import pyspark  # noqa: F401 (only tests whether it is installed)
-    except ImportError as error:
-        raise ConfigError(
-            "PySpark is not installed", hint="Install the extra: pip install 'tideline[flat]'."
-        ) from error
-
-
-def use_java() -> None:
-    """Point Spark to a supported Java: from JAVA_HOME, else from the path, else an installed one.
-
-    Raises ConfigError with the versions found if none is supported.
-    """
-    found_versions = {}
-    for home in _find_java_homes():
-        version = _read_major_version(home)
-        if JAVA_OLDEST <= version <= JAVA_NEWEST:
-            os.environ["JAVA_HOME"] = str(home)
-            return
-        found_versions[str(home)] = version
-    raise ConfigError(
-        "Spark needs Java 17 or 21",
-        found=found_versions,
-        hint="Install a JDK 17 (Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME to one.",
-    )
-
-
-def _find_java_homes() -> list[Path]:
-    homes = []
-    if named := os.environ.get("JAVA_HOME"):
-        homes.append(Path(named))
-    if found := shutil.which("java"):
-        homes.append(Path(found).resolve().parent.parent)
-    return [*homes, *sorted(Path("/usr/lib/jvm").glob("*17*"))]
-
-
-def _read_major_version(home: Path) -> int:
-    """Return the version of a Java from its file ``release``, else by running it; 0 if it cannot be run."""
-    with suppress(OSError):
-        if named := re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', (home / "release").read_text(), re.MULTILINE):
-            return int(named[1])
-    try:
-        answer = subprocess.run(  # noqa: S603 (the Java that the user has named)
-            [home / "bin" / "java", "-version"], capture_output=True, text=True, check=True, timeout=30
-        )
-    except (OSError, subprocess.SubprocessError):
-        return 0
-    found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
-    return int(found[1]) if found else 0

@@ -77,8 +77,11 @@ class Trial:
 
 
 def run_trial(order: TrialOrder, progress: Callable[[Mapping[str, Any]], None]) -> Trial:
-    """Make the table. Raises ConfigError if the directory exists or a package is missing, and BadInput for files without events."""
+    """Make the table. Raises ConfigError if the directory exists or Spark cannot start here, and BadInput for files without events."""
     commands = spark_commands()
+    from streaming.driver.installation import require_installation
+
+    require_installation()
     lines = read_sample(order.files)
     time = find_time_key(lines, order.time)
     queries = _find_queries(order.queries)

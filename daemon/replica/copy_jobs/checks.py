@@ -40,8 +40,8 @@ def copy_job_problems(config: Config, check: Callable[[str], None] | None = None
 def require_cluster(master: str) -> None:
     """Raise ConfigError if Spark, Java or Hadoop's configuration is missing, and Transient if the cluster does not answer."""
     require_spark()
+    from streaming.driver.installation import require_installation
     from streaming.driver.masters import require_reachable
-    from streaming.driver.session import use_java
 
-    use_java()
+    require_installation()
     require_reachable(master)

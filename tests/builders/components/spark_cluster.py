@@ -15,7 +15,7 @@ import pyspark
 from dev.stack.downloads.jars import locate_jars, read_lock
 from dev.stack.process.component import Component
 from dev.stack.process.ports import free_port
-from streaming.driver import session
+from streaming.driver import installation
 from tests.builders.components.processes import children, command_line
 
 
@@ -38,7 +38,7 @@ class _Daemon(Component):
     program = ""
 
     def prepare(self) -> None:
-        session.use_java()
+        installation.use_java()
 
     def command(self) -> list[str]:
         return [str(HOME / "bin" / "spark-class"), self.program, *self.arguments()]

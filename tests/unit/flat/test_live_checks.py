@@ -9,7 +9,7 @@ import pytest
 
 from daemon.flat.checks import flat_problems
 from handlers.metastore.hive_version import HiveVersion
-from state.errors import MetastoreUnavailable, NotFound
+from state.errors import ConfigError, MetastoreUnavailable, NotFound
 from tests.builders.daemon.assembly import config_of
 
 
@@ -60,6 +60,10 @@ def config(**changes: object) -> Config:
     )
 
 
+def is_installed() -> None:
+    """Stands for a machine with everything that Spark needs."""
+
+
 @pytest.mark.parametrize(
     ("metastore", "reasons"),
     [
@@ -78,24 +82,36 @@ def test_problems_that_a_driver_would_find_late_are_reported_at_once(
         connected.append(uris)
         return metastore
 
-    assert [problem.reason for problem in flat_problems(config(), connect)] == reasons
+    assert [problem.reason for problem in flat_problems(config(), connect, is_installed)] == reasons
     assert list(map(tuple, connected)) == [("thrift://t:9083",)]
     assert metastore.closed == 1
 
 
 def test_a_table_in_sparks_own_catalog_needs_no_metastore() -> None:
-    assert flat_problems(config(cluster=None), lambda _: pytest.fail("it connected")) == []
+    assert flat_problems(config(cluster=None), lambda _: pytest.fail("it connected"), is_installed) == []
 
 
 def test_a_missing_landing_directory_is_reported(tmp_path: Path) -> None:
     source = {"kind": "directory", "path": f"file:{tmp_path}/landing"}
     checked = config(cluster=None, source=source)
-    assert [(each.key, each.reason) for each in flat_problems(checked)] == [
+    assert [(each.key, each.reason) for each in flat_problems(checked, None, is_installed)] == [
         ("flat.events.source.path", "unknown directory")
     ]
     (tmp_path / "landing").mkdir()
-    assert flat_problems(checked) == []
+    assert flat_problems(checked, None, is_installed) == []
 
 
 def test_a_landing_directory_that_only_spark_can_reach_is_not_checked() -> None:
-    assert flat_problems(config(cluster=None, source={"kind": "directory", "path": "viewfs://c/in"})) == []
+    elsewhere = config(cluster=None, source={"kind": "directory", "path": "viewfs://c/in"})
+    assert flat_problems(elsewhere, None, is_installed) == []
+
+
+def test_what_spark_lacks_on_this_machine_is_reported_once_and_only_if_a_table_has_a_writer() -> None:
+    def require() -> None:
+        raise ConfigError("Spark needs programs that PATH does not contain: chmod", hint="Add them.")
+
+    assert list(map(str, flat_problems(config(cluster=None), None, require))) == [
+        "flat tables: Spark needs programs that PATH does not contain: chmod (add them)"
+    ]
+    unwritten = config_of({"flat": {"events": {"table": "web.flat", "raw_table": "web.raw"}}})
+    assert flat_problems(unwritten, None, require) == []

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from daemon.flat.trial.first_try import TrialOrder, run_trial
 from daemon.flat.trial.sample import COLUMNS_MAX, TimeKey, choose_keys, find_time_key, read_sample
 from state.columns.paths import KeyPath
-from state.errors import BadInput
+from state.errors import BadInput, ConfigError
 from streaming.settings import EpochUnit
 
 
@@ -133,3 +134,16 @@ def test_a_pipe_is_refused_because_spark_reads_it_again(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(BadInput, match="regular files"):
         read_sample([tmp_path / "pipe"])
+
+
+def test_without_a_program_that_spark_needs_nothing_is_created(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyspark")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    events = tmp_path / "events.json"
+    events.write_text(f'{{"epoch":{S}}}\n')
+    order = TrialOrder(files=(events,), queries=(), time=None, directory=tmp_path / "try")
+    with pytest.raises(ConfigError, match="PATH does not contain"):
+        run_trial(order, lambda _: None)
+    assert not (tmp_path / "try").exists()

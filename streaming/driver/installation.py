@@ -1,0 +1,94 @@
+"""What Spark needs on the machine of a driver: PySpark, a Java that it supports, and three programs of the system.
+
+PySpark starts its JVM by a shell script, and Hadoop starts ``chmod`` for each file that it creates on a local disk. A service with a
+short ``PATH`` may lack them. Spark would then end without a reason, or fail after half a minute, so they are looked up first.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from state.errors import ConfigError
+
+
+JAVA_OLDEST: Final = 17
+JAVA_NEWEST: Final = 21
+"""Spark 4.0 is built for Java 17 and supports 21; newer versions lack what its Hadoop libraries need."""
+PROGRAMS: Final = ("bash", "chmod", "dirname")
+"""Programs that PySpark's start script and Hadoop look up in ``PATH``."""
+
+
+def require_installation() -> None:
+    """Raise ConfigError if PySpark, a program or a supported Java is missing; point Spark to this Java."""
+    check_installed()
+    require_programs()
+    use_java()
+
+
+def require_programs() -> None:
+    """Raise ConfigError with the programs that ``PATH`` lacks."""
+    if missing := [name for name in PROGRAMS if shutil.which(name) is None]:
+        raise ConfigError(
+            f"Spark needs programs that PATH does not contain: {', '.join(missing)}",
+            PATH=os.environ.get("PATH", ""),
+            hint="Add their directories to PATH, such as /usr/bin:/bin (Debian packages: bash and coreutils).",
+        )
+
+
+def check_installed() -> None:
+    """Raise ConfigError if PySpark is missing."""
+    try:
+        import pyspark  # noqa: F401 (only tests whether it is installed)
+    except ImportError as error:
+        raise ConfigError(
+            "PySpark is not installed", hint="Install the extra: pip install 'tideline[flat]'."
+        ) from error
+
+
+def use_java() -> None:
+    """Point Spark to a supported Java: from JAVA_HOME, else from the path, else an installed one.
+
+    Raises ConfigError with the versions found if none is supported.
+    """
+    found_versions = {}
+    for home in _find_java_homes():
+        version = _read_major_version(home)
+        if JAVA_OLDEST <= version <= JAVA_NEWEST:
+            os.environ["JAVA_HOME"] = str(home)
+            return
+        found_versions[str(home)] = version
+    raise ConfigError(
+        "Spark needs Java 17 or 21",
+        found=found_versions,
+        hint="Install a JDK 17 (Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME to one.",
+    )
+
+
+def _find_java_homes() -> list[Path]:
+    homes = []
+    if named := os.environ.get("JAVA_HOME"):
+        homes.append(Path(named))
+    if found := shutil.which("java"):
+        homes.append(Path(found).resolve().parent.parent)
+    return [*homes, *sorted(Path("/usr/lib/jvm").glob("*17*"))]
+
+
+def _read_major_version(home: Path) -> int:
+    """Return the version of a Java from its file ``release``, else by running it; 0 if it cannot be run."""
+    with suppress(OSError):
+        if named := re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', (home / "release").read_text(), re.MULTILINE):
+            return int(named[1])
+    try:
+        answer = subprocess.run(  # noqa: S603 (the Java that the user has named)
+            [home / "bin" / "java", "-version"], capture_output=True, text=True, check=True, timeout=30
+        )
+    except (OSError, subprocess.SubprocessError):
+        return 0
+    found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
+    return int(found[1]) if found else 0
