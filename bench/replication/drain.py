@@ -1,7 +1,8 @@
 """Cases of a backlog of small transactions: how fast it drains, beside a bare loop, and how many calls each transaction costs.
 
 The bare loop opens a transaction, allocates a write id and commits, on the same metastore and with the same client, one transaction after the other.
-It copies no file and proves nothing. The drain may be faster only because it allocates many write ids at once. Both run in turn.
+It copies no file and proves nothing. The drain may be faster only because it allocates many write ids at once, and opens transactions while others are
+being committed. Both run in turn.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ class ReplicaMetrics(MetricTable):
     lookahead_transactions = Metric(
         Counter,
         "tideline_lookahead_transactions",
-        "Transactions that were opened for joined allocations of write ids, all but the first of each ahead of their turn.",
+        "Transactions that were opened ahead of their turn, with the first of each batch.",
         "projection",
     )
 

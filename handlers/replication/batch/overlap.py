@@ -26,7 +26,7 @@ class LookaheadCounts:
     """What was opened and allocated ahead (``transactions.lookahead``)."""
 
     transactions: int = 0
-    """Transactions that were opened for such a call: the one whose turn it was, and later ones."""
+    """Transactions that were opened ahead, with the first one of each batch, whose turn it was."""
     write_ids: int = 0
     """Write ids that were allocated together with others."""
     calls: int = 0

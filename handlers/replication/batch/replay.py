@@ -108,6 +108,7 @@ class BatchReplay:
             self._dispatcher.transactions.prove()
         finally:
             self._ahead.end()
+            self._dispatcher.transactions.lookahead.end()
             self._report_overlap(len(new))
             recorded.record()
         if self._target_progress.is_due():
@@ -221,5 +222,6 @@ class BatchReplay:
             return self._dispatcher.give_up(event, fault)
 
     def close(self) -> None:
-        """Release the threads and connections of the lanes."""
+        """Release the threads and connections beside replay's own."""
         self._ahead.close()
+        self._dispatcher.transactions.lookahead.close()

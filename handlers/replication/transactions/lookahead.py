@@ -1,9 +1,9 @@
 """Allocates write ids ahead of their turn, many with one call of the target.
 
-An allocation costs the target's metastore about as much for twenty transactions as for one. So the first ALLOC_WRITE_ID of a batch opens the
-transactions of the later ones too, one after the other, and allocates their write ids by one call for each table. At its turn an event finds this
-done: the write-id mapping, and with it the position, changes only then. (Many cannot be opened by one call:
-``handlers.metastore.replayed_transactions``.)
+An allocation costs the target's metastore about as much for twenty transactions as for one. So the first ALLOC_WRITE_ID of a batch starts the openings
+of the transactions of the later ones too (``openings``), one after the other. As soon as some are open, their write ids are allocated by one call for each
+table; the others follow while the first are being replayed. At its turn an event finds this done: the write-id mapping, and with it the position, changes
+only then. (Many cannot be opened by one call: ``handlers.metastore.replayed_transactions``.)
 
 Until then, only the target knows what was opened ahead. That is enough:
 
@@ -12,12 +12,14 @@ Until then, only the target knows what was opened ahead. That is enough:
   end (``is_unused``). If the process has forgotten it, ``reconciliation`` does that, and a promotion or retirement aborts all open ones.
 
 The target returns the table's next write id before it allocates, because a joined call that names others damages the table silently
-(``state.transactions.joined_allocations``). Only Hive 4.2 and later list what a killed run has left open; for older targets nothing is opened
-ahead. If a target refuses a joined call, every event of the batch is applied separately, so that a failure belongs to the event that caused it.
+(``state.transactions.joined_allocations``). So only replay's own thread allocates. Only Hive 4.2 and later list what a killed run has left open; for older
+targets nothing is opened ahead. If a target refuses a joined call, every event of the batch is applied separately, so that a failure belongs to the event
+that caused it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +28,7 @@ from handlers.failpoints import failpoint
 from handlers.replication.batch.overlap import LookaheadCounts
 from handlers.replication.loading import event_rules
 from handlers.replication.transactions.coming_allocations import find_coming_allocations
+from handlers.replication.transactions.openings import Openings
 from state.errors import BadInput, Inconsistent, Refused, ServerFault
 from state.transactions.joined_allocations import WriteIdOfTxn, select_joinable
 
@@ -35,15 +38,17 @@ if TYPE_CHECKING:
 
     from handlers.events import Event
     from handlers.replication.context import Context
+    from handlers.replication.transactions.coming_allocations import ComingAllocation
 
 
-TXNS_MAX: Final = 50
+OPENED_MAX: Final = 100
 """Transactions that are opened ahead."""
+TXNS_MAX: Final = 50
+"""Transactions whose write ids are allocated together."""
 JOINED_MIN: Final = 3
 """A joined call needs a query of its own, so that it does not pay for fewer."""
-
-Allocations = dict[str, list[WriteIdOfTxn]]
-"""Write ids by table, in the order of their events."""
+_AWAITED: Final = 8
+"""Replay waits until so many transactions are open for each table; those that are open by then as well are joined to them."""
 
 
 class WriteIdLookahead:
@@ -54,8 +59,7 @@ class WriteIdLookahead:
         self._events: Sequence[Event] = ()
         self._places: dict[tuple[int, int], int] = {}
         """Where each allocation is among ``_events``, by event id and part."""
-        self._opened: dict[int, int] = {}
-        """Transactions of the target that were opened ahead, and have not had their turn, by source transaction."""
+        self._openings = Openings(context)
         self._write_ids: dict[tuple[int, str], int] = {}
         """Write ids that were allocated ahead, and have not had their turn, by source transaction and table."""
         self._planned_up_to = (-1, -1)
@@ -70,6 +74,7 @@ class WriteIdLookahead:
         self._events = events
         self._write_ids.clear()
         self._planned_up_to = (-1, -1)
+        self._openings.begin()
         can_look = self._context.target.supports("get_replayed_txns_for_policy")
         self._places = {
             (event.event_id, event.part): place
@@ -77,11 +82,20 @@ class WriteIdLookahead:
             if isinstance(event, WriteIdsAllocated) and event.event_id > uncertain_up_to
         }
 
+    def end(self) -> None:
+        """End a batch: nothing is being opened after this call."""
+        self._openings.stop()
+        self._counts.transactions += self._openings.take_count()
+
     def clear(self) -> None:
         """Forget everything, as after a restart."""
         self._events, self._places = (), {}
-        self._opened.clear()
+        self._openings.clear()
         self._write_ids.clear()
+
+    def close(self) -> None:
+        """Release the thread and the connection of the openings."""
+        self._openings.close()
 
     def prepare(self, event: WriteIdsAllocated, pair: WriteIdOfTxn) -> None:
         """Open and allocate what follows, if ``pair`` of ``event`` has its turn and was not allocated ahead."""
@@ -90,11 +104,12 @@ class WriteIdLookahead:
             return
         coming = self._find_coming(place)
         try:
-            for table, pairs in coming.items():
+            for table, pairs in self._open(coming).items():
                 if len(pairs) >= JOINED_MIN:
-                    self._open(pairs)
                     self._allocate(table, pairs)
         except (BadInput, Refused, Inconsistent, ServerFault):
+            self._places = {}
+        if self._openings.has_failed:
             self._places = {}
 
     def take_counts(self) -> LookaheadCounts:
@@ -104,7 +119,7 @@ class WriteIdLookahead:
 
     def find_target_txn(self, txn_id: int) -> int | None:
         """Return the target's transaction if it was opened ahead."""
-        return self._opened.get(txn_id)
+        return self._openings.find(txn_id)
 
     def take_write_id(self, txn_id: int, table: str) -> int | None:
         """Return the write id that was allocated ahead for the event that has its turn."""
@@ -116,23 +131,47 @@ class WriteIdLookahead:
 
     def is_unused(self, txn_id: int) -> bool:
         """Whether the transaction was opened ahead, and none of its write ids has had its turn."""
-        return txn_id in self._opened
+        return self._openings.find(txn_id) is not None
 
     def forget(self, txn_id: int) -> None:
         """Note that the mapping knows the transaction, or that it has ended."""
-        self._opened.pop(txn_id, None)
+        self._openings.forget(txn_id)
 
-    def _find_coming(self, place: int) -> Allocations:
+    def _find_coming(self, place: int) -> list[ComingAllocation]:
         """Return the write ids that the event at ``place`` and those after it will allocate."""
-        found: Allocations = {}
+        found: list[ComingAllocation] = []
         txns: set[int] = set()
-        for event_id, table, pair in find_coming_allocations(islice(self._events, place, None), self._select):
-            txns.add(pair.txn_id)
-            if len(txns) > TXNS_MAX:
+        for each in find_coming_allocations(islice(self._events, place, None), self._select):
+            txns.add(each.pair.txn_id)
+            if len(txns) > OPENED_MAX:
                 break
-            found.setdefault(table, []).append(pair)
-            self._planned_up_to = event_id, pair.write_id
+            found.append(each)
         return found
+
+    def _open(self, coming: Sequence[ComingAllocation]) -> dict[str, list[WriteIdOfTxn]]:
+        """Start opening the transactions; return the first of their write ids, by table, as far as transactions are open."""
+        tables = Counter(each.table for each in coming)
+        joinable = sum(count >= JOINED_MIN for count in tables.values())
+        txn_ids = dict.fromkeys(each.pair.txn_id for each in coming)
+        if len(coming) >= JOINED_MIN:
+            self._openings.start(txn_id for txn_id in txn_ids if txn_id not in self._context.write_ids)
+        self._openings.wait(islice(txn_ids, min(_AWAITED * joinable, TXNS_MAX)))
+        found: dict[str, list[WriteIdOfTxn]] = {}
+        for each in self._select_open(coming) if joinable else coming:
+            found.setdefault(each.table, []).append(each.pair)
+            self._planned_up_to = each.event_id, each.pair.write_id
+        return found
+
+    def _select_open(self, coming: Sequence[ComingAllocation]) -> Iterator[ComingAllocation]:
+        """Yield the write ids up to the first one whose transaction is not open yet."""
+        txns: set[int] = set()
+        for each in coming:
+            txn_id = each.pair.txn_id
+            txns.add(txn_id)
+            is_open = txn_id in self._context.write_ids or self._openings.is_open(txn_id)
+            if not is_open or len(txns) > TXNS_MAX:
+                return
+            yield each
 
     def _select(self, event: WriteIdsAllocated) -> Iterator[WriteIdOfTxn]:
         """Yield the write ids of an event that ``dispatch`` will find new at its turn, without those that replace one of the same transaction."""
@@ -147,16 +186,6 @@ class WriteIdLookahead:
             replaces = context.write_ids.find_write_id(txn_id, name) is not None
             if write_id > mark and not replaces and not context.loads.contains_write(table, write_id):
                 yield WriteIdOfTxn(txn_id, write_id)
-
-    def _open(self, pairs: Sequence[WriteIdOfTxn]) -> None:
-        """Open the transactions that are not known to be open."""
-        context = self._context
-        for txn_id, _ in pairs:
-            if txn_id not in self._opened and txn_id not in context.write_ids:
-                failpoint("replay.before-open")
-                self._opened[txn_id] = context.target.open_replayed(context.policy.txn_map_key, txn_id)
-                self._counts.transactions += 1
-                failpoint("replay.after-open")
 
     def _allocate(self, table: str, pairs: Sequence[WriteIdOfTxn]) -> None:
         """Allocate write ids of a table, as far as the target would give these anyway, by one call for each run of them."""
@@ -175,5 +204,5 @@ class WriteIdLookahead:
 
     def _find_target_txns(self, pairs: Sequence[WriteIdOfTxn]) -> dict[int, int]:
         known = self._context.write_ids.find_target_txn
-        found = {each.txn_id: self._opened.get(each.txn_id) or known(each.txn_id) for each in pairs}
+        found = {each.txn_id: self._openings.find(each.txn_id) or known(each.txn_id) for each in pairs}
         return {txn_id: target_txn for txn_id, target_txn in found.items() if target_txn is not None}

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 
 COMMITS = 20
+ALLOCATIONS_MAX = 4
+"""One for eight commits or more, and some for the last ones if these are fewer."""
 OTHER_CALLS_MAX = 12
 """Calls that all commits of a batch share, and checks of the target database that depend on the time."""
 
@@ -72,7 +74,7 @@ def test_small_commits_of_a_batch_cost_the_target_two_calls_each_and_share_all_o
     replica.projection.apply(events[first:])
     assert counts["commit_txn"] == COMMITS
     assert counts["open_txns"] == COMMITS
-    assert counts["allocate_table_write_ids"] == 1
+    assert counts["allocate_table_write_ids"] <= ALLOCATIONS_MAX, "many share one"
     assert counts["get_valid_write_ids"] == 1, "one proof for all"
     assert counts.total() - 2 * COMMITS - counts["get_database"] <= OTHER_CALLS_MAX, counts
     replica.projection.settle()

@@ -1,0 +1,126 @@
+"""Opens transactions on the target ahead of their turn, by a thread and a connection of its own.
+
+The target's metastore opens a transaction while it commits another one. So replay starts the openings of later transactions and waits for none of them
+until their write ids are to be allocated.
+
+They are opened one after the other, in the order in which they were started. Before a transaction is replayed to its end, its
+opening has ended or was cancelled: opening it afterwards would open another one. When a batch ends, none is under way.
+
+If an opening fails, none is started any more in this batch. Replay opens the transaction at its turn, so that a failure is reported there.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING
+
+from handlers.failpoints import failpoint
+from state.errors import TidelineError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from handlers.metastore.client import Metastore
+    from handlers.replication.context import Context
+
+
+class Openings:
+    """Transactions that were opened ahead, or will be, and have not had their turn. Used by replay's thread."""
+
+    def __init__(self, context: Context) -> None:
+        """Without lanes in ``context``, transactions are opened at once and on replay's own connection."""
+        self._context = context
+        self._started: dict[int, Future[int | None]] = {}
+        """The target's transactions by source transaction; None if it could not be opened."""
+        self._executor: ThreadPoolExecutor | None = None
+        self._connection: Metastore | None = None
+        self.has_failed = False
+        """Whether an opening of this batch failed."""
+        self._opened = 0
+
+    def begin(self) -> None:
+        """Start a batch."""
+        self.has_failed = False
+
+    def start(self, txn_ids: Iterable[int]) -> None:
+        """Open these source transactions, in order, unless that was started before. Without lanes, raises what the target answers."""
+        for txn_id in txn_ids:
+            if txn_id not in self._started and not self.has_failed:
+                self._started[txn_id] = self._start(txn_id)
+
+    def _start(self, txn_id: int) -> Future[int | None]:
+        context = self._context
+        if not context.lanes:
+            done: Future[int | None] = Future()
+            done.set_result(self._open(context.target, txn_id))
+            return done
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(1, thread_name_prefix=f"open-{context.policy.name}")
+            self._connection = context.target.clone()
+        return self._executor.submit(self._open_ahead, txn_id)
+
+    def _open_ahead(self, txn_id: int) -> int | None:
+        assert self._connection is not None
+        if self.has_failed:
+            return None
+        try:
+            return self._open(self._connection, txn_id)
+        except TidelineError:
+            self.has_failed = True
+            return None
+
+    def _open(self, target: Metastore, txn_id: int) -> int:
+        failpoint("replay.before-open")
+        opened = target.open_replayed(self._context.policy.txn_map_key, txn_id)
+        self._opened += 1
+        failpoint("replay.after-open")
+        return opened
+
+    def wait(self, txn_ids: Iterable[int]) -> None:
+        """Wait until those of the source transactions that were started are open, or have failed."""
+        wait([self._started[txn_id] for txn_id in txn_ids if txn_id in self._started])
+
+    def is_open(self, txn_id: int) -> bool:
+        """Whether the transaction is known to be open, without waiting for it."""
+        started = self._started.get(txn_id)
+        return started is not None and started.done() and started.result() is not None
+
+    def find(self, txn_id: int) -> int | None:
+        """Return the target's transaction; None if it was not opened ahead, and is not being opened after this call."""
+        started = self._started.get(txn_id)
+        if started is None:
+            return None
+        if started.cancel() or started.result() is None:
+            del self._started[txn_id]
+            return None
+        return started.result()
+
+    def forget(self, txn_id: int) -> None:
+        """Note that the mapping knows the transaction, or that it has ended."""
+        self._started.pop(txn_id, None)
+
+    def take_count(self) -> int:
+        """Return how many were opened since the last call; must be called while none is being opened."""
+        opened, self._opened = self._opened, 0
+        return opened
+
+    def stop(self) -> None:
+        """Cancel what has not begun, and wait for the rest; what is open stays known."""
+        for started in self._started.values():
+            started.cancel()
+        wait([started for started in self._started.values() if not started.cancelled()])
+        self._started = {txn_id: started for txn_id, started in self._started.items() if self.is_open(txn_id)}
+
+    def clear(self) -> None:
+        """Forget everything, as after a restart."""
+        self.stop()
+        self._started.clear()
+
+    def close(self) -> None:
+        """Release thread and connection."""
+        self.stop()
+        if self._executor is not None:
+            self._executor.shutdown()
+        if self._connection is not None:
+            self._connection.close()
