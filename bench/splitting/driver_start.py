@@ -3,6 +3,8 @@
 The installation is prepared as docs/FLAT.md advises (``tideline split prepare``), with a class archive of the benchmark's own. Each driver starts as the daemon starts it, with a configuration file. It makes a new table in Spark's own catalog, reads one file of 1,000
 events, and ends. Wall time includes the wait for the other core; processor time is that of the process and all its children, up to the
 event that reports the batch.
+
+The rival is a Spark job without Tideline (``bare_spark``) for the same events and keys, started alternately.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bench.report import Row, row, tree_cpu_s
+from bench.splitting import bare_spark
 from dev.fixtures.json_events import lines
 from streaming.driver import class_archive
 
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 EVENTS: Final = 1_000
 STARTS: Final = 5
 TABLE: Final = "web"
+RIVAL: Final = "Spark alone, from_json into texts"
 
 
 def measure(quick: bool, keys: Sequence[str]) -> list[Row]:
@@ -38,11 +42,12 @@ def measure(quick: bool, keys: Sequence[str]) -> list[Row]:
         command = [sys.executable, "-m", "daemon", "split", "prepare", "--json"]
         subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True)
         starts = (2 if quick else STARTS) + 1
-        measured = [_start(tuple(keys), environment) for _ in range(starts)][1:]
-    walls_s, cpus_s = zip(*measured, strict=True)
+        measured = [(_start(tuple(keys), environment), _start_bare(tuple(keys))) for _ in range(starts)][1:]
+    ours, bare = (zip(*times, strict=True) for times in zip(*measured, strict=True))
+    (wall_s, cpu_s), (bare_wall_s, bare_cpu_s) = (map(statistics.median, times) for times in (ours, bare))
     return [
-        row("driver_start", statistics.median(walls_s), "s", at_most=6),
-        row("driver_start_cpu", statistics.median(cpus_s), "CPU-s"),
+        row("driver_start", wall_s, "s", at_most=6, rival=(RIVAL, bare_wall_s)),
+        row("driver_start_cpu", cpu_s, "CPU-s", rival=(RIVAL, bare_cpu_s)),
     ]
 
 
@@ -64,15 +69,38 @@ def _start(keys: tuple[str, ...], environment: Mapping[str, str]) -> tuple[float
         return taken
 
 
+def _start_bare(keys: tuple[str, ...]) -> tuple[float, float]:
+    """Run Spark alone; return the wall and processor time to its first batch."""
+    with tempfile.TemporaryDirectory(prefix="tideline-bench-") as name:
+        directory = Path(name)
+        _write_events(directory)
+        command = [sys.executable, "-m", "bench.splitting.bare_spark", name, *keys]
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+        cpu_s, start_s = tree_cpu_s(), time.perf_counter()
+        with subprocess.Popen(
+            command, cwd=directory, env=environment, stdout=subprocess.PIPE, text=True
+        ) as job:
+            assert job.stdout is not None
+            assert job.stdout.readline().strip() == bare_spark.DONE
+            taken = time.perf_counter() - start_s, tree_cpu_s() - cpu_s
+        assert job.returncode == 0, job.returncode
+        return taken
+
+
 def _environment(archive: Path) -> dict[str, str]:
     own = {"PYTHONPATH": str(Path(__file__).parents[2]), class_archive.VARIABLE: str(archive)}
     return {**os.environ, **own}
 
 
-def _write_files(directory: Path, keys: tuple[str, ...]) -> Path:
+def _write_events(directory: Path) -> Path:
     landing = directory / "landing"
     landing.mkdir()
     (landing / "events.json").write_text("\n".join(lines(EVENTS)) + "\n", encoding="utf-8")
+    return landing
+
+
+def _write_files(directory: Path, keys: tuple[str, ...]) -> Path:
+    landing = _write_events(directory)
     table = {
         "table": "default.events_flat",
         "raw_table": "default.raw",
