@@ -187,12 +187,17 @@ def plan_text(answer: Mapping[str, Any]) -> str:
     """Return the plan like a diff: ``+`` adds a column, ``-`` empties one, ``~`` changes a type, ``?`` is a key that waits."""
     changes: Sequence[Mapping[str, Any]] = answer["changes"]
     waiting = sum(each["mark"] == "?" for each in changes)
+    announced = sum(each["kind"] == ChangeKind.PROMOTE for each in changes)
+    counts = [f"{len(changes) - waiting - announced} changes", f"{waiting} keys wait"]
+    if announced:
+        counts.insert(1, f"{announced} promotions announced")
     verb = "would become" if answer["alters"] else "stays at"
-    head = f"{answer['table']} {verb} version {answer['version']}: {len(changes) - waiting} changes, {waiting} keys wait"
+    head = f"{answer['table']} {verb} version {answer['version']}: {', '.join(counts)}"
     rows = [_plan_row(each) for each in sorted(changes, key=lambda each: "+~-?".index(each["mark"]))]
     return "\n".join([head, *(left_aligned(rows) if rows else ())])
 
 
 def _plan_row(change: Mapping[str, Any]) -> tuple[str, str, str, str]:
     name = change["column"] or change["key"] or "*"
-    return f"{change['mark']} {change['kind']}", str(name), str(change["type"] or ""), str(change["reason"])
+    verb = "promote" if change["kind"] == ChangeKind.PROMOTE else change["kind"]
+    return f"{change['mark']} {verb}", str(name), str(change["type"] or ""), str(change["reason"])

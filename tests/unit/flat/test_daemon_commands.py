@@ -72,6 +72,16 @@ def test_a_plan_reads_like_a_diff_and_says_why() -> None:
     )
 
 
+def test_a_plan_shows_promotions_apart_because_the_next_batch_does_not_make_them() -> None:
+    layout = Layout(4, (*Layout.new().slots, Slot(1, "n", key("n"), ColumnType.INT, HOUR, HOUR)))
+    change = Change(ChangeKind.PROMOTE, "20 values do not fit", key("n"), 1, ColumnType.STRING)
+    text = plan_text(plan_answer("web.flat", Proposal(Demand(()), Evolution(layout, (change,)))))
+    assert text.splitlines() == [
+        "web.flat stays at version 4: 0 changes, 1 promotions announced, 0 keys wait",
+        "~ promote  n  string  20 values do not fit",
+    ]
+
+
 def test_a_batch_is_one_line_with_what_matters() -> None:
     assert event_text(progress(12, rows=1_234)) == (
         "batch 12: 1,234 rows, 4.9 KiB, 5 columns, 2.0 s, 3 misfits, 4 dead letters, 7 behind, 2 hours to seal"
