@@ -9,7 +9,8 @@
 A crash before step 4 leaves only a directory that the next attempt overwrites. A crash between 4 and 5 is repaired by
 ``note_replaced``, because the partition's parameter still names the replaced directory.
 
-While an hour is rewritten, its rows with ``_rescued`` are split again: values fit into columns that became wider since.
+While an hour is rewritten, its rows with ``_rescued`` are split again: values fit into columns that became wider since. A value that is in a
+numeric column stays there even if it does not fit when it is split again: a column that was narrowed holds numbers that had arrived as text.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from handlers.files.paths import Location
     from state.columns.paths import KeyPath
-    from state.columns.slots import Layout
+    from state.columns.slots import Layout, Slot
     from streaming.batch.observations import FileCounts
     from streaming.batch.sampling import Sampler
     from streaming.settings import FlatSettings
@@ -62,23 +63,26 @@ def split_rescued_again(
 ) -> DataFrame:
     """Return ``rows`` (all slots by name), with the rows in ``_rescued`` split again.
 
-    Slots without a key keep their values.
+    Slots without a key keep their values, and numeric slots those that do not fit now.
     """
     from pyspark.sql import functions
 
-    empty = [slot for slot in layout.slots if slot.state is SlotState.EMPTY]
     rescued = functions.col(RESCUED).isNotNull()
-    old = [f"{quote(slot.name)} AS {_OLD.format(slot.index)}" for slot in empty]
-    texts = rows.filter(rescued).selectExpr(f"{RESCUED} AS value", *old)
-    kept = [_OLD.format(slot.index) for slot in empty]
-    fresh = split(texts, layout, keep=kept, numeric_strings=numeric_strings)
-    columns = [
-        f"{_OLD.format(slot.index)} AS {quote(slot.name)}"
-        if slot.state is SlotState.EMPTY
-        else quote(slot.name)
-        for slot in layout.slots
-    ]
-    return rows.filter(~rescued).unionByName(fresh.selectExpr(*columns))
+    old = [slot for slot in layout.slots if slot.state is SlotState.EMPTY or slot.type.is_numeric]
+    kept = [f"{quote(slot.name)} AS {_OLD.format(slot.index)}" for slot in old]
+    texts = rows.filter(rescued).selectExpr(f"{RESCUED} AS value", *kept)
+    fresh = split(
+        texts, layout, keep=[_OLD.format(slot.index) for slot in old], numeric_strings=numeric_strings
+    )
+    return rows.filter(~rescued).unionByName(fresh.selectExpr(*map(_choose_value, layout.slots)))
+
+
+def _choose_value(slot: Slot) -> str:
+    """Return a slot of a row that was split again, as SQL over both values."""
+    old, name = _OLD.format(slot.index), quote(slot.name)
+    if slot.state is SlotState.EMPTY:
+        return f"{old} AS {name}"
+    return f"COALESCE({name}, {old}) AS {name}" if slot.type.is_numeric else name
 
 
 @dataclass(frozen=True, slots=True)

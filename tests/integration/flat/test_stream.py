@@ -192,6 +192,28 @@ def test_a_text_column_of_numbers_becomes_numeric_on_request_unless_text_arrives
     assert kinds == {Kind.INTEGER}
 
 
+def test_numbers_that_arrived_as_text_stay_in_a_narrowed_column_if_their_rows_are_split_again(
+    stream: Stream, spark: Any
+) -> None:
+    """Rows with a misfit of another column are split again whenever their hour is rewritten."""
+    asked = rules("epoch", "uuid", "n", "m", misfits_min=20)
+    stream.settings = replace(stream.settings, rules=asked, sealing=Sealing(old_files_s=0))
+    stream.land("0", [event(0, n, n=f"{n}", m=n) for n in range(40)])
+    stream.land("1", [event(1, n, n=f"{n}", m="x" if n == 3 else n) for n in range(5)])
+    stream.run(spark)
+    parts = stream.parts(spark)
+    narrowing.begin(parts.sealer.rewriter, parts.stream.lease.hold(), key("n"))
+    stream.upkeep(spark)
+    assert columns(stream, spark)["n"] is ColumnType.TINYINT
+    stream.land("2", [event(2, n, n=n, m=n) for n in range(5)])
+    stream.run(spark)
+    stream.upkeep(spark)
+    parts = stream.parts(spark)
+    assert sum(each.is_sealed for each in parts.stream.table.partitions()) == 2, "all but the last hour"
+    found = {row["uuid"]: (row["n"], row["m"]) for row in stream.rows(spark)}
+    assert (len(found), found["1-3"], found["1-4"]) == (50, ("3", None), ("4", "4"))
+
+
 def test_batches_of_like_rows_share_their_compiled_code(stream: Stream, spark: Any) -> None:
     """Clock and watermark differ between them."""
     metrics = spark._jvm.org.apache.spark.metrics.source.CodegenMetrics
