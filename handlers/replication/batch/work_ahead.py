@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from heapq import heapify, heappop
 from typing import TYPE_CHECKING
 
+from handlers.events import PartitionsAltered, TableAltered
 from handlers.replication.batch.independence import CANDIDATES, find_predecessors, may_run_ahead
 from handlers.replication.batch.joined_events import Joinable, join
 from handlers.replication.batch.overlap import LaneCounts
@@ -113,10 +114,18 @@ class WorkAhead:
         context, table = self._context, event.table
         if table is None or not context.in_scope(event.db, table) or self._joiner.is_done(event):
             return False
-        if context.loads.contains_event(table, event.event_id) or not may_run_ahead(event):
+        if self._is_in_load(event, table) or not may_run_ahead(event):
             return False
         return not has_obstacle(event, context) and not context.write_ids.held_write_ids(
             f"{event.db}.{table}"
+        )
+
+    def _is_in_load(self, event: Event, table: str) -> bool:
+        """Whether the loaded rows contain the event or its write id. A lane does not know the loads, and would take its statistics for late ones."""
+        loads = self._context.loads
+        write_id = event.write_id if isinstance(event, TableAltered | PartitionsAltered) else None
+        return loads.contains_event(table, event.event_id) or (
+            write_id is not None and write_id > 0 and loads.contains_write(table, write_id)
         )
 
     def _start(self, event: Event) -> None:

@@ -7,6 +7,9 @@ differ until a transaction writes statistics again.
 A later change of the table or partition carries the source's mark. Outside of a transaction it can neither set nor remove a mark
 at the source, and Hive refuses it on the target ("Cannot change stats state for a transactional table"). Such a change therefore keeps what the target has.
 
+A client whose metastore was down may write statistics after Hive has aborted its transaction, and so under a write id that no open transaction
+holds. They may count rows that the target never gets. If they contain other numbers than the target's, the mark is therefore removed.
+
 A truncation removes the mark if the last statistics were written by a transaction that was open at its beginning, and Hive logs the truncation
 with the mark (seen on 4.2). The log does not show this, so the source's table is read.
 """
@@ -19,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 from handlers.metastore.objects.partitions import BATCH
 from handlers.replication.target_objects import (
     KEEP_STATISTICS,
+    STATISTICS,
     format_partition_name,
     is_transactional,
     partition_key_names,
@@ -42,7 +46,8 @@ def keep_table_mark(wanted: Table, name: str, write_id: int | None, context: Con
     Raises NotFound if the target has no such table.
     """
     if _has_mark(wanted) and is_transactional(wanted) and not _is_written(name, write_id, context):
-        _take_mark(wanted, context.target.get_table(context.policy.target_db, name))
+        present = context.target.get_table(context.policy.target_db, name)
+        _settle_mark(wanted, present, is_late=_is_late(name, write_id, context))
 
 
 def keep_partition_marks(
@@ -56,9 +61,10 @@ def keep_partition_marks(
     marked = {name: each for name, each in zip(names, wanted, strict=True) if _has_mark(each)}
     if not marked or not is_transactional(owner) or _is_written(table, write_id, context):
         return
-    keys = partition_key_names(owner)
+    keys, is_late = partition_key_names(owner), _is_late(table, write_id, context)
     for present in context.target.get_partitions(context.policy.target_db, table, list(marked)):
-        _take_mark(marked[format_partition_name(keys, list(present.values or []))], present)
+        name = format_partition_name(keys, list(present.values or []))
+        _settle_mark(marked[name], present, is_late=is_late)
 
 
 def follow_truncated_table(table: str, write_id: int | None, context: Context) -> None:
@@ -93,11 +99,20 @@ def _has_mark(item: Table | Partition) -> bool:
     return ACCURATE in (item.parameters or {})
 
 
-def _take_mark(wanted: Table | Partition, present: Table | Partition) -> None:
-    """Replace the mark of ``wanted`` by that of ``present``, or remove it."""
+def _settle_mark(wanted: Table | Partition, present: Table | Partition, *, is_late: bool) -> None:
+    """Replace the mark of ``wanted`` by that of ``present``; remove it if there is none, or if ``wanted`` is late and has other numbers."""
     _remove_mark(wanted)
-    if _has_mark(present):
+    if _has_mark(present) and not (is_late and _read_numbers(wanted) != _read_numbers(present)):
         wanted.parameters = {**(wanted.parameters or {}), ACCURATE: (present.parameters or {})[ACCURATE]}
+
+
+def _read_numbers(item: Table | Partition) -> dict[str, str]:
+    return {key: value for key, value in (item.parameters or {}).items() if key in STATISTICS - {ACCURATE}}
+
+
+def _is_late(table: str, write_id: int | None, context: Context) -> bool:
+    """Whether a change under ``write_id``, which no open transaction holds, came after its transaction; one that a load contains did not."""
+    return write_id is not None and not context.loads.contains_write(table, write_id)
 
 
 def _is_written(table: str, write_id: int | None, context: Context) -> bool:

@@ -2,7 +2,8 @@
 
 Statistics depend on files, so a compaction on one side changes them there. Hive logs them before the transaction ends; if it
 aborts, replay removes the mark of accuracy on the target, while readers of the source ignore the statistics because of their
-write id. Such statistics are counted as not compared.
+write id. Such statistics are counted as not compared. So are those of a transactional table whose mark on the target names columns
+only: Hive then uses none of them. Statistics of columns that arrive after such an abort leave a mark of this kind.
 """
 
 from __future__ import annotations
@@ -31,6 +32,13 @@ class Statistics:
     """Statistics by column, as text."""
     valid: bool = True
     """Whether their write id is visible to readers of this side."""
+    transactional: bool = False
+
+    @property
+    def is_accurate(self) -> bool:
+        """Whether Hive may use them. For a transactional table, the mark must also name the basic ones."""
+        mark = self.basic.get(ACCURATE)
+        return mark is not None and (not self.transactional or "BASIC_STATS" in mark)
 
     @staticmethod
     def select(parameters: Mapping[str, str] | None) -> dict[str, str]:
@@ -43,12 +51,12 @@ def compare_statistics(
 ) -> Iterator[Finding]:
     """Yield the differences; with ``compacted``, files of one side have no counterpart, and nothing that differs is a difference."""
     expected = source.basic if source.valid else {k: v for k, v in source.basic.items() if k != ACCURATE}
-    unmarked = ACCURATE not in target.basic
+    unmarked = not target.is_accurate
     for key in sorted({*source.basic, *target.basic}):
         ours, theirs = source.basic.get(key), target.basic.get(key)
         if theirs in {ours, expected.get(key)}:
             continue
-        if compacted or (key == ACCURATE and theirs is None):
+        if compacted or (key == ACCURATE and unmarked):
             yield NotCompared("statistics")
         else:
             yield Difference("statistics", prefix + key, ours, theirs)

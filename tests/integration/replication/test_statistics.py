@@ -9,7 +9,8 @@ import pytest
 
 from dev.fixtures.writing_client import WritingMetastore
 from handlers.replication.effects.accuracy_marks import ACCURATE
-from handlers.replication.target_objects import KEEP_STATISTICS
+from handlers.replication.policy import Policy
+from handlers.replication.target_objects import KEEP_STATISTICS, build_statistics
 from state.errors import InvalidRequest
 from tests.builders.replication.small_workload import ACID, PLAIN, create_source, roll_back
 from tests.builders.replication.verification import verify
@@ -109,6 +110,55 @@ def test_a_change_outside_of_a_transaction_keeps_the_marks_that_rolled_back_rows
         assert target_sql.rows(f"select count(*) from {target_db}.{table}") == [("1",)]
     assert ("note", "2") in parameters(replica.target.get_table(target_db, "orders"))
     assert ("note", "2") in parameters(replica.target.get_partition(target_db, "visits", ["a"]))
+
+
+def test_statistics_that_a_client_writes_after_its_transaction_was_aborted_are_not_used_on_the_target(
+    source_sql: Session, target_sql: Session, source: ClusterEndpoints, replica: Replica
+) -> None:
+    """A client does so if its metastore was down until Hive aborted the transaction. The target forgets that, and would count lost rows."""
+    db, target_db = replica.policy.source_db, replica.policy.target_db
+    create_source(source_sql, db)
+    for table, keys in (("orders", ""), ("visits", "partitioned by (dt string) ")):
+        source_sql.run(f"create table {db}.{table} (id int, item string) {keys}{ACID}")
+        source_sql.run(f"insert into {db}.{table} values (1,'pen'{keys and ', ' + repr('a')})")
+        count_after_abort(source, db, table)
+    replica.follow()
+    assert replica.quarantined() == {}
+    for table in ("orders", "visits"):
+        assert target_sql.rows(f"select count(*) from {target_db}.{table}") == [("1",)]
+    results = verify(replica, "orders", "visits")
+    assert {table: each.differences for table, each in results.items() if each.differences} == {}
+
+
+def count_after_abort(source: ClusterEndpoints, db: str, name: str) -> None:
+    """Write statistics with one more row of a table, or of its partition, under the write id of a transaction that is aborted before."""
+    with closing(WritingMetastore([source.metastore])) as writer:
+        (txn_id,) = writer.open_txns()
+        write_id = writer.allocate_write_ids(db, name, [txn_id])[txn_id]
+        writer.abort_txn(txn_id)
+        valid = f"{db}.{name}:{write_id}:{2**63 - 1}::"
+        policy, table = Policy(name=db, source_db=db, target_db=db), writer.get_table(db, name)
+        if table.partitionKeys:
+            partition = writer.get_partition(db, name, ["a"])
+            columns = writer.partition_statistics(db, name, ["dt=a"], COLUMNS)["dt=a"]
+            written = build_statistics(policy, name, columns, "dt=a")
+            count_two(partition, write_id)
+            writer.alter_partitions(
+                db, name, [partition], write_id=write_id, valid_write_ids=valid, environment=KEEP_STATISTICS
+            )
+            writer.update_partition_statistics(written, write_id=write_id, valid_write_ids=valid)
+        else:
+            written = build_statistics(policy, name, writer.table_statistics(db, name, COLUMNS))
+            count_two(table, write_id)
+            writer.alter_table(
+                db, name, table, write_id=write_id, valid_write_ids=valid, environment=KEEP_STATISTICS
+            )
+            writer.update_table_statistics(written, write_id=write_id, valid_write_ids=valid)
+
+
+def count_two(item: Table | Partition, write_id: int) -> None:
+    item.parameters = {**(item.parameters or {}), "numRows": "2"}
+    item.writeId = write_id
 
 
 @pytest.mark.parametrize("has_seen_the_insert", [pytest.param(True, marks=pytest.mark.long), False])

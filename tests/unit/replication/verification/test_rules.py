@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -132,6 +133,17 @@ def test_other_statistics_are_a_difference_unless_a_side_compacted_the_files() -
     found = list(compare_statistics(source, target, compacted=False))
     assert [each.key for each in found if isinstance(each, Difference)] == ["numRows", "column id"]
     assert list(compare_statistics(source, target, compacted=True)) == [NotCompared("statistics")] * 2
+
+
+@pytest.mark.parametrize("transactional", [True, False])
+def test_a_mark_of_columns_alone_makes_no_statistics_of_a_transactional_table_accurate(
+    *, transactional: bool
+) -> None:
+    mark = {"COLUMN_STATS_ACCURATE": '{"COLUMN_STATS":{"id":"true"}}'}
+    source = Statistics(BASIC, {"id": "low=1"}, transactional=transactional)
+    target = Statistics(BASIC | mark, {}, transactional=transactional)
+    found = list(compare_statistics(source, target, compacted=False))
+    assert [isinstance(each, NotCompared) for each in found] == [transactional] * 2
 
 
 def test_statistics_that_only_the_target_has_are_a_difference() -> None:
