@@ -100,6 +100,31 @@ def require_movable(before: Partition, after: Partition, owner: Table) -> None:
         raise _unsupported(owner.tableName)
 
 
+def follow_moved_directory(old: str, new: str, context: Context) -> bool:
+    """Place a managed table in the directory that it was to get by a rename, if a killed metastore moved only that; return whether it did.
+
+    The metastore moves the directory before its database commits. It then refuses the rename, because the new directory exists. A
+    table whose directory has another name is renamed without a move. The partitions come first, so that a repetition finds the rest to do.
+    """
+    table, db = context.target.get_table(context.policy.target_db, old), context.policy.target_db
+    place = (table.sd.location or "").rstrip("/")
+    moved = f"{place.rpartition('/')[0]}/{new}"
+    if is_external(table) or has_directory(context, place) or not has_directory(context, moved):
+        return False
+    names = context.target.partition_names(db, old) if table.partitionKeys else []
+    for start in range(0, len(names), BATCH):
+        found = context.target.get_partitions(db, old, names[start : start + BATCH])
+        left = [each for each in found if _find_relative_path(each.sd.location, [place]) is not None]
+        for each in left:
+            each.sd.location = f"{moved}{_find_relative_path(each.sd.location, [place])}"
+        if left:
+            context.target.alter_partitions(db, old, left, environment=KEEP_STATISTICS)
+    table.sd.location = moved
+    context.table_cache.forget(old)
+    context.target.alter_table(db, old, table, environment=KEEP_STATISTICS)
+    return True
+
+
 def has_left_base(before: Table, after: Table, context: Context) -> bool:
     """Whether a rename has moved the table's directory, on the target away from ``external_base``."""
     is_moved = before.sd.location != after.sd.location

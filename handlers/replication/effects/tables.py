@@ -30,7 +30,7 @@ from handlers.replication.target_objects import (
     to_target_table,
 )
 from handlers.replication.translation import translate
-from state.errors import AlreadyExists, NotFound, TargetDiverged
+from state.errors import AlreadyExists, InvalidRequest, NotFound, TargetDiverged
 
 
 if TYPE_CHECKING:
@@ -103,7 +103,12 @@ def rename(event: TableAltered, context: Context) -> None:
     try:
         if is_plain_managed(event.after.value):
             _translate_present(old, context)
-        _replace(event, old, context)
+        try:
+            _replace(event, old, context)
+        except InvalidRequest:
+            if not moves.follow_moved_directory(old, new, context):
+                raise
+            _replace(event, old, context)
     except NotFound:
         context.table_cache.table(new)  # a repeated event; raises NotFound again if neither name exists
     context.write_ids.rename_table(f"{event.db}.{old}", f"{event.db}.{new}")
