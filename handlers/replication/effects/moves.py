@@ -101,7 +101,7 @@ def require_movable(before: Partition, after: Partition, owner: Table) -> None:
 
 
 def follow_moved_directory(old: str, new: str, context: Context) -> bool:
-    """Place a managed table in the directory that it was to get by a rename, if a killed metastore moved only that; return whether it did.
+    """Place a table in the directory that it was to get by a rename, if a killed metastore moved only that; return whether it did.
 
     The metastore moves the directory before its database commits. It then refuses the rename, because the new directory exists. A
     table whose directory has another name is renamed without a move. The partitions come first, so that a repetition finds the rest to do.
@@ -109,7 +109,9 @@ def follow_moved_directory(old: str, new: str, context: Context) -> bool:
     table, db = context.target.get_table(context.policy.target_db, old), context.policy.target_db
     place = (table.sd.location or "").rstrip("/")
     moved = f"{place.rpartition('/')[0]}/{new}"
-    if is_external(table) or has_directory(context, place) or not has_directory(context, moved):
+    if is_external(table):
+        return _remove_moved_directory(table, new, context)
+    if has_directory(context, place) or not has_directory(context, moved):
         return False
     names = context.target.partition_names(db, old) if table.partitionKeys else []
     for start in range(0, len(names), BATCH):
@@ -122,6 +124,18 @@ def follow_moved_directory(old: str, new: str, context: Context) -> bool:
     table.sd.location = moved
     context.table_cache.forget(old)
     context.target.alter_table(db, old, table, environment=KEEP_STATISTICS)
+    return True
+
+
+def _remove_moved_directory(table: Table, new: str, context: Context) -> bool:
+    """Remove the moved directory of a plain table below ``external_base``, because ``return_to_base`` copies its files from the source."""
+    policy, place = context.policy, table.sd.location or ""
+    moved = f"{(context.target.get_database(policy.target_db).locationUri or '').rstrip('/')}/{new}"
+    if policy.external_base is None or not owns_data(table) or has_directory(context, place):
+        return False
+    if not has_directory(context, moved):
+        return False
+    remove_directory(context, moved)
     return True
 
 

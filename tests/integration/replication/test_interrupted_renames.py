@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from handlers.files.paths import parse_location
-from tests.builders.replication.small_workload import ACID, create_source
+from tests.builders.replication.replica import build_replica
+from tests.builders.replication.small_workload import ACID, PLAIN, create_source
 from tests.builders.replication.verification import verify
 
 
 if TYPE_CHECKING:
+    from dev.stack.endpoints import ClusterEndpoints
     from dev.stack.hive.sql_session import Session
     from tests.builders.replication.replica import Replica
 
@@ -41,3 +44,38 @@ def test_a_rename_of_a_transactional_table_of_which_only_the_directory_was_moved
         assert rows[0] == rows[1]
     results = verify(replica, "orders", "sales")
     assert {table: each.differences for table, each in results.items() if each.differences} == {}
+
+
+def test_so_is_that_of_a_plain_table_below_a_base(
+    source: ClusterEndpoints,
+    target: ClusterEndpoints,
+    source_sql: Session,
+    target_sql: Session,
+    database: str,
+) -> None:
+    made = build_replica(
+        source.metastore,
+        target.metastore,
+        db=database,
+        roots=[source.warehouse, source.external, source.cmroot],
+        external_base=str(parse_location(f"{target.external}/base_{database}")),
+    )
+    with closing(made.projection):
+        create_source(source_sql, database)
+        source_sql.run(f"create table {database}.sales (id int) partitioned by (dt string) {PLAIN}")
+        source_sql.run(f"insert into {database}.sales values (1,'a'),(2,'[1]')")
+        made.follow()
+        source_sql.run(f"alter table {database}.sales rename to {database}.orders")
+        place = Path(parse_location(made.context.table_cache.location("sales")).path)
+        default = made.target.get_database(made.policy.target_db).locationUri
+        assert default is not None
+        place.rename(Path(parse_location(default).path) / "orders")
+        made.follow()
+        assert made.quarantined() == {}
+        rows = [
+            sorted(sql.rows(f"select * from {where}.orders"))
+            for sql, where in ((source_sql, database), (target_sql, made.policy.target_db))
+        ]
+        assert rows[0] == rows[1]
+        (result,) = verify(made, "orders").values()
+        assert result.differences == ()
