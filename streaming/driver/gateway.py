@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 VERSION: Final = "4.0."
 """The versions of Spark whose command this is."""
+SCALA: Final = "2.13"
+"""The version of Scala that a Spark master within the JVM (``local-cluster``) passes on to its executors."""
 SETTINGS: Final = str(Path(__file__).with_name("conf"))
 """The directory with Spark's settings, unless the user has one."""
 DEFAULT_OPTIONS: Final = "spark.driver.defaultJavaOptions"
@@ -176,6 +178,7 @@ def _run(command: list[str]) -> tuple[subprocess.Popen[bytes], str, str]:
         own = {
             "SPARK_HOME": str(find_home()),
             "SPARK_CONNECT_MODE": "0",
+            "SPARK_SCALA_VERSION": SCALA,
             "PYTHONHASHSEED": "0",
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(path),
         }

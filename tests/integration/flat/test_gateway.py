@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,15 @@ if TYPE_CHECKING:
 
 pytest.importorskip("pyspark")
 DEADLINE_S = 120.0
+START_S = 600.0
+COUNTS = """
+from streaming.driver.session import start
+from streaming.settings import SparkSettings
+
+session = start(SparkSettings("local-cluster[1,1,512]", conf={"spark.executor.memory": "512m"}))
+print(session.range(3).count())
+session.stop()
+"""
 CONF = {
     gateway.MEMORY: "1g",
     gateway.DEFAULT_OPTIONS: '"-XX:SharedArchiveFile=/a path/x.jsa" -Xshare:auto',
@@ -37,7 +47,7 @@ def ask_launcher(conf: Mapping[str, str], environment: Mapping[str, str]) -> lis
         capture_output=True,
         check=True,
         timeout=DEADLINE_S,
-        env={**environment, "SPARK_HOME": str(gateway.find_home()), "SPARK_SCALA_VERSION": "2.13"},
+        env={**environment, "SPARK_HOME": str(gateway.find_home()), "SPARK_SCALA_VERSION": gateway.SCALA},
     )
     return done.stdout.decode().lstrip("\0\n").rstrip("\0").split("\0")
 
@@ -65,3 +75,11 @@ def test_the_command_is_that_of_sparks_launcher_except_for_the_class_path_and_th
     left_out = jars - set(own)
     assert left_out
     assert all(Path(jar).name.startswith(gateway.OMITTED) for jar in left_out)
+
+
+@pytest.mark.long
+def test_a_master_within_the_jvm_starts_executors() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", COUNTS], capture_output=True, text=True, timeout=START_S, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr
