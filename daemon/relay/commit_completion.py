@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from daemon.sources.outbox import OutgoingEvent
+from daemon.sources.outgoing_events import OutgoingEvent
 from handlers.decoding.header import WRITE_KIND
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from daemon.kafka.offset_search import find_last
-from daemon.sources.outbox import OutgoingEvent
+from daemon.sources.outgoing_events import OutgoingEvent
 from handlers.decoding.records.encoder import encode_lost
 from handlers.failpoints import failpoint
 from state.errors import BadInput, InvalidRequest

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from daemon.relay.settings import RelaySettings
-    from daemon.sources.outbox import OutgoingEvent
+    from daemon.sources.outgoing_events import OutgoingEvent
 
 
 _QUEUE_RECORDS: Final = 20_000

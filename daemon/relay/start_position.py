@@ -29,7 +29,8 @@ from state.positions import Position
 
 if TYPE_CHECKING:
     from daemon.relay.settings import StartAt
-    from daemon.sources.outbox import Outbox, OutgoingEvent
+    from daemon.sources.outbox import Outbox
+    from daemon.sources.outgoing_events import OutgoingEvent
     from state.store import Store
 
 

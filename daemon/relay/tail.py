@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from daemon.relay.publisher import Publisher
     from daemon.relay.settings import RelaySettings, RelayStatus
     from daemon.relay.start_position import Start, StoredPosition
-    from daemon.sources.outbox import Outbox, OutgoingEvent
+    from daemon.sources.outbox import Outbox
+    from daemon.sources.outgoing_events import OutgoingEvent
 
 
 log = structlog.get_logger(__name__)

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from daemon.sources.write_events import parse_commit
 from handlers.files.copying.checksums import new_digest_like
 from handlers.files.filesystems import CHUNK_BYTES
 from handlers.files.listing import WriteListing, list_write
@@ -95,13 +96,15 @@ class UnloggedPartitions:
         self.event_id = event_id
 
     def observe(self, event: NotificationEvent) -> None:
-        """Record what the event says about open transactions; for a commit, call ``complete`` or ``skip`` as well."""
+        """Record what the event says about open transactions; for a commit, call ``complete`` as well."""
         observe(event, self._touched, self._databases)
         self.event_id = event.eventId
 
-    def skip(self, txn_id: int) -> None:
-        """Forget a transaction that was committed, without listing anything."""
-        self._touched.end(txn_id)
+    def pass_over(self, event: NotificationEvent) -> None:
+        """Record what the event says about open transactions; forget the one that it commits, without listing anything."""
+        self.observe(event)
+        if (commit := parse_commit(event)) is not None:
+            self._touched.end(commit.txn_id)
 
     def complete(
         self, writes: CommitWrites, select_same: Callable[[LoggedWrite, Iterable[str]], Container[str]]

@@ -191,7 +191,7 @@ def test_a_policy_whose_events_were_lost_loads_all_tables_and_continues(
     replica.projection.settle()
     assert target_sql.rows(f"select id from {copy}.kept order by id") == [("2",), ("9",)]
     assert target_sql.rows(f"select id from {copy}.made order by id") == [("7",), ("9",)]
-    assert replica.target.table_names(copy) == ["kept", "made"]
+    assert sorted(replica.target.table_names(copy)) == ["kept", "made"]
     assert replica.differences(files=False) == []
 
 

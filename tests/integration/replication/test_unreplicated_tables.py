@@ -86,7 +86,7 @@ def test_tables_that_cannot_be_replicated_are_left_out_with_their_reasons(
         **{f"{database}.{name}": (code, False) for name, code in CODES.items()},
         f"{database}.turned": ("iceberg", True),
     }
-    assert built.target.table_names(built.policy.target_db) == [DEFINITION, "turned"]
+    assert sorted(built.target.table_names(built.policy.target_db)) == [DEFINITION, "turned"]
     assert built.quarantined() == {}
     require_listed_without_state(built)
     outcomes = {result.reason for result in verify(built, *KINDS).values()}

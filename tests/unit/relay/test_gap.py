@@ -19,7 +19,7 @@ from tests.builders.kafka.fake_topics import ListedTopic, outbox, records_of
 
 if TYPE_CHECKING:
     from daemon.relay.publisher import Publisher
-    from daemon.sources.outbox import OutgoingEvent
+    from daemon.sources.outgoing_events import OutgoingEvent
 
 
 class ListedPublisher:

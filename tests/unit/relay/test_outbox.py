@@ -13,7 +13,7 @@ from tests.builders.kafka.fake_topics import outbox, records_of
 
 
 if TYPE_CHECKING:
-    from daemon.sources.outbox import OutgoingEvent
+    from daemon.sources.outgoing_events import OutgoingEvent
 
 
 def kinds(item: OutgoingEvent) -> list[str]:
