@@ -9,6 +9,7 @@ from handlers.replication.claim.target_position import TargetPosition
 from handlers.replication.entries.copied_ahead import CopiedAheadTables
 from handlers.replication.entries.left_tables import LeftTables
 from handlers.replication.entries.quarantine import Quarantine
+from handlers.replication.entries.unchecked_marks import UncheckedTables
 from handlers.replication.entries.unreplicated_tables import UnreplicatedTables
 from handlers.replication.external.tables import ExternalTables
 from handlers.replication.loading.table_loads import TableLoads
@@ -136,6 +137,7 @@ class Context:
     unreplicated: UnreplicatedTables = field(default_factory=UnreplicatedTables)
     left: LeftTables = field(default_factory=LeftTables)
     copied_ahead: CopiedAheadTables = field(default_factory=CopiedAheadTables)
+    unchecked_marks: UncheckedTables = field(default_factory=UncheckedTables)
     external: ExternalTables = field(default_factory=ExternalTables)
     jobs: CopyJobs | None = None
     """Copies of many files outside of this process; None if ``copies`` makes all."""
@@ -195,6 +197,7 @@ class Context:
             self.unreplicated,
             self.left,
             self.copied_ahead,
+            self.unchecked_marks,
         )
 
     def in_scope(self, db: str | None, table: str | None) -> bool:

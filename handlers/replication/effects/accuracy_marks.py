@@ -11,7 +11,8 @@ A client whose metastore was down may write statistics after Hive has aborted it
 holds. They may count rows that the target never gets. If they contain other numbers than the target's, the mark is therefore removed.
 
 A truncation removes the mark if the last statistics were written by a transaction that was open at its beginning, and Hive logs the truncation
-with the mark (seen on 4.2). The log does not show this, so the source's table is read.
+with the mark (seen on 4.2). The log does not show this, so the source's table is read. If it was renamed since, its partitions are compared when
+the rename is replayed, because partitions keep their mark then and no event contains it. That of a table without partitions is in the rename's event.
 """
 
 from __future__ import annotations
@@ -27,12 +28,14 @@ from handlers.replication.target_objects import (
     is_transactional,
     partition_key_names,
 )
+from handlers.replication.transactions.same_table import is_same_table
 from state.errors import NotFound
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from handlers.events import TableAltered
     from handlers.replication.context import Context
     from handlers.structs.objects import Partition, Table
 
@@ -83,16 +86,49 @@ def follow_truncated_table(table: str, write_id: int | None, context: Context) -
 def follow_truncated_partitions(
     table: str, names: Sequence[str], write_id: int | None, context: Context
 ) -> None:
-    """Do the same for partitions."""
+    """Do the same for partitions; record those that the source has changed since, for ``complete_renamed``."""
     if write_id is None:
         return
+    source_db, found = context.policy.source_db, []
+    keys = partition_key_names(context.table_cache.table(table))
     with suppress(NotFound):
-        keys = partition_key_names(context.table_cache.table(table))
-        found = context.source.get_partitions(context.policy.source_db, table, list(names))
-        unmarked = [each for each in found if each.writeId == write_id and not _has_mark(each)]
-        if unmarked:
-            changed = [format_partition_name(keys, list(each.values or [])) for each in unmarked]
-            mark_inaccurate(table, write_id, changed, context)
+        found = context.source.get_partitions(source_db, table, list(names))
+    present = {
+        format_partition_name(keys, list(each.values or [])): _has_mark(each)
+        for each in found
+        if each.writeId == write_id
+    }
+    if unmarked := [name for name, has_mark in present.items() if not has_mark]:
+        mark_inaccurate(table, write_id, unmarked, context)
+    if changed := set(names) - present.keys():
+        context.unchecked_marks.add(table, sorted(changed))
+
+
+def complete_renamed(event: TableAltered, name: str, context: Context) -> None:
+    """Remove the marks of truncated partitions of a renamed table, now called ``name``, that the source does not have.
+
+    If the source has given the table yet another name, the partitions stay recorded until that rename is replayed.
+    """
+    if (unchecked := context.unchecked_marks.get(name)) is None:
+        return
+    with suppress(NotFound):
+        if not is_same_table(event.after.value, context.source.get_table(context.policy.source_db, name)):
+            return
+        names = unchecked.partitions or context.target.partition_names(context.policy.target_db, name)
+        for start in range(0, len(names), BATCH):
+            _compare_marks(name, list(names[start : start + BATCH]), context)
+        context.unchecked_marks.remove(name)
+
+
+def _compare_marks(table: str, names: list[str], context: Context) -> None:
+    keys = partition_key_names(context.table_cache.table(table))
+    unmarked: dict[int, list[str]] = {}
+    for each in context.source.get_partitions(context.policy.source_db, table, names):
+        if each.writeId and not _has_mark(each):
+            name = format_partition_name(keys, list(each.values or []))
+            unmarked.setdefault(each.writeId, []).append(name)
+    for write_id, changed in unmarked.items():
+        mark_inaccurate(table, write_id, changed, context)
 
 
 def _has_mark(item: Table | Partition) -> bool:

@@ -49,6 +49,7 @@ def drop(_event: DatabaseDropped, context: Context) -> None:
     context.quarantine.remove_all()
     context.unreplicated.remove_all()
     context.copied_ahead.remove_all()
+    context.unchecked_marks.remove_all()
     context.target_position.forget()
     try:
         context.target.drop_database(context.policy.target_db, cascade=True, delete_data=True)

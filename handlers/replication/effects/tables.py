@@ -115,6 +115,7 @@ def rename(event: TableAltered, context: Context) -> None:
     context.quarantine.rename(old, new)
     context.loads.rename(old, new)
     context.copied_ahead.rename(old, new)
+    context.unchecked_marks.rename(old, new)
     context.table_cache.forget(old)
     context.table_cache.forget(new)
     cascades.complete_renamed(event, new, context)
@@ -124,6 +125,7 @@ def rename(event: TableAltered, context: Context) -> None:
     else:
         renamed_files.complete_table(event, context)
     statistics.restore_after_rename(event, new, context)
+    accuracy_marks.complete_renamed(event, new, context)
 
 
 def _translate_present(name: str, context: Context) -> None:
@@ -217,6 +219,7 @@ def rename_quarantined(move: Rename, context: Context) -> None:
     context.quarantine.rename(old, new)
     context.loads.rename(old, new)
     context.copied_ahead.rename(old, new)
+    context.unchecked_marks.rename(old, new)
     context.table_cache.forget(old)
     context.table_cache.forget(new)
 
@@ -233,6 +236,7 @@ def forget(db: str | None, name: str, context: Context) -> None:
     context.quarantine.remove(name)
     context.loads.remove(name)
     context.copied_ahead.remove(name)
+    context.unchecked_marks.remove(name)
 
 
 def drop(event: TableDropped, context: Context) -> None:

@@ -232,3 +232,33 @@ def test_a_client_that_drops_the_mark_of_accurate_statistics_drops_it_on_the_tar
 
 def parameters(item: Table | Partition) -> set[tuple[str, str]]:
     return set((item.parameters or {}).items())
+
+
+def test_a_truncation_removes_the_mark_although_table_or_partition_were_renamed_before_replay(
+    source_sql: Session, source: ClusterEndpoints, replica: Replica
+) -> None:
+    """Nothing at the source has the names that the events of the truncations have."""
+    db, target_db = replica.policy.source_db, replica.policy.target_db
+    create_source(source_sql, db)
+    source_sql.run(f"create table {db}.orders (id int, item string) {ACID}")
+    source_sql.run(f"create table {db}.visits (id int, item string) partitioned by (dt string) {ACID}")
+    source_sql.run(f"insert into {db}.orders values (1,'pen')")
+    source_sql.run(f"insert into {db}.visits values (1,'x','a'),(2,'y','b'),(3,'z','d')")
+    replica.follow()
+    truncate_at(source, db, "orders", None, f"{db}.orders:2:1:1:")
+    truncate_at(source, db, "visits", ["dt=a", "dt=b"], f"{db}.visits:2:1:1:")
+    source_sql.run(f"alter table {db}.orders rename to {db}.sold")
+    source_sql.run(f"alter table {db}.visits partition (dt='b') rename to partition (dt='c')")
+    source_sql.run(f"alter table {db}.visits rename to {db}.midway")
+    source_sql.run(f"alter table {db}.midway rename to {db}.seen")
+    replica.follow()
+    assert replica.quarantined() == {}
+    for metastore, name in ((replica.source, db), (replica.target, target_db)):
+        partitions = {
+            "/".join(each.values or []): each
+            for each in metastore.get_partitions(name, "seen", ["dt=a", "dt=c", "dt=d"])
+        }
+        marked = {each for each, partition in partitions.items() if ACCURATE in (partition.parameters or {})}
+        assert (name, set(partitions), marked) == (name, {"a", "c", "d"}, {"d"})
+    results = verify(replica, "sold", "seen")
+    assert {table: each.differences for table, each in results.items() if each.differences} == {}
