@@ -17,6 +17,7 @@ from handlers.structs.transactions import TxnState
 from tests.builders.daemon.killed_stack import VICTIMS, KilledReplica, as_uri, wait_until
 from tests.builders.replication.equal_rows import find_unequal_rows
 from tests.builders.replication.random_statements import KINDS, RandomStatements
+from tests.builders.replication.random_tables import KINDS as TABLES
 from tests.builders.replication.random_tables import Tables, Writing
 from tests.builders.replication.random_writers import RandomWriter
 from tests.builders.replication.small_workload import create_source
@@ -48,6 +49,8 @@ def check_random_history(stack: Stack, seed: int, directory: Path) -> None:
     db = f"history_{uuid.uuid4().hex[:8]}"
     with stack.source.sql() as sql:
         create_source(sql, db)
+        sql.run(f"create database {_elsewhere(db)}")
+        sql.run(f"create table {_elsewhere(db)}.noted (id int) {TABLES['acid']}")
     base = f"{as_uri(stack.endpoints().target.external)}/{db}"
     external = {"every_s": CYCLE_S, "delete": True}
     replica = KilledReplica.of(stack, db, directory, policy={"external_base": base, "external": external})
@@ -70,10 +73,11 @@ def write_and_kill(replica: KilledReplica, seed: int, kills: int) -> Counter[tup
     """
     random, stop, tables = Random(seed), threading.Event(), Tables()  # noqa: S311 - a test
     outside = f"{as_uri(replica.stack.endpoints().source.external)}/{replica.db}-outside"
+    elsewhere = _elsewhere(replica.db)
     writers = [
         RandomWriter(
             RandomStatements(
-                Writing(replica.db, Random(f"{seed}/{number}"), tables, outside)  # noqa: S311 - a test
+                Writing(replica.db, Random(f"{seed}/{number}"), tables, outside, elsewhere)  # noqa: S311 - a test
             ),
             replica.stack.source.sql,
             stop,
@@ -101,6 +105,10 @@ def write_and_kill(replica: KilledReplica, seed: int, kills: int) -> Counter[tup
         for each in running:
             each.result()
     return sum((writer.counts for writer in writers), Counter())
+
+
+def _elsewhere(db: str) -> str:
+    return f"{db}_elsewhere"
 
 
 def _await_statements(writers: list[RandomWriter], count: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tests.builders.replication.random_tables import KINDS, Statement, Table
+from tests.builders.replication.random_tables import KEYS, KINDS, Statement, Table
 
 
 if TYPE_CHECKING:
@@ -13,8 +13,10 @@ if TYPE_CHECKING:
 
 
 def create(w: Writing) -> Statement:
-    table = Table(w.new_name(), w.random.choice(list(KINDS)), w.happens(0.7))
-    by = "partitioned by (dt string) " if table.is_partitioned else ""
+    keys = w.random.choice(((), ("dt",), ("dt",), ("n", "dt")))
+    table = Table(w.new_name(), w.random.choice(list(KINDS)), keys)
+    columns = ", ".join(f"{key} {KEYS[key]}" for key in keys)
+    by = f"partitioned by ({columns}) " if keys else ""
     what = "external table" if table.kind == "external" else "table"
     sql = f"create {what} {w.of(table)} (id int, v string) {by}{KINDS[table.kind]}"
     return Statement(sql, lambda: w.tables.replace(table.name, table))
@@ -23,10 +25,10 @@ def create(w: Writing) -> Statement:
 def copy(w: Writing, table: Table) -> Statement:
     """Create a table of any kind from the rows of another."""
     kind = w.random.choice([each for each in KINDS if each != "bucketed"])
-    new = Table(w.new_name(), kind, is_partitioned=table.is_partitioned and w.happens(0.7))
-    by, columns = ("partitioned by (dt) ", "id, v, dt") if new.is_partitioned else ("", "id, v")
+    new = Table(w.new_name(), kind, table.keys if w.happens(0.7) else ())
+    by = f"partitioned by ({', '.join(new.keys)}) " if new.is_partitioned else ""
     what = "external table" if kind == "external" else "table"
-    sql = f"create {what} {w.of(new)} {by}{KINDS[kind]} as select {columns} from {w.of(table)}"
+    sql = f"create {what} {w.of(new)} {by}{KINDS[kind]} as select {new.names} from {w.of(table)}"
     return Statement(sql, lambda: w.tables.replace(new.name, new))
 
 
@@ -62,6 +64,23 @@ def swap(w: Writing, table: Table) -> Statement:
     )
 
 
+def leave(w: Writing, table: Table) -> Statement:
+    """Rename a table into a database that no policy replicates; half of the time it returns, perhaps under another name.
+
+    Hive refuses most of these, because the database is marked as replicated.
+    """
+    away = f"{w.elsewhere}.left_{w.number()}"
+    out = f"alter table {w.of(table)} rename to {away}"
+    if w.happens():
+        return Statement(out, lambda: w.tables.replace(table.name, None))
+    new = replace(table, name=w.random.choice((table.name, w.new_name())))
+    return Statement(
+        f"alter table {away} rename to {w.of(new)}",
+        lambda: w.tables.replace(table.name, new),
+        before=(out, f"insert into {away} ({table.names}) values {w.rows(table)}"),
+    )
+
+
 def drop(w: Writing, table: Table) -> Statement:
     sql = f"drop table {w.of(table)}{w.random.choice(('', ' purge'))}"
     return Statement(sql, lambda: w.tables.replace(table.name, None))
@@ -75,6 +94,20 @@ def move(w: Writing, table: Table) -> Statement:
 def add_column(w: Writing, table: Table) -> Statement:
     sql = f"alter table {w.of(table)} add columns (c{table.columns} string){_cascade(w, table)}"
     return Statement(sql, lambda: w.tables.replace(table.name, table.widen()))
+
+
+def replace_columns(w: Writing, table: Table) -> Statement:
+    """Give the whole list of columns, with one more or one less than before."""
+    count = max(2, table.columns + w.random.choice((-1, 1)))
+    added = "".join(f", c{number} string" for number in range(2, count))
+    sql = f"alter table {w.of(table)} replace columns (id int, v string{added}){_cascade(w, table)}"
+    return Statement(sql, lambda: w.tables.replace(table.name, replace(table, columns=count)))
+
+
+def compact(w: Writing, table: Table) -> Statement:
+    """Request a compaction; without a compactor at the source, it waits forever."""
+    where = f" {w.partition(table)}" if table.is_partitioned else ""
+    return Statement(f"alter table {w.of(table)}{where} compact '{w.random.choice(('major', 'minor'))}'")
 
 
 def change_column(w: Writing, table: Table) -> Statement:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from tests.builders.replication.random_tables import Statement
@@ -14,32 +15,31 @@ if TYPE_CHECKING:
 def add(w: Writing, table: Table) -> Statement:
     """Add an empty partition; to an external table, half of the time outside of the table's directory."""
     where = f" location '{w.new_directory()}'" if table.kind == "external" and w.happens() else ""
-    return Statement(f"alter table {w.of(table)} add if not exists {w.partition()}{where}")
+    return Statement(f"alter table {w.of(table)} add if not exists {w.partition(table)}{where}")
 
 
 def drop(w: Writing, table: Table) -> Statement:
-    return Statement(f"alter table {w.of(table)} drop if exists {w.partition()}")
+    return Statement(f"alter table {w.of(table)} drop if exists {w.partitions(table)}")
 
 
 def drop_many(w: Writing, table: Table) -> Statement:
-    return Statement(f"alter table {w.of(table)} drop if exists partition (dt < '{w.value()}')")
+    return Statement(f"alter table {w.of(table)} drop if exists partition (dt < {w.literal('dt')})")
 
 
 def rename(w: Writing, table: Table) -> Statement:
-    old, new = w.values()
-    return Statement(f"alter table {w.of(table)} partition (dt='{old}') rename to partition (dt='{new}')")
+    old, new = w.two_partitions(table)
+    return Statement(
+        f"alter table {w.of(table)} {old} rename to {w.random.choice((new, w.partition(table)))}"
+    )
 
 
 def swap(w: Writing, table: Table) -> Statement:
     """Give two partitions each other's values."""
-    name, (first, second) = w.of(table), w.values()
-    between, rename = (
-        f"between {w.number()}",
-        "alter table {} partition (dt='{}') rename to partition (dt='{}')",
-    )
+    first, second = w.two_partitions(table)
+    between, name = re.sub("dt='.*'", f"dt='between {w.number()}'", first), f"alter table {w.of(table)}"
     return Statement(
-        rename.format(name, between, second),
-        before=(rename.format(name, first, between), rename.format(name, second, first)),
+        f"{name} {between} rename to {second}",
+        before=(f"{name} {first} rename to {between}", f"{name} {second} rename to {first}"),
     )
 
 
@@ -48,15 +48,15 @@ def exchange(w: Writing, table: Table) -> Statement:
     others = [
         each
         for each in w.tables.listed()
-        if each.is_partitioned and each.kind == "plain" and each.columns == table.columns
+        if each.kind == "plain" and (each.keys, each.columns) == (table.keys, table.columns)
     ]
     other = w.random.choice(others or [table])
-    return Statement(f"alter table {w.of(table)} exchange {w.partition()} with table {w.of(other)}")
+    return Statement(f"alter table {w.of(table)} exchange {w.partitions(table)} with table {w.of(other)}")
 
 
 def move(w: Writing, table: Table) -> Statement:
     """Give a partition an empty directory outside of the table's."""
-    return Statement(f"alter table {w.of(table)} {w.partition()} set location '{w.new_directory()}'")
+    return Statement(f"alter table {w.of(table)} {w.partition(table)} set location '{w.new_directory()}'")
 
 
 def repair(w: Writing, table: Table) -> Statement:
@@ -68,10 +68,10 @@ def repair(w: Writing, table: Table) -> Statement:
 def change_columns(w: Writing, table: Table) -> Statement:
     """Change the columns of one partition only."""
     return Statement(
-        f"alter table {w.of(table)} {w.partition()} change column v v string comment 'c{w.number()}'"
+        f"alter table {w.of(table)} {w.partition(table)} change column v v string comment 'c{w.number()}'"
     )
 
 
 def analyze(w: Writing, table: Table) -> Statement:
     what = w.random.choice(("", " for columns", " noscan"))
-    return Statement(f"analyze table {w.of(table)} {w.partition()} compute statistics{what}")
+    return Statement(f"analyze table {w.of(table)} {w.partition(table)} compute statistics{what}")

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
 
 def insert(w: Writing, table: Table) -> Statement:
-    dt = ", dt" if table.is_partitioned else ""
-    return Statement(f"insert into {w.of(table)} (id, v{dt}) values {w.rows(table)}")
+    return Statement(f"insert into {w.of(table)} ({table.names}) values {w.rows(table)}")
 
 
 def roll_back(w: Writing, table: Table) -> Statement:
@@ -25,10 +24,9 @@ def roll_back_overwrite(w: Writing, table: Table) -> Statement:
 
 
 def fail(w: Writing, table: Table) -> Statement:
-    dt, columns = (", 'a'", "id, v, dt") if table.is_partitioned else ("", "id, v")
     name = w.of(table)
     return Statement(
-        f"insert into {name} ({columns}) select id, cast(assert_true(id < 0) as string){dt} from {name}"
+        f"insert into {name} ({table.names}) select id, cast(assert_true(id < 0) as string){w.literals(table)} from {name}"
     )
 
 
@@ -44,14 +42,13 @@ def delete(w: Writing, table: Table) -> Statement:
 
 def merge(w: Writing, table: Table) -> Statement:
     """Update and delete some rows, or insert one if there are none."""
-    n, names, given = w.number(), "id, v", f"select {w.number()} as id, 'merged' as v"
-    if table.is_partitioned:
-        names, given = f"{names}, dt", f"{given}, '{w.value()}' as dt"
-    values = ", ".join(f"s.{name}" for name in names.split(", "))
+    n, keys = w.number(), "".join(f", {w.literal(key)} as {key}" for key in table.keys)
+    given = f"select {w.number()} as id, 'merged' as v{keys}"
+    values = ", ".join(f"s.{name}" for name in table.names.split(", "))
     return Statement(
         f"merge into {w.of(table)} t using ({given}) s on t.id % {w.random.randint(3, 9)} = 1 "
         f"when matched and t.id % 2 = 0 then delete when matched then update set v = 'm{n}' "
-        f"when not matched then insert ({names}) values ({values})"
+        f"when not matched then insert ({table.names}) values ({values})"
     )
 
 
@@ -82,24 +79,39 @@ def union(w: Writing, table: Table) -> Statement:
 
 def several(w: Writing, table: Table) -> Statement:
     """Insert into two static partitions by one statement, of which Hive logs one."""
-    first, second = w.values()
-    n = w.number()
-    into = f"insert into {w.of(table)} partition (dt='{{}}') select s.n, 'm'{table.extra}"
+    first, second = w.two_partitions(table)
+    n, into = w.number(), f"insert into {w.of(table)}"
     return Statement(
-        f"from (select {n} as n union all select {n} + 1) s {into.format(first)} where s.n = {n} "
-        f"{into.format(second)} where s.n > {n}"
+        f"from (select {n} as n union all select {n} + 1) s {into} {first} select s.n, 'm'{table.extra} where s.n = {n} "
+        f"{into} {second} select s.n, 'm'{table.extra} where s.n > {n}"
     )
+
+
+def mixed(w: Writing, table: Table) -> Statement:
+    """Write partitions of which only the first partition column is given by the statement."""
+    what, static = w.random.choice(("into", "overwrite")), f"n={w.literal('n')}"
+    rows = " union all ".join(
+        f"select {w.number()}, 'mixed'{table.extra}, {w.literal('dt')}" for _ in range(w.random.randint(1, 3))
+    )
+    return Statement(f"insert {what} table {w.of(table)} partition ({static}, dt) select * from ({rows}) s")
 
 
 def two_tables(w: Writing, table: Table) -> Statement:
     """Insert into two tables by one transaction."""
     other, n = w.random.choice(w.tables.listed() or [table]), w.number()
     inserts = [
-        f"insert into {w.of(each)} select s.n, 'two'{each.extra}"
-        + (f", '{w.value()}'" if each.is_partitioned else "")
-        for each in (table, other)
+        f"insert into {w.of(each)} select s.n, 'two'{each.extra}{w.literals(each)}" for each in (table, other)
     ]
     return Statement(f"from (select {n} as n union all select {n} + 1) s {' '.join(inserts)}")
+
+
+def two_databases(w: Writing, table: Table) -> Statement:
+    """Insert by one transaction into a table and into one that no policy replicates."""
+    n, other = w.number(), f"{w.elsewhere}.noted"
+    return Statement(
+        f"from (select {n} as n union all select {n} + 1) s insert into {other} select s.n "
+        f"insert into {w.of(table)} select s.n, 'noted'{table.extra}{w.literals(table)}"
+    )
 
 
 def load(w: Writing, table: Table) -> Statement:
@@ -115,5 +127,5 @@ def load(w: Writing, table: Table) -> Statement:
 
 
 def truncate(w: Writing, table: Table) -> Statement:
-    where = f" {w.partition()}" if table.is_partitioned and w.happens() else ""
+    where = f" {w.partitions(table)}" if table.is_partitioned and w.happens() else ""
     return Statement(f"truncate table {w.of(table)}{where}")

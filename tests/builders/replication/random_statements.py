@@ -48,6 +48,10 @@ def _partitioned(table: Table) -> bool:
     return table.is_partitioned
 
 
+def _by_two_columns(table: Table) -> bool:
+    return len(table.keys) > 1
+
+
 def _plain_partitioned(table: Table) -> bool:
     return table.is_partitioned and table.kind == "plain"
 
@@ -78,6 +82,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "overwrite_with_nothing": Kind(2, rows.overwrite_with_nothing),
     "rewrite": Kind(3, rows.rewrite),
     "several": Kind(5, rows.several, _partitioned),
+    "mixed": Kind(4, rows.mixed, _by_two_columns),
     "union": Kind(2, rows.union),
     "roll_back": Kind(5, rows.roll_back),
     "roll_back_overwrite": Kind(2, rows.roll_back_overwrite, _transactional),
@@ -85,14 +90,18 @@ KINDS: Final[Mapping[str, Kind]] = {
     "load": Kind(3, rows.load, _unbucketed),
     "truncate": Kind(3, rows.truncate),
     "two_tables": Kind(4, rows.two_tables),
+    "two_databases": Kind(2, rows.two_databases),
     "copy": Kind(4, changes.copy),
     "create_like": Kind(2, changes.create_like),
     "rename": Kind(4, changes.rename),
     "swap": Kind(3, changes.swap),
+    "leave": Kind(1, changes.leave),
     "drop": Kind(3, changes.drop),
     "move": Kind(2, changes.move, _without_transactions),
     "add_column": Kind(2, changes.add_column),
     "change_column": Kind(3, changes.change_column),
+    "replace_columns": Kind(2, changes.replace_columns),
+    "compact": Kind(2, changes.compact, _transactional),
     "constraint": Kind(3, changes.constraint),
     "own": Kind(1, changes.own),
     "set_property": Kind(3, changes.set_property),

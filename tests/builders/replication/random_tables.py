@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
     from random import Random
 
 
@@ -39,6 +39,12 @@ VALUES: Final = (
     "50%25",
     "__HIVE_DEFAULT_PARTITION__",
 )
+NUMBERS: Final = ("1", "2", "10")
+"""Values of the partition column ``n``, which is an integer."""
+COMMON: Final = 4
+"""Half of all values of a partition column are of the first ones, so that statements meet partitions that exist."""
+KEYS: Final[Mapping[str, str]] = {"n": "int", "dt": "string"}
+"""Partition columns, in their order, and their types."""
 REUSED_SHARE: Final = 0.3
 
 
@@ -48,8 +54,19 @@ class Table:
 
     name: str
     kind: str
-    is_partitioned: bool
+    keys: tuple[str, ...] = ()
+    """Its partition columns, some of ``KEYS``."""
     columns: int = 2
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether the table has partition columns."""
+        return bool(self.keys)
+
+    @property
+    def names(self) -> str:
+        """The columns that every row gives, with the partition columns."""
+        return ", ".join(("id", "v", *self.keys))
 
     @property
     def is_acid(self) -> bool:
@@ -120,6 +137,8 @@ class Writing:
     tables: Tables
     outside: str
     """A directory above those that lie outside of their tables."""
+    elsewhere: str
+    """A database that no policy replicates."""
 
     def number(self) -> int:
         """Return a number that no other name or row has."""
@@ -144,27 +163,42 @@ class Writing:
         """Return a directory that is not below a table."""
         return f"{self.outside}/{self.number()}"
 
-    def value(self) -> str:
-        """Return a value of the partition column."""
-        return self.random.choice(VALUES)
+    def literal(self, key: str) -> str:
+        """Return a value of a partition column, as SQL."""
+        if key == "n":
+            return NUMBERS[0] if self.happens() else self.random.choice(NUMBERS)
+        return f"'{self.random.choice(VALUES[:COMMON] if self.happens() else VALUES)}'"
 
-    def values(self) -> tuple[str, str]:
-        """Return two different values of the partition column."""
-        first, second = self.random.sample(VALUES, 2)
-        return first, second
+    def literals(self, table: Table, prefix: str = ", ") -> str:
+        """Return a value for each partition column, as the end of a SELECT; empty for a table without partitions."""
+        return "".join(f"{prefix}{self.literal(key)}" for key in table.keys)
 
-    def partition(self) -> str:
-        """Return a partition in the form of statements that change one."""
-        return f"partition (dt='{self.value()}')"
+    def partition(self, table: Table) -> str:
+        """Return one partition in the form of statements that change it."""
+        return _spec((key, self.literal(key)) for key in table.keys)
+
+    def partitions(self, table: Table) -> str:
+        """Return one partition, or all that have the same value of the first of two partition columns."""
+        keys = table.keys[:1] if self.happens(0.3) else table.keys
+        return _spec((key, self.literal(key)) for key in keys)
+
+    def two_partitions(self, table: Table) -> tuple[str, str]:
+        """Return two different partitions."""
+        first, second = self.random.sample(VALUES[:COMMON] if self.happens() else VALUES, 2)
+        numbers = [(key, self.literal(key)) for key in table.keys if key != "dt"]
+        return _spec([*numbers, ("dt", f"'{first}'")]), _spec([*numbers, ("dt", f"'{second}'")])
 
     def into(self, table: Table) -> str:
         """Return the static partition of an INSERT, empty for a table without partitions."""
-        return self.partition() if table.is_partitioned else ""
+        return self.partition(table) if table.is_partitioned else ""
 
     def rows(self, table: Table) -> str:
-        """Return one to four rows of ``id, v`` and the partition column."""
+        """Return one to four rows of ``id, v`` and the partition columns."""
         return ",".join(self._row(table) for _ in range(self.random.randint(1, 4)))
 
     def _row(self, table: Table) -> str:
-        dt = f",'{self.value()}'" if table.is_partitioned else ""
-        return f"({self.number()},'v{self.random.randrange(9)}'{dt})"
+        return f"({self.number()},'v{self.random.randrange(9)}'{self.literals(table)})"
+
+
+def _spec(values: Iterable[tuple[str, str]]) -> str:
+    return f"partition ({', '.join(f'{key}={value}' for key, value in values)})"

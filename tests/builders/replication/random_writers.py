@@ -55,6 +55,7 @@ class RandomWriter:
                 sql.run(statement.sql)
             statement.then()
             outcome = "done"
+            log.info("%s: %s", kind, "; ".join((*statement.before, statement.sql)))
         except SqlFailed as error:
             log.info("%s failed: %s: %s", kind, statement.sql, str(error).splitlines()[0][:200])
         finally:
