@@ -84,7 +84,9 @@ class Openings:
     def is_open(self, txn_id: int) -> bool:
         """Whether the transaction is known to be open, without waiting for it."""
         started = self._started.get(txn_id)
-        return started is not None and started.done() and started.result() is not None
+        if started is None or not started.done() or started.cancelled():
+            return False
+        return started.result() is not None
 
     def find(self, txn_id: int) -> int | None:
         """Return the target's transaction; None if it was not opened ahead, and is not being opened after this call."""

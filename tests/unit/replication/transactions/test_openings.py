@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import wait
 from threading import Event as Flag
 from typing import TYPE_CHECKING
 
 import pytest
 
+from handlers.replication.transactions import openings as openings_module
 from handlers.replication.transactions.lookahead import OPENED_MAX
 from handlers.replication.transactions.openings import Openings
 from state.errors import AmbiguousCall, InvalidRequest, MetastoreUnavailable, TidelineError
@@ -15,7 +17,8 @@ from tests.builders.replication.replay_events import allocated, altered, committ
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
+    from concurrent.futures import Future
     from pathlib import Path
 
     from handlers.events import Event
@@ -170,3 +173,29 @@ def test_what_has_not_begun_when_replay_needs_it_or_the_batch_ends_is_never_open
     openings.close()
     assert overlapping.target.open_txns == known
     assert 2 not in known
+
+
+def test_openings_that_are_cancelled_at_the_end_of_a_batch_are_forgotten(
+    overlapping: FakedReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first opening ends only after the others were cancelled."""
+    begun, goes_on = Flag(), Flag()
+
+    def hold(txn_id: int) -> None:
+        begun.set()
+        assert txn_id == 1
+        assert goes_on.wait(WAIT_S)
+
+    def wait_for(started: Sequence[Future[int | None]]) -> None:
+        goes_on.set()
+        wait(started)
+
+    before(overlapping, monkeypatch, "open_replayed", hold)
+    monkeypatch.setattr(openings_module, "wait", wait_for)
+    openings = Openings(overlapping.context)
+    openings.start([1, 2, 3])
+    assert begun.wait(WAIT_S)
+    openings.stop()
+    assert [txn_id for txn_id in (1, 2, 3) if openings.is_open(txn_id)] == [1]
+    openings.close()
+    assert overlapping.target.open_txns == [1]
