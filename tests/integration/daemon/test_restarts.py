@@ -63,6 +63,7 @@ def differences(cluster: Stack) -> list[str]:
         return replica.differences()
 
 
+@pytest.mark.long
 def test_restarts_of_every_component_are_survived(cluster: Stack, daemon: RunningDaemon) -> None:
     with cluster.source.sql() as sql:
         sql.run(f"create database if not exists {DB}")

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 from handlers.files.systems.schemes import open_file_systems
 from streaming.mining.miner import Miner, mine
 from streaming.mining.model import MiningRules, Parser, RawTable
@@ -65,6 +67,7 @@ def run(home: Path, sink: MemorySink) -> MiningReport:
     return mine(source, Miner(MiningRules((raw,))), sink)
 
 
+@pytest.mark.long
 def test_the_plans_of_a_spark_session_contain_every_key(tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
     subprocess.run(

@@ -55,8 +55,15 @@ def test_columns_of_partitions_change_with_the_table_only_if_they_did_so_at_the_
 SWAPPED: Final = "alter table {db}.{table}_other rename to {db}.{table}"
 
 
-@pytest.mark.parametrize("cascade", [" cascade", ""])
-@pytest.mark.parametrize("later", ["", SWAPPED])
+@pytest.mark.parametrize(
+    ("cascade", "later"),
+    [
+        (" cascade", SWAPPED),
+        pytest.param(" cascade", "", marks=pytest.mark.long),
+        pytest.param("", SWAPPED, marks=pytest.mark.long),
+        pytest.param("", "", marks=pytest.mark.long),
+    ],
+)
 def test_the_same_for_tables_that_were_renamed_before_the_change_was_replayed(
     source_sql: Session, target_sql: Session, replica: Replica, cascade: str, later: str
 ) -> None:

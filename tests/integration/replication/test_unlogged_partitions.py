@@ -167,7 +167,7 @@ def test_a_table_whose_unlogged_partitions_were_dropped_or_renamed_meanwhile_is_
         assert [day for day, _ in rows] == ["a", "a", "d", "d", "e", "e", "e"]
 
 
-@pytest.mark.parametrize("listing", [True, False])
+@pytest.mark.parametrize("listing", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_rows_that_hive_did_not_log_are_never_taken_from_a_table_that_has_the_name_by_then(
     source: ClusterEndpoints,
     target: ClusterEndpoints,
@@ -202,7 +202,7 @@ def test_rows_that_hive_did_not_log_are_never_taken_from_a_table_that_has_the_na
             require_equal_rows(replica, table, source_sql, target_sql)
 
 
-@pytest.mark.parametrize("listing", [True, False])
+@pytest.mark.parametrize("listing", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_rows_that_hive_did_not_log_are_never_taken_from_a_partition_that_has_the_values_by_then(
     source: ClusterEndpoints,
     target: ClusterEndpoints,

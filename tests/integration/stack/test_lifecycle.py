@@ -104,6 +104,7 @@ def test_a_metastore_keeps_data_log_and_port_over_restart_and_kill(tmp_path: Pat
         assert {"first", "second"} <= set(databases(metastore))
 
 
+@pytest.mark.long
 def test_a_major_compaction_leaves_one_base_directory(tmp_path: Path) -> None:
     cluster = HiveCluster(tmp_path, ClusterSettings(compactor=True))
     with running(cluster.metastore), running(cluster.engine), cluster.sql() as session:
@@ -122,6 +123,7 @@ def test_a_major_compaction_leaves_one_base_directory(tmp_path: Path) -> None:
         assert session.rows("select * from t order by id") == [("1",), ("2",)]
 
 
+@pytest.mark.long
 def test_a_session_outlives_its_metastore(tmp_path: Path) -> None:
     cluster = HiveCluster(tmp_path)
     with running(cluster.metastore), running(cluster.engine), cluster.sql() as session:
@@ -142,6 +144,7 @@ def test_extra_settings_reach_the_metastore(tmp_path: Path) -> None:
     assert [event.messageFormat for event in answer.events] == ["json-0.2"]
 
 
+@pytest.mark.long
 def test_kafka_keeps_records_over_restart_and_kill(tmp_path: Path) -> None:
     with running(Kafka(tmp_path)) as kafka:
         bootstrap = kafka.bootstrap

@@ -291,6 +291,6 @@ def test_an_answer_above_the_limit_is_refused_behind_a_login_too(metastore: RawM
 
 
 def test_a_change_whose_answer_is_lost_after_a_login_is_ambiguous(metastore: RawMetastore) -> None:
-    metastore.will("drop_database_req", Last(b""))
+    metastore.will("drop_database", Last(b""))
     with closing(client_of(metastore, LOGIN)) as client, pytest.raises(AmbiguousCall):
         client.drop_database("d")
