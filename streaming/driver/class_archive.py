@@ -12,8 +12,7 @@ It belongs to the installation like a compiled module: a user who may replace it
 name and renamed, and only one process writes it at a time, so no JVM ever meets a part of it.
 
 Java accepts an archive only if the class path begins with the jars of its writer, in the same order. The class path of Spark's launcher begins with a
-directory of settings, and lists the jars in the order of their directory on disk. So the jars are also named in front of it, sorted, and
-without those that a driver does not need (``streaming.driver.gateway``).
+directory of settings, and lists the jars in the order of their directory on disk. So the jars are also named in front of it, sorted.
 """
 
 from __future__ import annotations
@@ -33,8 +32,6 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 from state.columns.paths import KeyPath
 from state.columns.rules import FlatRules
 from state.errors import ConfigError, StateLocked
-from streaming.driver.gateway import CLASS_PATH, SETTINGS, build_jars_path
-from streaming.driver.gateway import DEFAULT_OPTIONS as OPTIONS
 from streaming.settings import DirectorySource, EventTime, FlatSettings, SparkSettings
 
 
@@ -45,6 +42,10 @@ if TYPE_CHECKING:
 VARIABLE: Final = "TIDELINE_CLASS_ARCHIVE"
 """Environment variable with another path of the archive; empty for none."""
 NAME: Final = "driver-classes.jsa"
+SETTINGS: Final = str(Path(__file__).with_name("conf"))
+"""The directory with Spark's settings, unless the user has one."""
+OPTIONS: Final = "spark.driver.defaultJavaOptions"
+CLASS_PATH: Final = "spark.driver.extraClassPath"
 _MARK: Final = b"tideline class archive"
 _CHECKSUM: Final = struct.Struct(">I")
 _BUFFER_BYTES: Final = 1 << 20
@@ -71,7 +72,15 @@ def build_conf(conf: Mapping[str, str]) -> dict[str, str]:
         return {}
     if os.environ.get("SPARK_CONF_DIR", SETTINGS) != SETTINGS or not is_whole(path):
         return {}  # a directory of the user's may set the class path, too
-    return {OPTIONS: f'"-XX:SharedArchiveFile={path}" -Xshare:auto {_SILENT}', CLASS_PATH: build_jars_path()}
+    return {OPTIONS: f'"-XX:SharedArchiveFile={path}" -Xshare:auto {_SILENT}', CLASS_PATH: build_class_path()}
+
+
+def build_class_path() -> str:
+    """Return Spark's jars in the order that every archive has."""
+    import pyspark
+
+    home = Path(os.environ.get("SPARK_HOME") or pyspark.__path__[0])
+    return ":".join(sorted(map(str, (home / "jars").glob("*.jar"))))
 
 
 @contextmanager
@@ -187,7 +196,7 @@ def build_training(directory: Path, archive: Path) -> FlatSettings:
         source=DirectorySource(str(landing), files_per_batch=1),
         event_time=EventTime(KeyPath.of_dotted("at")),
         rules=FlatRules(whitelist=frozenset(map(KeyPath.of_dotted, keys)), probation_values=1),
-        spark=SparkSettings(conf={OPTIONS: options, CLASS_PATH: build_jars_path()}),
+        spark=SparkSettings(conf={OPTIONS: options, CLASS_PATH: build_class_path()}),
         trigger_s=0,
     )
 

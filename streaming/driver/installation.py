@@ -1,6 +1,6 @@
 """What Spark needs on the machine of a driver: PySpark, a Java that it supports, and three programs of the system.
 
-PySpark starts its JVM by a shell script unless ``gateway`` does, and Hadoop starts ``chmod`` for each file that it creates on a local disk. A service with a
+PySpark starts its JVM by a shell script, and Hadoop starts ``chmod`` for each file that it creates on a local disk. A service with a
 short ``PATH`` may lack them. Spark would then end without a reason, or fail after half a minute, so they are looked up first.
 """
 

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from streaming.driver import class_archive
-from streaming.driver.gateway import SETTINGS, start_jvm
 from streaming.driver.installation import require_installation
 from streaming.driver.masters import require_configuration
 from streaming.jvm_errors import start_error
@@ -91,7 +90,7 @@ def start(
     require_configuration(settings.master)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     archive = class_archive.build_conf(settings.conf)
-    os.environ.setdefault("SPARK_CONF_DIR", SETTINGS)  # quiet logs unless configured otherwise
+    os.environ.setdefault("SPARK_CONF_DIR", class_archive.SETTINGS)  # quiet logs unless configured otherwise
     if settings.master.startswith("local"):
         # Otherwise Spark resolves the machine's own name and fails to start if that is impossible.
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
@@ -181,9 +180,8 @@ def _create_session(
         builder = builder.config(key, value)
     ahead: threading.Thread | None = None
     try:
-        jvm = start_jvm(conf)
         if beside is not None:
-            ahead = _run_beside(jvm, beside)
+            ahead = _run_beside(_start_jvm(conf), beside)
         session: SparkSession = builder.getOrCreate()
         _join(ahead)
         session.conf.get(CHECKED)
@@ -192,6 +190,17 @@ def _create_session(
         raise start_error(error, conf) from error
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _start_jvm(conf: Mapping[str, str]) -> Any:
+    """Start the JVM, in which a session with the same settings starts later."""
+    from pyspark import SparkConf, SparkContext
+
+    launch = SparkConf(loadDefaults=False)
+    for key, value in conf.items():
+        launch.set(key, value)
+    SparkContext._ensure_initialized(conf=launch)  # noqa: SLF001 - PySpark has no other way to start a JVM without a session
+    return SparkContext._jvm  # noqa: SLF001 - likewise
 
 
 def _run_beside(jvm: Any, call: Callable[[Any], None]) -> threading.Thread:

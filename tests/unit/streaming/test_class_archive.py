@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 from state.errors import ConfigError, StateLocked
 from streaming.driver import class_archive
 from streaming.driver.class_archive import (
+    CLASS_PATH,
     NAME,
+    OPTIONS,
+    SETTINGS,
     VARIABLE,
     build_conf,
     build_training,
@@ -21,8 +24,6 @@ from streaming.driver.class_archive import (
     is_whole,
     replace_archive,
 )
-from streaming.driver.gateway import CLASS_PATH, SETTINGS
-from streaming.driver.gateway import DEFAULT_OPTIONS as OPTIONS
 
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The path of an archive that does not exist yet, among jars of a Spark."""
     jars = tmp_path / "spark" / "jars"
     jars.mkdir(parents=True)
-    for name in ("b.jar", "a.jar", "c.txt", "spark-mllib_2.13-4.0.0.jar"):
+    for name in ("b.jar", "a.jar", "c.txt"):
         (jars / name).touch()
     named = tmp_path / "installation" / NAME
     monkeypatch.setenv(VARIABLE, str(named))
@@ -54,7 +55,7 @@ def test_without_an_archive_spark_starts_with_its_own_class_path(path: Path) -> 
     assert build_conf({}) == {}
 
 
-def test_an_archive_is_used_with_the_jars_of_a_driver_in_a_fixed_order(path: Path, tmp_path: Path) -> None:
+def test_an_archive_is_used_with_the_jars_in_a_fixed_order(path: Path, tmp_path: Path) -> None:
     write("classes")
     conf = build_conf({})
     assert f'"-XX:SharedArchiveFile={path}"' in conf[OPTIONS]
