@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from daemon.sources.event_batches import EventBatches, check_contiguous
-from daemon.sources.outgoing_events import EncoderSettings, EventEncoder
+from daemon.sources.outgoing_events import EventEncoder
 from daemon.sources.write_events import WriteEventReader
 from handlers.failpoints import failpoint
 from state.errors import GapDetected, Inconsistent, LimitExceeded
@@ -81,13 +81,8 @@ class Outbox:
         )
         self._writes = WriteEventReader(connect, settings.write_connections)
         self._encoder = EventEncoder(
-            EncoderSettings(
-                settings.source,
-                record_bytes_max=settings.record_bytes_max,
-                hard_bytes_max=hard_bytes_max,
-                batch_bytes=settings.batch_bytes,
-                spool_dir=settings.spool_dir,
-            ),
+            settings,
+            hard_bytes_max=hard_bytes_max,
             connection=self._log.connection,
             writes=self._writes,
             beat=beat,

@@ -28,8 +28,8 @@ from state.errors import LimitExceeded, TidelineError, Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from pathlib import Path
 
+    from daemon.sources.outbox import OutboxSettings
     from daemon.sources.unlogged_partitions import UnloggedPartitions
     from daemon.sources.write_events import Commit, NotificationLog
     from handlers.decoding.records.record_writer import Record
@@ -39,22 +39,6 @@ log = structlog.get_logger(__name__)
 
 _COMMITS_AT_ONCE: Final = 32
 """Commits whose write events are fetched before it is checked whether the batch is large enough."""
-
-
-@dataclass(frozen=True, slots=True)
-class EncoderSettings:
-    """How events become records."""
-
-    source: str
-    """Name of the source, and key of every record."""
-    record_bytes_max: int
-    """Larger events are split into several records if possible."""
-    hard_bytes_max: int
-    """No record may be larger."""
-    batch_bytes: int
-    """Events with more bytes than that are left to the next batch."""
-    spool_dir: Path | None
-    """Where the write events of a large transaction wait; the system's temporary directory by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +68,17 @@ class EventEncoder:
 
     def __init__(
         self,
-        settings: EncoderSettings,
+        settings: OutboxSettings,
         *,
+        hard_bytes_max: int,
         connection: Callable[[], NotificationLog],
         writes: WriteEventReader,
         beat: Callable[[], None],
         unlogged: UnloggedPartitions | None,
     ) -> None:
-        """``connection`` returns the open connection to the metastore; ``beat`` is called from time to time during long work."""
+        """No record is larger than ``hard_bytes_max``. ``connection`` returns the open connection to the metastore; ``beat`` is called from time to time during long work."""
         self._settings = settings
+        self._hard_bytes_max = hard_bytes_max
         self._connection = connection
         self._writes = writes
         self._beat = beat
@@ -156,7 +142,7 @@ class EventEncoder:
             self._settings.source,
             event,
             record_bytes_max=self._settings.record_bytes_max,
-            hard_bytes_max=self._settings.hard_bytes_max,
+            hard_bytes_max=self._hard_bytes_max,
         )
 
     def _outgoing(self, event: NotificationEvent, writes: CommitWrites | None) -> OutgoingEvent:

@@ -13,9 +13,9 @@ from handlers.replication.verification.verifier import Verifier
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from handlers.replication.verification.findings import TableResult
+    from handlers.replication.verification.findings import Difference, TableResult
     from tests.builders.replication.replica import Replica
 
 
@@ -78,3 +78,9 @@ def verify(replica: Replica, *names: str, checksums: bool = False) -> dict[str, 
         if names:
             return {name: verifier.verify_table(name) for name in names}
         return {result.table: result for result in verifier.verify_all(verifier.table_names())}
+
+
+def find_differences(replica: Replica, *names: str) -> dict[str, Sequence[Difference]]:
+    """Return the differences of the named tables, without the tables that are equal."""
+    results = verify(replica, *names)
+    return {name: each.differences for name, each in results.items() if each.differences}
