@@ -154,4 +154,5 @@ def test_no_row_is_lost_or_duplicated_if_an_executor_and_the_driver_are_killed(
 ) -> None:
     (tmp_path / "daemon").mkdir()
     with SparkCluster(tmp_path / "cluster", cores=3) as cluster:
-        survive_executor_kills(ConfiguredTable(**given, directory=tmp_path / "daemon"), cluster)
+        table = ConfiguredTable(**given, directory=tmp_path / "daemon")
+        survive_executor_kills(table, cluster.master.url, cluster.worker.executors, cluster.kill_an_executor)

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING
 import pyspark
 import pytest
 
-from daemon.process.children.child import Child
 from dev.stack.servers.yarn import Yarn
 from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
 from tests.builders.components.availability import start_or_skip
-from tests.builders.components.spark_cluster import EXECUTORS, use_spark_of_image
+from tests.builders.components.spark_cluster import use_spark_of_image
 from tests.builders.components.yarn_containers import executors, kill_an_executor
-from tests.builders.flat.configured_table import ConfiguredTable, has_caught_up, listen
 from tests.builders.flat.feeds import TopicFeed
+from tests.builders.flat.kills.executor_kills import ROWS, LocalTable, survive_executor_kills
 from tests.integration.conftest import database, kafka, source, stack, topic
 
 
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["database", "kafka", "source", "stack", "topic"]
 
 pytestmark = pytest.mark.crash
-ROWS = 3_000
 
 
 @pytest.fixture
@@ -51,20 +49,19 @@ def table(  # noqa: PLR0913, PLR0917 - fixtures
     yarn: Yarn,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> ConfiguredTable:
+) -> LocalTable:
     use_spark_of_image(tmp_path / "packages", monkeypatch)
     monkeypatch.setenv("HADOOP_CONF_DIR", str(yarn.conf))
     with closing(Metastore(source.metastore)) as metastore:
         metastore.create_database(Database(name=database))
     (tmp_path / "daemon").mkdir()
-    return ConfiguredTable(
+    return LocalTable(
         Path(source.external) / database,
         database,
         source.metastore,
         source.sql,
         feed=TopicFeed(kafka, topic, records=2 * ROWS + 4),
         directory=tmp_path / "daemon",
-        spark={"master": "yarn", **EXECUTORS},
         conf={
             # Nodes that have Spark need not receive its 400 MB of jars.
             "spark.yarn.jars": f"local:{Path(pyspark.__path__[0])}/jars/*",
@@ -75,20 +72,6 @@ def table(  # noqa: PLR0913, PLR0917 - fixtures
 
 
 def test_no_row_is_lost_or_duplicated_if_an_executor_and_the_driver_are_killed(
-    table: ConfiguredTable, yarn: Yarn
+    table: LocalTable, yarn: Yarn
 ) -> None:
-    table.land(range(2), lambda n: n % 100, count=ROWS)
-    with Child(table.command("run")) as driver:
-        listen(driver, None, lambda: len(executors(yarn)) == 2)  # noqa: PLR2004 - as configured
-        kill_an_executor(yarn)
-        listen(driver, has_caught_up)
-    # Not while a driver runs, which would remove files that it replaces while Hive reads them.
-    table.finished = table.check()
-    assert table.finished == set(table.events) | table.lost
-    with Child(table.command("run")) as driver:
-        table.land(range(2, 4), lambda n: 10**5 * n, count=ROWS)
-        begun = len(table.spark_events("StageSubmitted"))
-        listen(driver, None, lambda: len(table.spark_events("StageSubmitted")) > begun)
-    table.check()
-    table.land(range(4, 5), lambda n: "007" if n == 7 else n)
-    table.ends_well()
+    survive_executor_kills(table, "yarn", lambda: executors(yarn), lambda: kill_an_executor(yarn))

@@ -71,4 +71,5 @@ def test_no_row_is_lost_or_duplicated_if_an_executor_and_the_driver_are_killed(
     given: dict[str, Any], database: str, tmp_path: Path
 ) -> None:
     with SparkCluster(tmp_path / "cluster", cores=3) as cluster:
-        survive_executor_kills(ConfiguredTable(database=database, **given), cluster)
+        table = ConfiguredTable(database=database, **given)
+        survive_executor_kills(table, cluster.master.url, cluster.worker.executors, cluster.kill_an_executor)
