@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.builders.flat.feeds import DirectoryFeed, TopicFeed
-from tests.builders.flat.kills.driver_kills import BATCH, Killed
+from tests.builders.flat.kills.driver_kills import Killed
+from tests.builders.flat.kills.step_kills import survive_kills_in_batches
 from tests.integration.flat.test_stream import (
     stream,
     test_a_numeric_column_becomes_text_hour_by_hour_while_readers_see_correct_values,
@@ -64,8 +65,4 @@ def test_a_driver_killed_at_every_step_of_a_batch_loses_and_duplicates_nothing( 
 ) -> None:
     del metastore  # it has made the database
     table = Killed(tmp_path, database, source.metastore, source.sql, feed=feed, elsewhere=elsewhere)
-    for hour, step in enumerate(BATCH):
-        # An integer that is wider every time, so that every batch alters the table first.
-        table.land(range(hour, hour + 1), lambda n, hour=hour: n * 3**hour)  # type: ignore[misc]
-        table.dies(step)
-    table.ends_well()
+    survive_kills_in_batches(table)
