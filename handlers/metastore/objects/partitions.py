@@ -211,21 +211,26 @@ class PartitionCalls(Session):
         valid_write_ids: str | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """Replace partitions, identified by their values; raise InvalidRequest and change none if one does not exist."""
+        """Replace partitions, identified by their values; raise InvalidRequest if one does not exist, and then change none in its request.
+
+        Without ``write_id``, each keeps its own. Hive 4.2 writes one event for each write id, and its transactional listener
+        refuses a second event in one request ("Invalid attempt to overwrite a read-only parameter"), so each write id gets a request.
+        """
         context = to_environment(environment)
         if self.hive_version < V4_0:
             self._require_hive_4_for("alter_partitions", write_id, valid_write_ids)
             self._invoke(_ALTER_BEFORE_4, db, table, list(partitions), context)
             return
-        request = AlterPartitionsRequest(
-            dbName=db,
-            tableName=table,
-            partitions=list(partitions),
-            environmentContext=context,
-            writeId=write_id,
-            validWriteIdList=valid_write_ids,
-        )
-        self._invoke(_ALTER, request)
+        for group in [list(partitions)] if write_id is not None else _group_by_write_id(partitions):
+            request = AlterPartitionsRequest(
+                dbName=db,
+                tableName=table,
+                partitions=group,
+                environmentContext=context,
+                writeId=write_id,
+                validWriteIdList=valid_write_ids,
+            )
+            self._invoke(_ALTER, request)
 
     def rename_partition(
         self,
@@ -290,3 +295,10 @@ class PartitionCalls(Session):
                 needResult=False,
             )
             self._invoke(_DROP_MANY, request)
+
+
+def _group_by_write_id(partitions: Sequence[Partition]) -> list[list[Partition]]:
+    groups: dict[int | None, list[Partition]] = {}
+    for each in partitions:
+        groups.setdefault(each.writeId, []).append(each)
+    return list(groups.values())
