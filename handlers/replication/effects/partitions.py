@@ -14,12 +14,7 @@ from typing import TYPE_CHECKING
 from handlers.events import Embedded, PartitionsAdded, PartitionsAltered, PartitionsDropped
 from handlers.metastore.objects.partitions import BATCH
 from handlers.replication.effects import accuracy_marks, moves, renamed_files
-from handlers.replication.effects.plain_files import (
-    add_sub_directories,
-    copy_current_files,
-    copy_plain_files,
-    mirror_directory,
-)
+from handlers.replication.effects.plain_files import copy_first_files, mirror_directory
 from handlers.replication.entries.copied_ahead import record_copy
 from handlers.replication.target_objects import (
     KEEP_STATISTICS,
@@ -76,12 +71,9 @@ def _add_some(event: PartitionsAdded, context: Context) -> None:
     locations = context.table_cache.locations(event.table, names)
     for item, name in zip(event.partitions, names, strict=True):
         location = locations.get(name) or context.table_cache.location(event.table, name)
-        root = item.value.sd.location
-        files = event.files.get(name, ())
-        if files:
-            copy_plain_files(context, add_sub_directories(context, files, root), location, owner=owner)
-        elif is_external(owner):
-            copy_current_files(context, root, location)
+        copy_first_files(
+            context, event.files.get(name, ()), item.value.sd.location, location, owner=owner
+        )
     record_copy(event.table, owner, event.event_id, context)
 
 

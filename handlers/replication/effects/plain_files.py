@@ -20,6 +20,7 @@ from handlers.replication.target_objects import (
     format_partition_name,
     is_external,
     is_transactional,
+    owns_data,
     partition_key_names,
 )
 from state.errors import FileLost, NotFound
@@ -120,24 +121,35 @@ def _target_uris(files: Sequence[SourceFile], location: str) -> frozenset[str]:
     return frozenset(build_copy_task(file, location).target_uri for file in files)
 
 
-def copy_current_files(context: Context, source_location: str | None, location: str) -> None:
-    """Copy the files that are at the source now, for tables whose events list none because Hive calls them external.
+def copy_first_files(
+    context: Context, files: Sequence[SourceFile], source_location: str | None, location: str, *, owner: Table
+) -> None:
+    """Copy the first files of a new table or partition: ``files`` if its event lists some, otherwise those at the source now.
 
     Hive 4 makes plain managed tables external and leaves the file lists of their CREATE_TABLE and ADD_PARTITION empty (§1.2),
     so this is the only way to get their first rows. The copy shows the directory at the time of replay; a later INSERT, which
     has a file list again, repeats what was copied too early and changes nothing.
+
+    An external table may have left files in that directory. Hive removes them in a CREATE TABLE AS SELECT. Therefore those that
+    the source does not have are removed, if the new table owns its data. The deletions of other tables come with cycles.
     """
-    _copy_existing(context, _list_source(context, source_location) or (), location)
+    if not files and not is_external(owner):
+        return
+    present = _list_source(context, source_location)
+    first = _add_sub_directories(files, present or (), source_location) if files else present or ()
+    copy_plain_files(context, first, location, owner=owner)
+    if owns_data(owner) and present is not None:
+        remove_other_files(context, location, kept=_target_uris([*first, *present], location))
 
 
-def add_sub_directories(
-    context: Context, files: Sequence[SourceFile], source_location: str | None
+def _add_sub_directories(
+    files: Sequence[SourceFile], present: Sequence[SourceFile], source_location: str | None
 ) -> list[SourceFile]:
     """Return the file list of a CREATE_TABLE or ADD_PARTITION with the files in sub-directories.
 
     Hive lists only what is directly in the directory, sub-directories included, as if they were files (DbNotificationListener).
     """
-    below = [file for file in _list_source(context, source_location) or () if file.subdir]
+    below = [file for file in present if file.subdir]
     root = "" if source_location is None else parse_location(source_location).path.rstrip("/")
     directories = {f"{root}/{file.subdir.partition('/')[0]}" for file in below}
     kept = [file for file in files if parse_location(file.uri).path not in directories]

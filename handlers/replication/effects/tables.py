@@ -10,12 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from handlers.replication.effects import accuracy_marks, cascades, moves, renamed_files, statistics
-from handlers.replication.effects.plain_files import (
-    add_sub_directories,
-    copy_current_files,
-    copy_plain_files,
-    mirror_directory,
-)
+from handlers.replication.effects.plain_files import copy_first_files, mirror_directory
 from handlers.replication.entries.copied_ahead import note_copy, record_copy
 from handlers.replication.target_objects import (
     KEEP_STATISTICS,
@@ -64,11 +59,7 @@ def _copy_first_rows(event: TableCreated, source_location: str | None, context: 
         return
     owner = context.table_cache.table(_name(table))
     location = context.table_cache.location(_name(table))
-    if event.files:
-        files = add_sub_directories(context, event.files, source_location)
-        copy_plain_files(context, files, location, owner=owner)
-    elif is_external(owner):
-        copy_current_files(context, source_location, location)
+    copy_first_files(context, event.files, source_location, location, owner=owner)
     record_copy(_name(table), owner, event.event_id, context)
 
 
