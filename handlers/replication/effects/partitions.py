@@ -71,9 +71,7 @@ def _add_some(event: PartitionsAdded, context: Context) -> None:
     locations = context.table_cache.locations(event.table, names)
     for item, name in zip(event.partitions, names, strict=True):
         location = locations.get(name) or context.table_cache.location(event.table, name)
-        copy_first_files(
-            context, event.files.get(name, ()), item.value.sd.location, location, owner=owner
-        )
+        copy_first_files(context, event.files.get(name, ()), item.value.sd.location, location, owner=owner)
     record_copy(event.table, owner, event.event_id, context)
 
 

@@ -15,6 +15,7 @@ import pytest
 from dev.demo.compare import Side, compare_databases
 from dev.fixtures.writing_client import WritingMetastore
 from dev.stack.hive.sql_session import Session
+from handlers.replication.effects.accuracy_marks import ACCURATE
 from handlers.replication.loading.table.load import load_table
 from handlers.replication.loading.table.target_table import LOAD
 from handlers.replication.loading.table.tools import LoadSettings
@@ -27,6 +28,8 @@ from tests.builders.replication.small_workload import ACID, PLAIN, QUERIES, Writ
 
 if TYPE_CHECKING:
     from dev.stack.endpoints import ClusterEndpoints
+    from handlers.metastore.client import Metastore
+    from handlers.structs.statistics import ColumnStatisticsObj
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,50 @@ def test_tables_of_every_kind_are_loaded_with_their_constraints(
         ours = replica.source.constraint_names(kinds.db, table)
         assert replica.target.constraint_names(replica.policy.target_db, table) == ours
     assert LOAD not in (replica.target.get_table(replica.policy.target_db, "pk").parameters or {})
+
+
+def test_outdated_statistics_are_loaded_as_outdated(build: Build, source_sql: Session) -> None:
+    """A metastore returns them again after a truncation, which is replayed as well."""
+    db = f"outdated_{uuid.uuid4().hex[:8]}"
+    create_source(source_sql, db)
+    for name, partitioned in (("orders", ""), ("visits", " partitioned by (dt string)")):
+        partition = " partition (dt='a')" if partitioned else ""
+        source_sql.run(f"create table {db}.{name} (id int, item string){partitioned} {ACID}")
+        source_sql.run(f"insert into {db}.{name}{partition} values (1,'x'),(2,'y')")
+    replica = build(db)
+    drop_marks(replica.source, db)
+    load_all(replica)
+    for metastore, name in ((replica.source, db), (replica.target, replica.policy.target_db)):
+        for item in (metastore.get_table(name, "orders"), metastore.get_partition(name, "visits", ["a"])):
+            assert ACCURATE not in (item.parameters or {}), name
+    sides = ((replica.source, db), (replica.target, replica.policy.target_db))
+    for read in (read_of_table, read_of_partition):
+        ours, theirs = (read(metastore, name) for metastore, name in sides)
+        assert [each.colName for each in ours] == ["id", "item"]
+        assert theirs == ours
+
+
+def read_of_table(metastore: Metastore, db: str) -> list[ColumnStatisticsObj]:
+    return sort_columns(metastore.table_statistics(db, "orders", ["id", "item"]))
+
+
+def read_of_partition(metastore: Metastore, db: str) -> list[ColumnStatisticsObj]:
+    return sort_columns(
+        metastore.partition_statistics(db, "visits", ["dt=a"], ["id", "item"]).get("dt=a", [])
+    )
+
+
+def sort_columns(statistics: list[ColumnStatisticsObj]) -> list[ColumnStatisticsObj]:
+    return sorted(statistics, key=lambda each: each.colName)
+
+
+def drop_marks(source: Metastore, db: str) -> None:
+    """Remove the marks of accurate statistics and nothing else, which a client may do outside of a transaction."""
+    table, partition = source.get_table(db, "orders"), source.get_partition(db, "visits", ["a"])
+    for item in (table, partition):
+        item.parameters = {key: value for key, value in (item.parameters or {}).items() if key != ACCURATE}
+    source.alter_table(db, "orders", table)
+    source.alter_partitions(db, "visits", [partition])
 
 
 def test_a_stopped_load_continues_with_its_table_and_its_verified_files(build: Build, kinds: Kinds) -> None:

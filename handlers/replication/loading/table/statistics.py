@@ -1,6 +1,7 @@
 """Column statistics of loaded tables and partitions, as the source computed them.
 
-The metastore returns those that are correct for readers of the snapshot. Statistics of later writes follow in the log.
+Those that are outdated are copied as well: Hive estimates with them, and a truncation after the load makes the source return them
+again. Whether they are accurate is in the mark, which the definitions bring after them. Statistics of later writes follow in the log.
 """
 
 from __future__ import annotations
@@ -21,29 +22,18 @@ if TYPE_CHECKING:
 
 
 def read_table_statistics(table: str, snapshot: TableSnapshot, tools: LoadTools) -> list[ColumnStatistics]:
-    """Return the column statistics of a table without partitions that hold for the snapshot."""
+    """Return the column statistics of a table without partitions."""
     assert snapshot.table is not None
-    columns = tools.source.table_statistics(
-        tools.policy.source_db,
-        table,
-        _columns(snapshot.table),
-        valid_write_ids=None if snapshot.valid is None else snapshot.valid.format(),
-    )
+    columns = tools.source.table_statistics(tools.policy.source_db, table, _columns(snapshot.table))
     return [build_statistics(tools.policy, table, columns)] if columns else []
 
 
 def read_partition_statistics(
     table: str, names: Sequence[str], snapshot: TableSnapshot, tools: LoadTools
 ) -> list[ColumnStatistics]:
-    """Return the column statistics of the named partitions that hold for the snapshot."""
+    """Return the column statistics of the named partitions."""
     assert snapshot.table is not None
-    found = tools.source.partition_statistics(
-        tools.policy.source_db,
-        table,
-        names,
-        _columns(snapshot.table),
-        valid_write_ids=None if snapshot.valid is None else snapshot.valid.format(),
-    )
+    found = tools.source.partition_statistics(tools.policy.source_db, table, names, _columns(snapshot.table))
     return [
         build_statistics(tools.policy, table, columns, name) for name, columns in found.items() if columns
     ]
