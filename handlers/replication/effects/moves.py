@@ -52,7 +52,7 @@ from state.errors import Unsupported
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from handlers.events import Embedded, PartitionsAltered
+    from handlers.events import Embedded, PartitionsAltered, TableAltered
     from handlers.replication.context import Context
     from handlers.structs.objects import Partition, Table
 
@@ -100,43 +100,44 @@ def require_movable(before: Partition, after: Partition, owner: Table) -> None:
         raise _unsupported(owner.tableName)
 
 
-def follow_moved_directory(old: str, new: str, context: Context) -> bool:
-    """Place a table in the directory that it was to get by a rename, if a killed metastore moved only that; return whether it did.
+def follow_moved_directory(event: TableAltered, context: Context) -> bool:
+    """Prepare the repetition of a rename of which a killed metastore did only the move of the directory; return whether it did.
 
     The metastore moves the directory before its database commits. It then refuses the rename, because the new directory exists. A
-    table whose directory has another name is renamed without a move. The partitions come first, so that a repetition finds the rest to do.
+    transactional table gets that place, because one whose directory has another name is renamed without a move. Of a plain table, whose
+    directory must not exist, that is removed, and the files come from the source again: by ``return_to_base`` or ``renamed_files``.
     """
-    table, db = context.target.get_table(context.policy.target_db, old), context.policy.target_db
+    old, new = ((each.value.tableName or "").lower() for each in (event.before, event.after))
+    table, root = context.target.get_table(context.policy.target_db, old), context.policy.external_base
     place = (table.sd.location or "").rstrip("/")
-    moved = f"{place.rpartition('/')[0]}/{new}"
-    if is_external(table):
-        return _remove_moved_directory(table, new, context)
-    if has_directory(context, place) or not has_directory(context, moved):
+    above = place.rpartition("/")[0]
+    if is_external(table) and root is not None:
+        above = (context.target.get_database(context.policy.target_db).locationUri or "").rstrip("/")
+    moved = f"{above}/{new}"
+    if not owns_data(table) or has_directory(context, place) or not has_directory(context, moved):
         return False
-    names = context.target.partition_names(db, old) if table.partitionKeys else []
+    if root is None or not is_external(table):
+        _place_table(table, place, moved, context)
+    if is_external(table):
+        context.copied_ahead.record(old, event.event_id, event.event_id - 1)
+        remove_directory(context, moved)
+    return True
+
+
+def _place_table(table: Table, place: str, moved: str, context: Context) -> None:
+    """Give the table and its partitions the place to which their files were moved, the partitions first, so that it can be repeated."""
+    db, name = context.policy.target_db, (table.tableName or "").lower()
+    names = context.target.partition_names(db, name) if table.partitionKeys else []
     for start in range(0, len(names), BATCH):
-        found = context.target.get_partitions(db, old, names[start : start + BATCH])
+        found = context.target.get_partitions(db, name, names[start : start + BATCH])
         left = [each for each in found if _find_relative_path(each.sd.location, [place]) is not None]
         for each in left:
             each.sd.location = f"{moved}{_find_relative_path(each.sd.location, [place])}"
         if left:
-            context.target.alter_partitions(db, old, left, environment=KEEP_STATISTICS)
+            context.target.alter_partitions(db, name, left, environment=KEEP_STATISTICS)
     table.sd.location = moved
-    context.table_cache.forget(old)
-    context.target.alter_table(db, old, table, environment=KEEP_STATISTICS)
-    return True
-
-
-def _remove_moved_directory(table: Table, new: str, context: Context) -> bool:
-    """Remove the moved directory of a plain table below ``external_base``, because ``return_to_base`` copies its files from the source."""
-    policy, place = context.policy, table.sd.location or ""
-    moved = f"{(context.target.get_database(policy.target_db).locationUri or '').rstrip('/')}/{new}"
-    if policy.external_base is None or not owns_data(table) or has_directory(context, place):
-        return False
-    if not has_directory(context, moved):
-        return False
-    remove_directory(context, moved)
-    return True
+    context.table_cache.forget(name)
+    context.target.alter_table(db, name, table, environment=KEEP_STATISTICS)
 
 
 def has_left_base(before: Table, after: Table, context: Context) -> bool:

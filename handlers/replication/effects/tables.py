@@ -97,7 +97,7 @@ def rename(event: TableAltered, context: Context) -> None:
         try:
             _replace(event, old, context)
         except InvalidRequest:
-            if not moves.follow_moved_directory(old, new, context):
+            if not moves.follow_moved_directory(event, context):
                 raise
             _replace(event, old, context)
     except NotFound:

@@ -6,6 +6,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from handlers.files.paths import parse_location
 from tests.builders.replication.replica import build_replica
 from tests.builders.replication.small_workload import ACID, PLAIN, create_source
@@ -18,13 +20,14 @@ if TYPE_CHECKING:
     from tests.builders.replication.replica import Replica
 
 
-def test_a_rename_of_a_transactional_table_of_which_only_the_directory_was_moved_is_completed(
-    source_sql: Session, target_sql: Session, replica: Replica
+@pytest.mark.parametrize("kind", [ACID, PLAIN], ids=["transactional", "plain"])
+def test_a_rename_of_which_only_the_directory_was_moved_is_completed(
+    source_sql: Session, target_sql: Session, replica: Replica, kind: str
 ) -> None:
     """The metastore refuses to repeat such a rename, because the new directory exists."""
     db, target_db = replica.policy.source_db, replica.policy.target_db
     create_source(source_sql, db)
-    source_sql.run(f"create table {db}.sales (id int) partitioned by (dt string) {ACID}")
+    source_sql.run(f"create table {db}.sales (id int) partitioned by (dt string) {kind}")
     source_sql.run(f"insert into {db}.sales values (1,'a'),(2,'[1]')")
     replica.follow()
     source_sql.run(f"alter table {db}.sales rename to {db}.orders")
@@ -32,7 +35,7 @@ def test_a_rename_of_a_transactional_table_of_which_only_the_directory_was_moved
     place.rename(place.with_name("orders"))
     replica.follow()
     source_sql.run(f"insert into {db}.orders values (3,'a'),(4,'c')")
-    source_sql.run(f"create table {db}.sales (id int) partitioned by (dt string) {ACID}")
+    source_sql.run(f"create table {db}.sales (id int) partitioned by (dt string) {kind}")
     source_sql.run(f"insert into {db}.sales values (5,'a')")
     replica.follow()
     assert replica.quarantined() == {}
@@ -45,7 +48,7 @@ def test_a_rename_of_a_transactional_table_of_which_only_the_directory_was_moved
     assert find_differences(replica, "orders", "sales") == {}
 
 
-def test_so_is_that_of_a_plain_table_below_a_base(
+def test_the_same_below_a_base(
     source: ClusterEndpoints,
     target: ClusterEndpoints,
     source_sql: Session,
