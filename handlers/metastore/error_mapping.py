@@ -60,13 +60,19 @@ def to_tideline_error(error: Exception, call: str, address: object) -> TidelineE
         return _fault(error, call, address)
     if _has_failed(type(error).__name__, _reason(error)):
         return _server_fault("the metastore failed", error, call, address)
-    cls, message = _BY_CLASS.get(_name(error), _REFUSED)
+    cls, message = _BY_CLASS.get(_name(error, call), _REFUSED)
     return cls(message, call=call, address=str(address), hive=type(error).__name__, reason=_reason(error))
 
 
-def _name(error: Exception) -> str:
-    """Return the name of the exception; Hive 4.0 calls the table of some partition calls invalid if it does not exist."""
+def _name(error: Exception, call: str) -> str:
+    """Return the name of the exception, or the one that Hive should have raised.
+
+    Hive 4.0 calls the table of some partition calls invalid if it does not exist. All versions reject a search for a partition in a table that
+    has no partitions, or fewer partition columns.
+    """
     name = type(error).__name__
+    if call.startswith("get_partition") and _reason(error).startswith("Invalid partition key & values"):
+        return "UnknownPartitionException"
     is_missing = name == "InvalidObjectException" and _reason(error).endswith(" table not found")
     return "UnknownTableException" if is_missing else name
 

@@ -51,6 +51,20 @@ def test_partitions_are_found_by_values_and_by_names(client: WritingMetastore, d
     assert client.partition_names(db, "no_such_table") == []
 
 
+def test_a_partition_of_a_table_with_other_partition_columns_or_none_is_not_found(
+    client: WritingMetastore, db: str, table: Table
+) -> None:
+    """Its name may come from an event of an earlier table of that name."""
+    client.add_partitions(db, "p", [a_partition(table, "x", "2")])
+    client.create_table(a_table(db, "whole", external=True))
+    for name, partition, values in (("whole", "dt=x", ["x"]), ("p", "dt=x", ["x"]), ("p", "n=1", [])):
+        with pytest.raises(NotFound):
+            client.get_partition_by_name(db, name, partition)
+        with pytest.raises(NotFound):
+            client.get_partition(db, name, values)
+        assert client.get_partitions(db, name, [partition]) == []
+
+
 def test_many_partitions_are_added_and_fetched_in_batches(
     client: WritingMetastore, db: str, table: Table
 ) -> None:
