@@ -17,6 +17,7 @@ from handlers.replication.table_cache import TableCache
 from state.errors import Fenced
 from state.transactions.resumption import describe_stop
 from state.transactions.unproven_commits import UnprovenCommits
+from state.transactions.valid_write_ids import ValidWriteIds
 from state.transactions.write_id_mapping import WriteIdMapping
 
 
@@ -237,7 +238,12 @@ class Context:
         return entry.with_stop(describe_stop(entry.table, self.write_ids, name, loaded), loaded)
 
     def valid_up_to(self, table: str, write_id: int | None) -> str | None:
-        """Return the write-id list that Hive's own REPL LOAD sends with an event: everything up to its write id (§6)."""
+        """Return the write-id list of an event's transaction: everything up to its write id, except what was open when that was allocated.
+
+        Hive's own REPL LOAD sends the first part only (§6). The metastore removes the mark of accurate statistics if the last ones are of an
+        id that the list does not contain. It did so at the source, and logged the change as if it had not.
+        """
         if write_id is None:
             return None
-        return f"{self.policy.target_db}.{table}:{write_id}:{2**63 - 1}::"
+        concurrent = self.write_ids.find_concurrent(f"{self.policy.source_db}.{table}", write_id)
+        return ValidWriteIds(f"{self.policy.target_db}.{table}", write_id, concurrent).format()

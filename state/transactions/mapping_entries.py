@@ -43,9 +43,8 @@ class MappingEntries:
         txn = self.txns.setdefault(txn_id, OpenTxn(txn_id, event_id, event_id))
         ids = self.tables.setdefault(table, TableWriteIds())
         if table in txn.by_table:
-            del ids.open[txn.by_table[table].write_id]
-        ids.open[write_id] = txn_id
-        ids.high_water_mark = max(ids.high_water_mark, write_id)
+            ids.close(txn.by_table[table].write_id)
+        ids.hold(write_id, txn_id)
         txn.by_table[table] = allocation
         txn.last_event_id = max(txn.last_event_id, event_id)
         self.mark_changed(txn_id)
@@ -73,7 +72,7 @@ class MappingEntries:
         DROP_TABLE follows, or a new table, whose next write id will be taken as it is.
         """
         ids = self.tables[table]
-        del ids.open[write_id]
+        ids.close(write_id)
         if ids.high_water_mark == 1:
             del self.tables[table]
             self.unsaved.tables.add(table)

@@ -19,7 +19,13 @@ from typing import TYPE_CHECKING
 
 from state.errors import StateCorrupt, TargetDiverged
 from state.transactions.mapping_entries import MappingEntries, select_touched
-from state.transactions.open_transactions import Allocation, OpenTxn, SourceTxn, Touched
+from state.transactions.open_transactions import (
+    CONCURRENT_MAX,
+    Allocation,
+    OpenTxn,
+    SourceTxn,
+    Touched,
+)
 
 
 if TYPE_CHECKING:
@@ -107,6 +113,18 @@ class WriteIdMapping:
         ids = self._entries.tables.get(table)
         return frozenset() if ids is None else frozenset(ids.open.items())
 
+    def find_concurrent(self, table: str, write_id: int) -> tuple[int, ...]:
+        """Return the lower write ids whose rows the transaction with the open ``write_id`` may not see; empty for other ids.
+
+        These are the ids that were open when it was allocated, at most ``CONCURRENT_MAX``. For an id that was allocated before a restart, they are
+        not known, and all lower ids up to that limit are returned.
+        """
+        ids = self._entries.tables.get(table)
+        if ids is None or write_id not in ids.open:
+            return ()
+        known = ids.concurrent.get(write_id)
+        return tuple(range(max(1, write_id - CONCURRENT_MAX), write_id)) if known is None else known
+
     def allocate(self, txn_id: int, table: str, write_id: int, event_id: int) -> Allocation | None:
         """Record that a transaction allocated a write id; return it, or None if that was known before (a repeated event).
 
@@ -173,7 +191,7 @@ class WriteIdMapping:
         if txn is None:
             return None
         for table, write_id, _ in txn.by_table.values():
-            del self._entries.tables[table].open[write_id]
+            self._entries.tables[table].close(write_id)
         return self._forget(txn)
 
     def abort(self, txn_id: int) -> SourceTxn | None:
@@ -217,10 +235,12 @@ class WriteIdMapping:
         self._entries.forget_table(old, new)
         self._entries.forget_table(new)
         self._entries.adopt_table(valid)
+        concurrent = dict(ids.concurrent)
         for txn, allocation, touched in moves:
             self._entries.hold(txn.txn_id, allocation)
             for entry in touched:
                 self._entries.touch(txn, entry._replace(table=new))
+        self._entries.tables[new].concurrent = concurrent
 
     def drop_table(self, table: str) -> None:
         """Forget a table: if the name comes back, its write ids start again. Its open transactions stay remembered."""

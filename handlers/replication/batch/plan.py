@@ -3,7 +3,8 @@
 Superseded alters. About a fifth of a busy log are ALTER_TABLE events that only change statistics parameters, two to six per
 statement (reference: hive-replication.md §0b.6), and each costs tens of milliseconds at the target. An ALTER_TABLE contains
 the whole table, so the second of two supersedes the first. The first may be skipped only if nothing in between could see the
-difference: no event of this table except allocations, and no end of a transaction that might have made it visible.
+difference: no event of this table except allocations, and no end of a transaction that might have made it visible. Both must have
+the same write id, because the metastore decides by the last one whether statistics are accurate.
 
 Early copies. Copies wait for disks and networks, calls wait for the target's metastore. So that the waiting times do not add
 up, the files of later transactions are copied while earlier ones are replayed. The files of a write event may be copied once
@@ -53,7 +54,7 @@ def find_superseded_alters(events: Iterable[Event]) -> frozenset[int]:
     Renames, truncations and changes of the location or of columns are never superseded, and do not supersede.
     """
     superseded: set[int] = set()
-    pending: dict[tuple[str | None, str | None], int] = {}
+    pending: dict[tuple[str | None, str | None], TableAltered] = {}
     for event in events:
         if isinstance(event, _INVISIBLE):
             continue
@@ -62,9 +63,10 @@ def find_superseded_alters(events: Iterable[Event]) -> frozenset[int]:
             continue
         key = (event.db, event.table)
         if isinstance(event, TableAltered) and is_plain(event):
-            if key in pending:
-                superseded.add(pending[key])
-            pending[key] = event.event_id
+            earlier = pending.get(key)
+            if earlier is not None and earlier.write_id == event.write_id:
+                superseded.add(earlier.event_id)
+            pending[key] = event
         elif isinstance(event, StatisticsUpdated | FilesWritten) or event.table is not None:
             pending.pop(key, None)
         else:

@@ -13,6 +13,10 @@ holds. They may count rows that the target never gets. If they contain other num
 A truncation removes the mark if the last statistics were written by a transaction that was open at its beginning, and Hive logs the truncation
 with the mark (seen on 4.2). The log does not show this, so the source's table is read. If it was renamed since, its partitions are compared when
 the rename is replayed, because partitions keep their mark then and no event contains it. That of a table without partitions is in the rename's event.
+
+An insert into several partitions, of which one has outdated statistics, may remove the mark of another one without an event. That is an error of Hive
+4.2: it matches names with partitions in another order (``HMSHandler.updatePartColumnStatsWithMerge``). If such an insert commits, its
+partitions are compared with the source.
 """
 
 from __future__ import annotations
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
 
     from handlers.events import TableAltered
     from handlers.replication.context import Context
+    from handlers.replication.entries.unchecked_marks import UncheckedMarks
     from handlers.structs.objects import Partition, Table
 
 
@@ -104,6 +109,23 @@ def follow_truncated_partitions(
         context.unchecked_marks.add(table, sorted(changed))
 
 
+def note_mixed_marks(
+    table: str, partitions: Sequence[Partition], names: Sequence[str], context: Context
+) -> None:
+    """Record the partitions of a change that have the mark, for ``complete_committed``, if others of it do not have it."""
+    marked = [name for name, each in zip(names, partitions, strict=True) if _has_mark(each)]
+    if 0 < len(marked) < len(names):
+        context.unchecked_marks.add(table, marked)
+
+
+def complete_committed(table: str, context: Context) -> None:
+    """Remove the marks of recorded partitions that the source does not have after the commit of a transaction that wrote them."""
+    if (unchecked := context.unchecked_marks.get(table)) is None:
+        return
+    with suppress(NotFound):  # renamed since
+        _compare_unchecked(table, unchecked, context)
+
+
 def complete_renamed(event: TableAltered, name: str, context: Context) -> None:
     """Remove the marks of truncated partitions of a renamed table, now called ``name``, that the source does not have.
 
@@ -114,10 +136,14 @@ def complete_renamed(event: TableAltered, name: str, context: Context) -> None:
     with suppress(NotFound):
         if not is_same_table(event.after.value, context.source.get_table(context.policy.source_db, name)):
             return
-        names = unchecked.partitions or context.target.partition_names(context.policy.target_db, name)
-        for start in range(0, len(names), BATCH):
-            _compare_marks(name, list(names[start : start + BATCH]), context)
-        context.unchecked_marks.remove(name)
+        _compare_unchecked(name, unchecked, context)
+
+
+def _compare_unchecked(table: str, unchecked: UncheckedMarks, context: Context) -> None:
+    names = unchecked.partitions or context.target.partition_names(context.policy.target_db, table)
+    for start in range(0, len(names), BATCH):
+        _compare_marks(table, list(names[start : start + BATCH]), context)
+    context.unchecked_marks.remove(table)
 
 
 def _compare_marks(table: str, names: list[str], context: Context) -> None:

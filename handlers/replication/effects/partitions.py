@@ -148,6 +148,8 @@ def _replace(event: PartitionsAltered, names: Sequence[str], owner: Table, conte
         valid_write_ids=context.valid_up_to(event.table, write_id),
         environment=KEEP_STATISTICS,
     )
+    if write_id is not None:
+        accuracy_marks.note_mixed_marks(event.table, [item.value for item in event.after], names, context)
 
 
 def rename(event: PartitionsAltered, before: Partition, owner: Table, context: Context) -> None:

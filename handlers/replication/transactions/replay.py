@@ -23,7 +23,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from handlers.failpoints import failpoint
-from handlers.replication.effects.accuracy_marks import mark_inaccurate
+from handlers.replication.effects.accuracy_marks import complete_committed, mark_inaccurate
 from handlers.replication.transactions.files import TransactionFiles
 from handlers.replication.transactions.lookahead import WriteIdLookahead
 from handlers.replication.transactions.source_writes import fail_tables, fetch_writes
@@ -152,10 +152,20 @@ class TransactionReplay:
         if known is not None and known.allocations and not writes and not repeated:
             self._context.observer.transaction_without_files(event.txn_id)
         unverified = self.files.pop_unknown(event.txn_id)
+        self._complete_marks(event, known)
         self._commit(event, known, writes)
         if not event.listed:  # else the relay has found the partitions that the lost state would have named
             self.unverified |= unverified
         return True
+
+    def _complete_marks(self, event: TxnCommitted, known: SourceTxn | None) -> None:
+        """Compare the marks of accurate statistics that the source may have removed without an event; quarantine a table that refuses it."""
+        for allocation in () if known is None else known.allocations:
+            table = allocation.table.partition(".")[2]
+            try:
+                complete_committed(table, self._context)
+            except Refused as error:
+                self._context.handle_failure(table, event.event_id, error)
 
     def _fail_tables_ahead(self, event: TxnCommitted) -> None:
         """Handle tables as failed for which the target holds a write id that the source did not allocate."""

@@ -197,6 +197,75 @@ def truncate_at(
         writer.commit_txn(txn_id)
 
 
+def test_a_mark_that_hive_removes_from_the_wrong_partition_of_an_insert_is_removed_on_the_target(
+    source_sql: Session, source: ClusterEndpoints, replica: Replica
+) -> None:
+    """Which one depends on the order of a hash map; of these partitions, one loses its mark in most orders."""
+    db = replica.policy.source_db
+    create_source(source_sql, db)
+    source_sql.run(f"create table {db}.visits (id int, item string) partitioned by (dt string) {ACID}")
+    source_sql.run(f"insert into {db}.visits values (1,'x','a'),(2,'y','two words')")
+    loaded = f"file:{source.external}/{db}-loaded"
+    source_sql.run(f"insert overwrite directory '{loaded}' stored as orc select 9, 'loaded'")
+    source_sql.run(f"load data inpath '{loaded}' overwrite into table {db}.visits partition (dt='a')")
+    new = [f"n{number}" for number in range(8)]
+    rows = ", ".join(f"({number},'z','{name}')" for number, name in enumerate(("a", "two words", *new)))
+    source_sql.run(f"insert into {db}.visits values {rows}")
+    marked = {
+        (each.values or [""])[0]
+        for each in replica.source.all_partitions(db, "visits")
+        if ACCURATE in (each.parameters or {})
+    }
+    assert len(marked.intersection(new)) == len(new) - 1, "what Hive does"
+    replica.follow()
+    assert replica.quarantined() == {}
+    assert find_differences(replica, "visits") == {}
+
+
+def test_statistics_of_overlapping_inserts_are_not_used_on_the_target(
+    source_sql: Session, target_sql: Session, source: ClusterEndpoints, replica: Replica
+) -> None:
+    """The second one's do not count the rows of the first. The source's metastore removes the mark, but logs the change with it."""
+    db, target_db = replica.policy.source_db, replica.policy.target_db
+    create_source(source_sql, db)
+    for table, keys in (("orders", ""), ("visits", "partitioned by (dt string) ")):
+        source_sql.run(f"create table {db}.{table} (id int, item string) {keys}{ACID}")
+        source_sql.run(f"insert into {db}.{table} values (1,'pen'{keys and ', ' + repr('a')})")
+        overlap(source, db, table)
+    replica.follow()
+    assert replica.quarantined() == {}
+    for table in ("orders", "visits"):
+        assert target_sql.rows(f"select count(*) from {target_db}.{table}") == [("1",)]
+    assert find_differences(replica, "orders", "visits") == {}
+
+
+def overlap(source: ClusterEndpoints, db: str, name: str) -> None:
+    """Write statistics with one more row in each of two transactions, of which the second does not see the first."""
+    with closing(WritingMetastore([source.metastore])) as writer:
+        first, second = writer.open_txns(2)
+        ids = writer.allocate_write_ids(db, name, [first, second])
+        alter_rows(writer, db, name, ids[first], f"{ids[first]}:{2**63 - 1}:")
+        alter_rows(writer, db, name, ids[second], f"{ids[second]}:{ids[first]}:{ids[first]}")
+        writer.commit_txn(first)
+        writer.commit_txn(second)
+
+
+def alter_rows(writer: WritingMetastore, db: str, name: str, write_id: int, snapshot: str) -> None:
+    """Set the number of rows of a table or of its partition to 2."""
+    table, valid = writer.get_table(db, name), f"{db}.{name}:{snapshot}:"
+    if table.partitionKeys:
+        partition = writer.get_partition(db, name, ["a"])
+        count_two(partition, write_id)
+        writer.alter_partitions(
+            db, name, [partition], write_id=write_id, valid_write_ids=valid, environment=KEEP_STATISTICS
+        )
+    else:
+        count_two(table, write_id)
+        writer.alter_table(
+            db, name, table, write_id=write_id, valid_write_ids=valid, environment=KEEP_STATISTICS
+        )
+
+
 def alter_under(source: Metastore, db: str, write_id: int | None) -> None:
     """Write a property of a table and of a partition, as a client that sends this write id and leaves the statistics alone."""
     table, partition = source.get_table(db, "orders"), source.get_partition(db, "visits", ["a"])

@@ -7,7 +7,7 @@ import pytest
 from state.errors import BadInput, LimitExceeded, StateCorrupt, TargetDiverged
 from state.store.memory import MemoryStore
 from state.transactions import records
-from state.transactions.open_transactions import Allocation, SourceTxn, Touched
+from state.transactions.open_transactions import CONCURRENT_MAX, Allocation, SourceTxn, Touched
 from state.transactions.records import NAME_BYTES_MAX, TXN, encode_txn_key
 from state.transactions.valid_write_ids import ValidWriteIds
 from state.transactions.write_id_mapping import WriteIdMapping
@@ -75,6 +75,27 @@ def test_the_end_of_a_transaction_out_of_scope_changes_nothing() -> None:
     assert mapping.commit(7) is None
     assert mapping.abort(7) is None
     assert mapping.valid_write_ids(T) is None
+
+
+def test_write_ids_that_were_open_at_an_allocation_are_concurrent_with_it_until_its_end() -> None:
+    mapping = mapping_with((7, T, 1, 101), (8, T, 2, 102), (9, U, 1, 103))
+    mapping.commit(7)
+    mapping.allocate(10, T, 3, 105)
+    assert (mapping.find_concurrent(T, 2), mapping.find_concurrent(T, 3)) == ((1,), (2,))
+    mapping.rename_table(T, "shop.renamed")
+    assert mapping.find_concurrent("shop.renamed", 2) == (1,)
+    mapping.commit(8)
+    assert mapping.find_concurrent("shop.renamed", 2) == ()
+    assert mapping.find_concurrent("shop.renamed", 3) == (2,)
+    assert mapping.find_concurrent(U, 1) == ()
+    assert mapping.find_concurrent("shop.unknown", 1) == ()
+
+
+def test_all_lower_write_ids_may_be_concurrent_with_one_that_was_allocated_before_a_restart() -> None:
+    mapping = stored(mapping_with((7, T, CONCURRENT_MAX + 3, 101)))
+    assert mapping.find_concurrent(T, CONCURRENT_MAX + 3) == tuple(range(3, CONCURRENT_MAX + 3))
+    mapping.allocate(8, T, CONCURRENT_MAX + 4, 102)
+    assert mapping.find_concurrent(T, CONCURRENT_MAX + 4) == (CONCURRENT_MAX + 3,)
 
 
 def test_the_same_allocation_a_second_time_is_known() -> None:

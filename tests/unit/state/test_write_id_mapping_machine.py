@@ -44,6 +44,8 @@ class Source:
     remembered: list[int] = field(default_factory=list)
     names: list[tuple[int, str, int, int]] = field(default_factory=list)
     """Every name that an allocation ever had: transaction, name, write id, and the event of the allocation; latest last."""
+    concurrent: dict[int, set[int]] = field(default_factory=dict)
+    """By the event of each allocation: the other write ids of the table that were open then."""
     replaced: list[int] = field(default_factory=list)
     """The events of allocations that a second one of the same transaction and table replaced."""
 
@@ -119,6 +121,7 @@ class MappingMachine(RuleBasedStateMachine):
         held = [(t, a) for t, a in self.source.held if (t, a.table) != (txn_id, table)]
         self.source.replaced += [a.event_id for t, a in self.source.held if (t, a.table) == (txn_id, table)]
         self.source.names.append((txn_id, table, write_id, allocation.event_id))
+        self.source.concurrent[allocation.event_id] = {a.write_id for _, a in held if a.table == table}
         self.source.held = [*held, (txn_id, allocation)]
         self.source.marks[table] = write_id
         if txn_id not in self.source.remembered:
@@ -243,6 +246,12 @@ class MappingMachine(RuleBasedStateMachine):
         for (txn_id, name, write_id), current in self.source.current_names().items():
             if txn_id in self.source.remembered and current is not None:
                 assert self.mapping.find_written_table(txn_id, name, write_id) == current
+
+    @invariant()
+    def concurrent_write_ids_are_found_and_after_a_restart_perhaps_more(self) -> None:
+        for _, (table, write_id, event_id) in self.source.held:
+            found = self.mapping.find_concurrent(table, write_id)
+            assert self.source.concurrent[event_id] <= set(found) <= set(range(1, write_id))
 
     @invariant()
     def write_id_lists_equal_the_facts(self) -> None:
