@@ -4,12 +4,18 @@ Statistics depend on files, so a compaction on one side changes them there. Hive
 aborts, replay removes the mark of accuracy on the target, while readers of the source ignore the statistics because of their
 write id. Such statistics are counted as not compared. So are those of a transactional table whose mark on the target names columns
 only: Hive then uses none of them. Statistics of columns that arrive after such an abort leave a mark of this kind.
+
+A mark of the target that names less than that of the source is not compared either, because it makes queries slower and never wrong. If a
+partition has no mark, Hive 4.2 also marks its basic statistics as accurate when it sets those of columns
+(``DirectSqlUpdatePart.updatePartitionParamTable``), whether they are or not. The target does not repeat this.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+import orjson
 
 from handlers.replication.target_objects import STATISTICS
 from handlers.replication.verification.findings import Difference, Finding, NotCompared
@@ -40,6 +46,15 @@ class Statistics:
         mark = self.basic.get(ACCURATE)
         return mark is not None and (not self.transactional or "BASIC_STATS" in mark)
 
+    @property
+    def accurate(self) -> frozenset[str]:
+        """What the mark names: ``BASIC_STATS`` and columns; empty if there is none, or if it is not the JSON that Hive writes."""
+        try:
+            mark = orjson.loads(self.basic.get(ACCURATE, ""))
+            return frozenset({*mark.get("COLUMN_STATS", {}), *(mark.keys() - {"COLUMN_STATS"})})
+        except (ValueError, AttributeError, TypeError):
+            return frozenset()
+
     @staticmethod
     def select(parameters: Mapping[str, str] | None) -> dict[str, str]:
         """Return the basic statistics among ``parameters``."""
@@ -52,11 +67,12 @@ def compare_statistics(
     """Yield the differences; with ``compacted``, files of one side have no counterpart, and nothing that differs is a difference."""
     expected = source.basic if source.valid else {k: v for k, v in source.basic.items() if k != ACCURATE}
     unmarked = not target.is_accurate
+    marked_less = bool(target.accurate) and target.accurate < source.accurate
     for key in sorted({*source.basic, *target.basic}):
         ours, theirs = source.basic.get(key), target.basic.get(key)
         if theirs in {ours, expected.get(key)}:
             continue
-        if compacted or (key == ACCURATE and unmarked):
+        if compacted or (key == ACCURATE and (unmarked or marked_less)):
             yield NotCompared("statistics")
         else:
             yield Difference("statistics", prefix + key, ours, theirs)

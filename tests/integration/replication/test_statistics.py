@@ -222,6 +222,30 @@ def test_a_mark_that_hive_removes_from_the_wrong_partition_of_an_insert_is_remov
     assert find_differences(replica, "visits") == {}
 
 
+def test_basic_statistics_that_hive_marks_without_knowing_them_are_not_marked_on_the_target(
+    source_sql: Session, replica: Replica
+) -> None:
+    db, target_db, source = replica.policy.source_db, replica.policy.target_db, replica.source
+    create_source(source_sql, db)
+    source_sql.run(f"create table {db}.archive (id int, item string) partitioned by (dt string) {PLAIN}")
+    source_sql.run(f"insert into {db}.archive values (1,'x','a')")
+    partition = source.get_partition(db, "archive", ["a"])
+    partition.parameters = {k: v for k, v in (partition.parameters or {}).items() if k != ACCURATE}
+    source.alter_partitions(db, "archive", [partition], environment=KEEP_STATISTICS)
+    found = source.partition_statistics(db, "archive", ["dt=a"], COLUMNS)["dt=a"]
+    policy = Policy(name=db, source_db=db, target_db=db)
+    source.set_partition_statistics([build_statistics(policy, "archive", found, "dt=a")])
+    replica.follow()
+    ours, theirs = (
+        dict(parameters(metastore.get_partition(name, "archive", ["a"])))[ACCURATE]
+        for metastore, name in ((source, db), (replica.target, target_db))
+    )
+    assert "BASIC_STATS" in ours, "what Hive does"
+    assert "COLUMN_STATS" in theirs
+    assert "BASIC_STATS" not in theirs
+    assert find_differences(replica, "archive") == {}
+
+
 def test_statistics_of_overlapping_inserts_are_not_used_on_the_target(
     source_sql: Session, target_sql: Session, source: ClusterEndpoints, replica: Replica
 ) -> None:

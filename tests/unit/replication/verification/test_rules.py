@@ -17,7 +17,7 @@ from handlers.replication.verification.facts import (
     describe_table,
 )
 from handlers.replication.verification.findings import LISTED_MAX, Difference, Findings, NotCompared
-from handlers.replication.verification.statistics import Statistics, compare_statistics
+from handlers.replication.verification.statistics import ACCURATE, Statistics, compare_statistics
 from handlers.replication.verification.write_id_rules import compare_lists
 from handlers.structs.constraints import FOREIGN_KEY, SQLForeignKey
 from handlers.structs.objects import Database, FieldSchema, SerDeInfo, StorageDescriptor, Table
@@ -144,6 +144,25 @@ def test_a_mark_of_columns_alone_makes_no_statistics_of_a_transactional_table_ac
     target = Statistics(BASIC | mark, {}, transactional=transactional)
     found = list(compare_statistics(source, target, compacted=False))
     assert [isinstance(each, NotCompared) for each in found] == [transactional] * 2
+
+
+@pytest.mark.parametrize(
+    ("mark", "is_compared"),
+    [
+        ('{"COLUMN_STATS":{"id":"true"}}', False),
+        ('{"BASIC_STATS":"true"}', False),
+        ('{"BASIC_STATS":"true","COLUMN_STATS":{"id":"true","item":"true"}}', True),
+        ('{"COLUMN_STATS":{"item":"true"}}', True),
+        ("TRUE", True),
+        ('["BASIC_STATS"]', True),
+    ],
+)
+def test_a_mark_that_names_less_than_the_source_makes_the_target_slower_and_is_not_compared(
+    mark: str, *, is_compared: bool
+) -> None:
+    source = Statistics({ACCURATE: '{"BASIC_STATS":"true","COLUMN_STATS":{"id":"true"}}'}, {})
+    (found,) = compare_statistics(source, Statistics({ACCURATE: mark}, {}), compacted=False)
+    assert isinstance(found, Difference) == is_compared
 
 
 def test_statistics_that_only_the_target_has_are_a_difference() -> None:
