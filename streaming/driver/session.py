@@ -18,8 +18,10 @@ import tempfile
 import threading
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from stat import S_ISDIR
 from typing import TYPE_CHECKING, Any, Final
 
+from state.errors import ConfigError
 from streaming.driver import class_archive
 from streaming.driver.installation import require_installation
 from streaming.driver.masters import require_configuration
@@ -117,9 +119,20 @@ def start(
 
 @contextmanager
 def _working_directory() -> Iterator[None]:
-    """Change to a directory for what Spark leaves in its working directory, for as long as the JVM starts."""
+    """Change to a directory for what Spark leaves in its working directory, for as long as the JVM starts.
+
+    Its name is known, and others may write into the directory above it: raises ConfigError if it is not this user's own.
+    """
     directory = Path(tempfile.gettempdir()) / f"tideline-spark-{os.getuid()}"
-    directory.mkdir(mode=0o700, exist_ok=True)
+    with suppress(FileExistsError):
+        directory.mkdir(mode=0o700)
+    present = directory.lstat()
+    if not S_ISDIR(present.st_mode) or present.st_uid != os.getuid():
+        raise ConfigError(
+            "the working directory of Spark belongs to another user",
+            path=str(directory),
+            hint="Remove it, or set TMPDIR to a directory that only you can write.",
+        )
     before = Path.cwd()
     os.chdir(directory)
     try:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -94,6 +96,21 @@ def test_what_spark_leaves_in_its_working_directory_is_not_left_in_that_of_the_u
     assert Path.cwd() == tmp_path
     assert created != [tmp_path]
     assert len(created) == 1
+
+
+@pytest.mark.parametrize("is_link", [True, False])
+def test_a_working_directory_of_another_user_is_refused(
+    created: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_link: bool
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    owner = os.getuid()
+    if is_link:
+        (tmp_path / f"tideline-spark-{owner}").symlink_to(tmp_path)
+    else:
+        monkeypatch.setattr(os, "getuid", lambda: owner + 1)
+    with pytest.raises(ConfigError, match="belongs to another user"):
+        session.start(SparkSettings())
+    assert created == []
 
 
 def test_a_failure_of_what_is_done_in_advance_is_ignored() -> None:
