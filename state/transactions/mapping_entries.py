@@ -16,6 +16,7 @@ from state.errors import StateCorrupt
 from state.store import Reader, Transaction, prefix_end
 from state.transactions import records
 from state.transactions.open_transactions import (
+    CONCURRENT_MAX,
     GONE,
     Allocation,
     OpenTxn,
@@ -26,6 +27,8 @@ from state.transactions.records import UnsavedChanges
 
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from state.transactions.valid_write_ids import ValidWriteIds
 
 
@@ -43,12 +46,22 @@ class MappingEntries:
         txn = self.txns.setdefault(txn_id, OpenTxn(txn_id, event_id, event_id))
         ids = self.tables.setdefault(table, TableWriteIds())
         if table in txn.by_table:
-            ids.close(txn.by_table[table].write_id)
-        ids.hold(write_id, txn_id)
+            del ids.open[txn.by_table[table].write_id]
+        self.set_concurrent(txn, table, sorted(each for each in ids.open if each < write_id))
+        ids.open[write_id] = txn_id
+        ids.high_water_mark = max(ids.high_water_mark, write_id)
         txn.by_table[table] = allocation
         txn.last_event_id = max(txn.last_event_id, event_id)
         self.mark_changed(txn_id)
         self.unsaved.tables.add(table)
+
+    def set_concurrent(self, txn: OpenTxn, table: str, lower: Sequence[int]) -> None:
+        """Set the lower write ids of a table that are concurrent with a transaction's own, ascending."""
+        if lower:
+            txn.concurrent[table] = tuple(lower[-CONCURRENT_MAX:])
+        else:
+            txn.concurrent.pop(table, None)
+        self.mark_changed(txn.txn_id)
 
     def mark_changed(self, txn_id: int) -> None:
         """Note that a transaction's record must be written."""
@@ -72,7 +85,7 @@ class MappingEntries:
         DROP_TABLE follows, or a new table, whose next write id will be taken as it is.
         """
         ids = self.tables[table]
-        ids.close(write_id)
+        del ids.open[write_id]
         if ids.high_water_mark == 1:
             del self.tables[table]
             self.unsaved.tables.add(table)
@@ -99,6 +112,7 @@ class MappingEntries:
         for write_id, txn_id in ids.open.items():
             txn = self.txns[txn_id]
             del txn.by_table[table]
+            txn.concurrent.pop(table, None)
             txn.move(table, write_id, current)
             self.mark_changed(txn_id)
             for touched in select_touched(txn, table):
@@ -141,6 +155,20 @@ class MappingEntries:
         for key, _ in reader.scan(records.TOUCHED, prefix_end(records.TOUCHED)):
             txn_id, touched = records.decode_touched(key)
             self.txns[txn_id].touched[touched] = None
+        for key, value in reader.scan(records.CONCURRENT, prefix_end(records.CONCURRENT)):
+            self._read_concurrent(*records.decode_concurrent(key, value))
+
+    def _read_concurrent(self, txn_id: int, concurrent: Sequence[tuple[str, int, Sequence[int]]]) -> None:
+        """Take over what is still true of a record, which an older version leaves as it is when it changes or ends its transaction."""
+        self.unsaved.stored_concurrent.add(txn_id)
+        txn = self.txns.get(txn_id)
+        if txn is None:
+            self.unsaved.txns.add(txn_id)
+            return
+        for table, write_id, lower in concurrent:
+            held = txn.by_table.get(table)
+            if held is not None and held.write_id == write_id:
+                txn.concurrent[table] = tuple(lower)
 
     def check(self) -> None:
         """Assert the invariant of the module, and those of every entry."""

@@ -15,8 +15,8 @@ from state.transactions.valid_write_ids import ValidWriteIds
 GONE: Final = ""
 """The current name of a table that was dropped."""
 
-CONCURRENT_MAX: Final = 1_000
-"""Write ids that are remembered as concurrent with one of the same table."""
+CONCURRENT_MAX: Final = 200
+"""Write ids that are remembered as concurrent with one of the same table: the newest ones, because streaming clients open thousands at once."""
 
 
 class Allocation(NamedTuple):
@@ -66,6 +66,8 @@ class OpenTxn:
     moved: dict[tuple[str, int], str] = field(default_factory=dict)
     """The current name of each table that was renamed since a write id of it was allocated, by earlier name and write id; ``GONE``
     if it was dropped. The source names its write events as at the time of the write."""
+    concurrent: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """By table: the lower write ids, at most ``CONCURRENT_MAX``, that were open when its own was allocated; no entry if none was."""
 
     def move(self, table: str, write_id: int, current: str) -> None:
         """Record that the table of an allocation has another name now, or none (``GONE``)."""
@@ -88,6 +90,10 @@ class OpenTxn:
         """Assert that allocations and touched partitions agree, and that event ids are in order."""
         assert self.first_event_id <= self.last_event_id, self
         assert all(table == allocation.table for table, allocation in self.by_table.items()), self
+        assert self.concurrent.keys() <= self.by_table.keys(), self
+        assert all(
+            ids and ids[-1] < self.by_table[table].write_id for table, ids in self.concurrent.items()
+        ), self
         assert all(touched.write_id <= self.by_table[touched.table].write_id for touched in self.touched), (
             self
         )
@@ -103,25 +109,10 @@ class TableWriteIds:
 
     Aborted ids are not remembered, because there may be thousands for each table and nothing depends on them: none of their files
     is on the target, and Hive's own cleaner forgets a replayed abort within seconds.
-
-    ``concurrent`` has the lower ids, at most ``CONCURRENT_MAX``, that were open when an open id was allocated. It is not stored.
     """
 
     high_water_mark: int = 0
     open: dict[int, int] = field(default_factory=dict)
-    concurrent: dict[int, tuple[int, ...]] = field(default_factory=dict)
-
-    def hold(self, write_id: int, txn_id: int) -> None:
-        """Add the open write id of a transaction."""
-        lower = sorted(each for each in self.open if each < write_id)
-        self.concurrent[write_id] = tuple(lower[-CONCURRENT_MAX:])
-        self.open[write_id] = txn_id
-        self.high_water_mark = max(self.high_water_mark, write_id)
-
-    def close(self, write_id: int) -> None:
-        """Remove an open write id."""
-        del self.open[write_id]
-        self.concurrent.pop(write_id, None)
 
     def to_valid_write_ids(self, table: str) -> ValidWriteIds:
         """Return the list at this point of the log, in which aborted ids count as committed."""
@@ -131,8 +122,6 @@ class TableWriteIds:
         """Assert that ids are between 1 and the mark."""
         assert self.high_water_mark >= 0, self
         assert all(1 <= write_id <= self.high_water_mark for write_id in self.open), self
-        assert self.concurrent.keys() <= self.open.keys(), self
-        assert all(not ids or ids[-1] < write_id for write_id, ids in self.concurrent.items()), self
 
 
 def _event_then_table(allocation: Allocation) -> tuple[int, str]:

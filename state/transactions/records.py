@@ -7,6 +7,7 @@ key                                          value
                                              target txn, [[table, write id, current name], …] or 0]``
 ``txn-touched/`` + txn id, write id, table,   empty: only the key's presence counts
 partition
+``txn-concurrent/`` + txn id                  format byte, JSON ``[[table, write id, [lower write id, …]], …]``; only if there are some
 ``write-ids/`` + table                       format byte, JSON ``[high-water mark]``
 ``write-ids-aborted/`` + table, write id     written by older versions, and removed step by step
 ============================================ ==================================================================
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 TXN: Final = b"txn/"
 TOUCHED: Final = b"txn-touched/"
+CONCURRENT: Final = b"txn-concurrent/"
 TABLE: Final = b"write-ids/"
 ABORTED: Final = b"write-ids-aborted/"
 
@@ -69,6 +71,23 @@ def encode_touched_key(txn_id: int, touched: Touched) -> bytes:
             _encode_name(touched.partition_name),
         )
     )
+
+
+def encode_concurrent_key(txn_id: int) -> bytes:
+    """Return the key of a transaction's concurrent write ids."""
+    return CONCURRENT + _encode_id(txn_id)
+
+
+def encode_concurrent(txn: OpenTxn) -> bytes:
+    """Return the record of a transaction's concurrent write ids."""
+    concurrent = [[table, txn.by_table[table].write_id, ids] for table, ids in txn.concurrent.items()]
+    return _FORMAT + orjson.dumps(concurrent)
+
+
+def decode_concurrent(key: bytes, value: bytes) -> tuple[int, list[tuple[str, int, list[int]]]]:
+    """Read a transaction's concurrent write ids as (txn id, [(table, its write id, concurrent ones)]); raises as ``decode_txn``."""
+    (txn_id,) = _decode_ids(key[len(CONCURRENT) :], 1)
+    return txn_id, [(table, write_id, ids) for table, write_id, ids in _decode_list(value)]
 
 
 def encode_table_key(table: str) -> bytes:
@@ -123,7 +142,7 @@ def scan_aborted(reader: Reader, most: int) -> Iterator[bytes]:
 class UnsavedChanges:
     """The difference between the mapping and the store, so that a flush writes what changed and nothing else.
 
-    ``txns`` and ``tables`` changed since the last flush; ``stored_txns`` and ``stored_tables`` have a record in the store.
+    ``txns`` and ``tables`` changed since the last flush; ``stored_txns``, ``stored_concurrent`` and ``stored_tables`` have a record in the store.
     ``markers`` are the keys with an empty value (touched partitions): True means present in memory but not in the store, False
     the reverse. ``has_aborted`` says that the store has aborted ids of an older version, which each flush removes a part of. A transaction that begins and ends between two flushes leaves no trace in the store but its
     tables' high-water marks.
@@ -132,6 +151,7 @@ class UnsavedChanges:
     txns: set[int] = field(default_factory=set)
     tables: set[str] = field(default_factory=set)
     stored_txns: set[int] = field(default_factory=set)
+    stored_concurrent: set[int] = field(default_factory=set)
     stored_tables: set[str] = field(default_factory=set)
     markers: dict[bytes, bool] = field(default_factory=dict)
     has_aborted: bool = False
@@ -187,6 +207,15 @@ class UnsavedChanges:
         elif txn_id in self.stored_txns:
             transaction.delete(encode_txn_key(txn_id))
             self.stored_txns.discard(txn_id)
+        self._write_concurrent(transaction, txn_id, txn)
+
+    def _write_concurrent(self, transaction: Transaction, txn_id: int, txn: OpenTxn | None) -> None:
+        if txn is not None and txn.concurrent:
+            transaction.put(encode_concurrent_key(txn_id), encode_concurrent(txn))
+            self.stored_concurrent.add(txn_id)
+        elif txn_id in self.stored_concurrent:
+            transaction.delete(encode_concurrent_key(txn_id))
+            self.stored_concurrent.discard(txn_id)
 
     def _write_table(self, transaction: Transaction, table: str, ids: TableWriteIds | None) -> None:
         if ids is not None:

@@ -19,13 +19,7 @@ from typing import TYPE_CHECKING
 
 from state.errors import StateCorrupt, TargetDiverged
 from state.transactions.mapping_entries import MappingEntries, select_touched
-from state.transactions.open_transactions import (
-    CONCURRENT_MAX,
-    Allocation,
-    OpenTxn,
-    SourceTxn,
-    Touched,
-)
+from state.transactions.open_transactions import Allocation, OpenTxn, SourceTxn, Touched
 
 
 if TYPE_CHECKING:
@@ -114,16 +108,13 @@ class WriteIdMapping:
         return frozenset() if ids is None else frozenset(ids.open.items())
 
     def find_concurrent(self, table: str, write_id: int) -> tuple[int, ...]:
-        """Return the lower write ids whose rows the transaction with the open ``write_id`` may not see; empty for other ids.
+        """Return the lower write ids of a table that were open when the open ``write_id`` was allocated, at most ``CONCURRENT_MAX``.
 
-        These are the ids that were open when it was allocated, at most ``CONCURRENT_MAX``. For an id that was allocated before a restart, they are
-        not known, and all lower ids up to that limit are returned.
+        Its transaction does not see their rows. Empty for an id that is not open, and for one that an older version recorded.
         """
         ids = self._entries.tables.get(table)
-        if ids is None or write_id not in ids.open:
-            return ()
-        known = ids.concurrent.get(write_id)
-        return tuple(range(max(1, write_id - CONCURRENT_MAX), write_id)) if known is None else known
+        txn_id = None if ids is None else ids.open.get(write_id)
+        return () if txn_id is None else self._entries.txns[txn_id].concurrent.get(table, ())
 
     def allocate(self, txn_id: int, table: str, write_id: int, event_id: int) -> Allocation | None:
         """Record that a transaction allocated a write id; return it, or None if that was known before (a repeated event).
@@ -191,7 +182,7 @@ class WriteIdMapping:
         if txn is None:
             return None
         for table, write_id, _ in txn.by_table.values():
-            self._entries.tables[table].close(write_id)
+            del self._entries.tables[table].open[write_id]
         return self._forget(txn)
 
     def abort(self, txn_id: int) -> SourceTxn | None:
@@ -232,15 +223,16 @@ class WriteIdMapping:
         valid = ids.to_valid_write_ids(new)
         txns = [self._entries.txns[txn_id] for txn_id in ids.open.values()]
         moves = [(txn, txn.by_table[old]._replace(table=new), select_touched(txn, old)) for txn in txns]
+        concurrent = [txn.concurrent.get(old, ()) for txn in txns]
         self._entries.forget_table(old, new)
         self._entries.forget_table(new)
         self._entries.adopt_table(valid)
-        concurrent = dict(ids.concurrent)
         for txn, allocation, touched in moves:
             self._entries.hold(txn.txn_id, allocation)
             for entry in touched:
                 self._entries.touch(txn, entry._replace(table=new))
-        self._entries.tables[new].concurrent = concurrent
+        for txn, lower in zip(txns, concurrent, strict=True):
+            self._entries.set_concurrent(txn, new, lower)
 
     def drop_table(self, table: str) -> None:
         """Forget a table: if the name comes back, its write ids start again. Its open transactions stay remembered."""
@@ -270,6 +262,7 @@ class WriteIdMapping:
             own = self._entries.txns[txn.txn_id]
             own.first_event_id = min(own.first_event_id, held.event_id)
             own.target_txn = txn.target_txn if own.target_txn is None else own.target_txn
+            self._entries.set_concurrent(own, table, txn.concurrent.get(table, ()))
             for touched in select_touched(txn, table):
                 self._entries.touch(own, touched)
 

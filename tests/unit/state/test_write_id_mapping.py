@@ -5,10 +5,18 @@ from __future__ import annotations
 import pytest
 
 from state.errors import BadInput, LimitExceeded, StateCorrupt, TargetDiverged
+from state.store import prefix_end
 from state.store.memory import MemoryStore
 from state.transactions import records
-from state.transactions.open_transactions import CONCURRENT_MAX, Allocation, SourceTxn, Touched
-from state.transactions.records import NAME_BYTES_MAX, TXN, encode_txn_key
+from state.transactions.open_transactions import CONCURRENT_MAX, Allocation, OpenTxn, SourceTxn, Touched
+from state.transactions.records import (
+    CONCURRENT,
+    NAME_BYTES_MAX,
+    TXN,
+    encode_concurrent,
+    encode_concurrent_key,
+    encode_txn_key,
+)
 from state.transactions.valid_write_ids import ValidWriteIds
 from state.transactions.write_id_mapping import WriteIdMapping
 
@@ -91,11 +99,30 @@ def test_write_ids_that_were_open_at_an_allocation_are_concurrent_with_it_until_
     assert mapping.find_concurrent("shop.unknown", 1) == ()
 
 
-def test_all_lower_write_ids_may_be_concurrent_with_one_that_was_allocated_before_a_restart() -> None:
-    mapping = stored(mapping_with((7, T, CONCURRENT_MAX + 3, 101)))
-    assert mapping.find_concurrent(T, CONCURRENT_MAX + 3) == tuple(range(3, CONCURRENT_MAX + 3))
-    mapping.allocate(8, T, CONCURRENT_MAX + 4, 102)
-    assert mapping.find_concurrent(T, CONCURRENT_MAX + 4) == (CONCURRENT_MAX + 3,)
+def test_the_newest_concurrent_write_ids_are_remembered_beyond_a_restart() -> None:
+    newest = CONCURRENT_MAX + 3
+    mapping = mapping_with(*((10 + number, T, number, 100 + number) for number in range(1, newest + 1)))
+    assert mapping.find_concurrent(T, newest) == tuple(range(3, newest))
+    again = stored(mapping)
+    assert again.find_concurrent(T, newest) == tuple(range(3, newest))
+    again.check()
+
+
+def test_concurrent_write_ids_that_an_older_version_left_behind_are_ignored_and_removed() -> None:
+    store = MemoryStore()
+    left = OpenTxn(9, 103, 103, {T: Allocation(T, 1, 103)}, concurrent={T: (0,)})
+    outdated = OpenTxn(8, 102, 102, {T: Allocation(T, 1, 102)}, concurrent={T: (0,)})
+    with store.transaction() as transaction:
+        mapping_with((7, T, 1, 101), (8, T, 2, 102)).flush(transaction)
+        for txn in (left, outdated):
+            transaction.put(encode_concurrent_key(txn.txn_id), encode_concurrent(txn))
+    mapping = WriteIdMapping()
+    mapping.load(store)
+    assert mapping.find_concurrent(T, 2) == ()
+    with store.transaction() as transaction:
+        mapping.commit(8)
+        mapping.flush(transaction)
+    assert list(store.scan(CONCURRENT, prefix_end(CONCURRENT))) == []
 
 
 def test_the_same_allocation_a_second_time_is_known() -> None:

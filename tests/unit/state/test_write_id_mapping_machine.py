@@ -248,10 +248,9 @@ class MappingMachine(RuleBasedStateMachine):
                 assert self.mapping.find_written_table(txn_id, name, write_id) == current
 
     @invariant()
-    def concurrent_write_ids_are_found_and_after_a_restart_perhaps_more(self) -> None:
+    def concurrent_write_ids_equal_the_facts(self) -> None:
         for _, (table, write_id, event_id) in self.source.held:
-            found = self.mapping.find_concurrent(table, write_id)
-            assert self.source.concurrent[event_id] <= set(found) <= set(range(1, write_id))
+            assert set(self.mapping.find_concurrent(table, write_id)) == self.source.concurrent[event_id]
 
     @invariant()
     def write_id_lists_equal_the_facts(self) -> None:
