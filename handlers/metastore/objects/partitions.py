@@ -44,6 +44,7 @@ BATCH: Final = 500
 """Partitions per call. At about 2 KB each, a batch has about 1 MB and takes about 100 ms."""
 
 _ALL: Final = -1
+_NO_WRITE_ID: Final = -1
 _NAMES: Final = PlainCall("get_partition_names", list[str], changes=False)
 _GET: Final = Call(
     "get_partition",
@@ -298,7 +299,8 @@ class PartitionCalls(Session):
 
 
 def _group_by_write_id(partitions: Sequence[Partition]) -> list[list[Partition]]:
-    groups: dict[int | None, list[Partition]] = {}
+    """Group the partitions as Hive does; it reads a missing write id as ``_NO_WRITE_ID``."""
+    groups: dict[int, list[Partition]] = {}
     for each in partitions:
-        groups.setdefault(each.writeId, []).append(each)
+        groups.setdefault(_NO_WRITE_ID if each.writeId is None else each.writeId, []).append(each)
     return list(groups.values())
