@@ -29,7 +29,7 @@ def own_stack(hdfs: Hdfs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield stack
 
 
-@pytest.mark.parametrize("seed", [4, 5])
+@pytest.mark.parametrize("seed", [4, 5, 21])
 def test_a_replica_of_a_random_history_equals_its_source_whatever_was_killed(
     seed: int, own_stack: Stack, tmp_path: Path
 ) -> None:
