@@ -11,6 +11,8 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Final
 
+import orjson
+
 from handlers.files.paths import parse_location
 from handlers.structs.statistics import ColumnStatistics, ColumnStatisticsDesc
 
@@ -27,17 +29,27 @@ KEEP_STATISTICS: Final[Mapping[str, str]] = {"DO_NOT_UPDATE_STATS": "true"}
 """Environment of every call that writes parameters; without it, the metastore recomputes or drops statistics (§0c.6)."""
 
 
+ACCURATE: Final = "COLUMN_STATS_ACCURATE"
+"""The parameter with the mark of accurate statistics, from which Hive answers queries without reading rows."""
+BASIC: Final = "BASIC_STATS"
+"""The name of the basic statistics in that mark."""
 STATISTICS: Final = frozenset(
-    {
-        "numFiles",
-        "totalSize",
-        "numRows",
-        "rawDataSize",
-        "numFilesErasureCoded",
-        "COLUMN_STATS_ACCURATE",
-    }
+    {"numFiles", "totalSize", "numRows", "rawDataSize", "numFilesErasureCoded", ACCURATE}
 )
 """Parameters that hold the basic statistics of a table or partition."""
+
+
+def list_accurate(parameters: Mapping[str, str] | None) -> frozenset[str]:
+    """Return what the mark names: ``BASIC`` and columns; empty if there is no mark, or none in the JSON that Hive writes."""
+    try:
+        mark = orjson.loads((parameters or {}).get(ACCURATE, ""))
+    except ValueError:
+        return frozenset()
+    if not isinstance(mark, dict):
+        return frozenset()
+    columns = mark.get("COLUMN_STATS")
+    named = frozenset(columns) if isinstance(columns, dict) else frozenset()
+    return named | {BASIC} if mark.get(BASIC) == "true" else named
 
 
 def is_transactional(table: Table) -> bool:

@@ -22,10 +22,11 @@ partitions are compared with the source.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from handlers.metastore.objects.partitions import BATCH
 from handlers.replication.target_objects import (
+    ACCURATE,
     KEEP_STATISTICS,
     STATISTICS,
     format_partition_name,
@@ -43,9 +44,6 @@ if TYPE_CHECKING:
     from handlers.replication.context import Context
     from handlers.replication.entries.unchecked_marks import UncheckedMarks
     from handlers.structs.objects import Partition, Table
-
-
-ACCURATE: Final = "COLUMN_STATS_ACCURATE"
 
 
 def keep_table_mark(wanted: Table, name: str, write_id: int | None, context: Context) -> None:

@@ -10,12 +10,11 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-import orjson
-
-from handlers.replication.effects.accuracy_marks import ACCURATE
 from handlers.replication.target_objects import (
+    BASIC,
     build_statistics,
     is_transactional,
+    list_accurate,
     replayed_write_id,
 )
 from state.errors import InvalidRequest, MalformedEvent, NotFound
@@ -124,8 +123,9 @@ def restore_after_rename(event: TableAltered, table: str, context: Context) -> N
     by a call of its own, which it logs at the source; what 4.0 and 4.1 do is in no event. (Partitions keep their mark.)
     """
     before, after = event.before.value, event.after.value
-    columns = sorted(_accurate_columns(before) - _accurate_columns(after))
-    if not columns or not _is_accurate(after):
+    accurate = list_accurate(after.parameters)
+    columns = sorted(list_accurate(before.parameters) - accurate - {BASIC})
+    if not columns or BASIC not in accurate:
         return
     write_id = replayed_write_id(event.write_id, after)
     valid = context.valid_up_to(table, write_id)
@@ -133,21 +133,3 @@ def restore_after_rename(event: TableAltered, table: str, context: Context) -> N
     if found:
         statistics = build_statistics(context.policy, table, found)
         context.target.update_table_statistics(statistics, write_id=write_id, valid_write_ids=valid)
-
-
-def _accurate_columns(table: Table) -> set[str]:
-    """Return the columns that the table's mark names; none where it is not the JSON that Hive writes."""
-    mark = _read_mark(table).get("COLUMN_STATS")
-    return set(mark) if isinstance(mark, dict) else set()
-
-
-def _is_accurate(table: Table) -> bool:
-    return _read_mark(table).get("BASIC_STATS") == "true"
-
-
-def _read_mark(table: Table) -> dict[str, object]:
-    try:
-        mark = orjson.loads((table.parameters or {}).get(ACCURATE, ""))
-    except ValueError:
-        return {}
-    return mark if isinstance(mark, dict) else {}

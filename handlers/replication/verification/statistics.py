@@ -13,19 +13,14 @@ partition has no mark, Hive 4.2 also marks its basic statistics as accurate when
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-import orjson
-
-from handlers.replication.target_objects import STATISTICS
+from handlers.replication.target_objects import ACCURATE, STATISTICS, list_accurate
 from handlers.replication.verification.findings import Difference, Finding, NotCompared
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-
-ACCURATE: Final = "COLUMN_STATS_ACCURATE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +41,6 @@ class Statistics:
         mark = self.basic.get(ACCURATE)
         return mark is not None and (not self.transactional or "BASIC_STATS" in mark)
 
-    @property
-    def accurate(self) -> frozenset[str]:
-        """What the mark names: ``BASIC_STATS`` and columns; empty if there is none, or if it is not the JSON that Hive writes."""
-        try:
-            mark = orjson.loads(self.basic.get(ACCURATE, ""))
-            return frozenset({*mark.get("COLUMN_STATS", {}), *(mark.keys() - {"COLUMN_STATS"})})
-        except (ValueError, AttributeError, TypeError):
-            return frozenset()
-
     @staticmethod
     def select(parameters: Mapping[str, str] | None) -> dict[str, str]:
         """Return the basic statistics among ``parameters``."""
@@ -67,12 +53,13 @@ def compare_statistics(
     """Yield the differences; with ``compacted``, files of one side have no counterpart, and nothing that differs is a difference."""
     expected = source.basic if source.valid else {k: v for k, v in source.basic.items() if k != ACCURATE}
     unmarked = not target.is_accurate
-    marked_less = bool(target.accurate) and target.accurate < source.accurate
+    named = list_accurate(target.basic)
+    names_less = bool(named) and named < list_accurate(source.basic)
     for key in sorted({*source.basic, *target.basic}):
         ours, theirs = source.basic.get(key), target.basic.get(key)
         if theirs in {ours, expected.get(key)}:
             continue
-        if compacted or (key == ACCURATE and (unmarked or marked_less)):
+        if compacted or (key == ACCURATE and (unmarked or names_less)):
             yield NotCompared("statistics")
         else:
             yield Difference("statistics", prefix + key, ours, theirs)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from dev.fixtures.writing_client import WritingMetastore
-from handlers.replication.effects.accuracy_marks import ACCURATE
 from handlers.replication.policy import Policy
-from handlers.replication.target_objects import KEEP_STATISTICS, build_statistics
+from handlers.replication.target_objects import ACCURATE, KEEP_STATISTICS, build_statistics
 from state.errors import InvalidRequest
 from tests.builders.replication.small_workload import ACID, PLAIN, create_source, roll_back
 from tests.builders.replication.verification import find_differences, verify
@@ -116,12 +115,24 @@ def test_statistics_that_a_client_writes_after_its_transaction_was_aborted_are_n
     source_sql: Session, target_sql: Session, source: ClusterEndpoints, replica: Replica
 ) -> None:
     """A client does so if its metastore was down until Hive aborted the transaction. The target forgets that, and would count lost rows."""
+    check_rows_are_counted(
+        source_sql,
+        target_sql,
+        replica,
+        lambda table: count_after_abort(source, replica.policy.source_db, table),
+    )
+
+
+def check_rows_are_counted(
+    source_sql: Session, target_sql: Session, replica: Replica, write: Callable[[str], None]
+) -> None:
+    """Create a table of each kind with one row, let ``write`` change the statistics of both, and require that the target counts one row."""
     db, target_db = replica.policy.source_db, replica.policy.target_db
     create_source(source_sql, db)
     for table, keys in (("orders", ""), ("visits", "partitioned by (dt string) ")):
         source_sql.run(f"create table {db}.{table} (id int, item string) {keys}{ACID}")
         source_sql.run(f"insert into {db}.{table} values (1,'pen'{keys and ', ' + repr('a')})")
-        count_after_abort(source, db, table)
+        write(table)
     replica.follow()
     assert replica.quarantined() == {}
     for table in ("orders", "visits"):
@@ -135,24 +146,17 @@ def count_after_abort(source: ClusterEndpoints, db: str, name: str) -> None:
         (txn_id,) = writer.open_txns()
         write_id = writer.allocate_write_ids(db, name, [txn_id])[txn_id]
         writer.abort_txn(txn_id)
-        valid = f"{db}.{name}:{write_id}:{2**63 - 1}::"
-        policy, table = Policy(name=db, source_db=db, target_db=db), writer.get_table(db, name)
-        if table.partitionKeys:
-            partition = writer.get_partition(db, name, ["a"])
+        policy, snapshot = Policy(name=db, source_db=db, target_db=db), f"{write_id}:{2**63 - 1}:"
+        valid = f"{db}.{name}:{snapshot}:"
+        if writer.get_table(db, name).partitionKeys:
             columns = writer.partition_statistics(db, name, ["dt=a"], COLUMNS)["dt=a"]
             written = build_statistics(policy, name, columns, "dt=a")
-            count_two(partition, write_id)
-            writer.alter_partitions(
-                db, name, [partition], write_id=write_id, valid_write_ids=valid, environment=KEEP_STATISTICS
-            )
-            writer.update_partition_statistics(written, write_id=write_id, valid_write_ids=valid)
+            update = writer.update_partition_statistics
         else:
             written = build_statistics(policy, name, writer.table_statistics(db, name, COLUMNS))
-            count_two(table, write_id)
-            writer.alter_table(
-                db, name, table, write_id=write_id, valid_write_ids=valid, environment=KEEP_STATISTICS
-            )
-            writer.update_table_statistics(written, write_id=write_id, valid_write_ids=valid)
+            update = writer.update_table_statistics
+        alter_rows(writer, db, name, write_id, snapshot)
+        update(written, write_id=write_id, valid_write_ids=valid)
 
 
 def count_two(item: Table | Partition, write_id: int) -> None:
@@ -250,17 +254,9 @@ def test_statistics_of_overlapping_inserts_are_not_used_on_the_target(
     source_sql: Session, target_sql: Session, source: ClusterEndpoints, replica: Replica
 ) -> None:
     """The second one's do not count the rows of the first. The source's metastore removes the mark, but logs the change with it."""
-    db, target_db = replica.policy.source_db, replica.policy.target_db
-    create_source(source_sql, db)
-    for table, keys in (("orders", ""), ("visits", "partitioned by (dt string) ")):
-        source_sql.run(f"create table {db}.{table} (id int, item string) {keys}{ACID}")
-        source_sql.run(f"insert into {db}.{table} values (1,'pen'{keys and ', ' + repr('a')})")
-        overlap(source, db, table)
-    replica.follow()
-    assert replica.quarantined() == {}
-    for table in ("orders", "visits"):
-        assert target_sql.rows(f"select count(*) from {target_db}.{table}") == [("1",)]
-    assert find_differences(replica, "orders", "visits") == {}
+    check_rows_are_counted(
+        source_sql, target_sql, replica, lambda table: overlap(source, replica.policy.source_db, table)
+    )
 
 
 def overlap(source: ClusterEndpoints, db: str, name: str) -> None:

@@ -34,6 +34,7 @@ from handlers.replication.effects import (
     tables,
 )
 from handlers.replication.table_cache import TableCache
+from handlers.replication.target_objects import ACCURATE
 from handlers.structs import tjson
 from handlers.structs.constraints import SQLForeignKey, SQLPrimaryKey
 from handlers.structs.objects import Database, Partition, StorageDescriptor, Table
@@ -492,13 +493,13 @@ def test_a_deletion_without_a_column_deletes_what_the_source_does_not_have(
 def test_only_statistics_of_the_lost_write_id_are_marked_as_inaccurate(
     replica: FakedReplica, write_id: int, *, marked: bool
 ) -> None:
-    accurate = {"transactional": "true", accuracy_marks.ACCURATE: "{}"}
+    accurate = {"transactional": "true", ACCURATE: "{}"}
     whole = RecordingMetastore({"get_table": lambda *_: a_table(parameters=dict(accurate), writeId=write_id)})
     accuracy_marks.mark_inaccurate("orders", 3, [], context_on(replica, whole))
     assert ("alter_table" in whole.names()) == marked
 
     def find(_db: str, _table: str, names: list[str]) -> list[Partition]:
-        return [a_partition(write_id=write_id, **{accuracy_marks.ACCURATE: "{}"}) for _ in names]
+        return [a_partition(write_id=write_id, **{ACCURATE: "{}"}) for _ in names]
 
     parts = RecordingMetastore({"get_table": partitioned(), "get_partitions": find})
     accuracy_marks.mark_inaccurate("orders", 3, [f"dt={n}" for n in range(600)], context_on(replica, parts))
@@ -514,24 +515,24 @@ def test_only_an_open_transaction_of_the_source_changes_whether_statistics_are_a
     if held:
         replica.context.write_ids.allocate(7, "shop.orders", 3, 1)
     is_kept = held and write_id == 3
-    accurate = {"transactional": "true", accuracy_marks.ACCURATE: "{}"}
+    accurate = {"transactional": "true", ACCURATE: "{}"}
     target = RecordingMetastore(
         {"get_table": lambda *_: a_table(parameters={"transactional": "true"}, location="file:/t")}
     )
     event = replace(altered(5), after=embedded(a_table(parameters=accurate)), write_id=write_id)
     tables.alter(event, context_on(replica, target))
     sent = target.only("alter_table").arguments[2]
-    assert (accuracy_marks.ACCURATE in sent.parameters) == is_kept
+    assert (ACCURATE in sent.parameters) == is_kept
 
     transactional = {"transactional": "true"}
     present = [a_partition("1", location="file:/target/orders/dt=1")]
     parts = RecordingMetastore({"get_table": partitioned(transactional), "get_partitions": present})
     marked = a_partition("1")
-    marked.parameters = {accuracy_marks.ACCURATE: "{}"}
+    marked.parameters = {ACCURATE: "{}"}
     changed = altered_partitions(marked, write_id=write_id)
     partitions.alter(changed, context_on(replica, parts))
     (sent_partition,) = parts.only("alter_partitions").arguments[2]
-    assert (accuracy_marks.ACCURATE in sent_partition.parameters) == is_kept
+    assert (ACCURATE in sent_partition.parameters) == is_kept
 
 
 # --- constraints ---

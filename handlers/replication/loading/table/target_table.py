@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from handlers.failpoints import failpoint
-from handlers.replication.effects.accuracy_marks import ACCURATE
 from handlers.replication.loading.table.tools import LoadedTable
 from handlers.replication.replicability import find_obstacle
 from handlers.replication.target_objects import (
+    ACCURATE,
     KEEP_STATISTICS,
     format_partition_name,
     is_external,

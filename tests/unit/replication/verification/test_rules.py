@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handlers.replication.policy import Policy
+from handlers.replication.target_objects import ACCURATE
 from handlers.replication.verification.descriptions import Description, compare
 from handlers.replication.verification.facts import (
     compare_facts,
@@ -17,7 +18,7 @@ from handlers.replication.verification.facts import (
     describe_table,
 )
 from handlers.replication.verification.findings import LISTED_MAX, Difference, Findings, NotCompared
-from handlers.replication.verification.statistics import ACCURATE, Statistics, compare_statistics
+from handlers.replication.verification.statistics import Statistics, compare_statistics
 from handlers.replication.verification.write_id_rules import compare_lists
 from handlers.structs.constraints import FOREIGN_KEY, SQLForeignKey
 from handlers.structs.objects import Database, FieldSchema, SerDeInfo, StorageDescriptor, Table
