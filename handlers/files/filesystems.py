@@ -129,6 +129,9 @@ class FileSystem(Protocol):
     def create(self, location: Location, size_bytes: int) -> WriteStream:
         """Start a file of ``size_bytes``; missing parent directories are created."""
 
+    def make_directory(self, location: Location) -> None:
+        """Create a directory and its missing parents; do nothing if it exists. An object store gets an empty object of that name."""
+
     def remove(self, location: Location) -> None:
         """Remove a file; do nothing if it is absent."""
 

@@ -94,6 +94,11 @@ class ArrowFiles:
             stream = self._library.open_output_stream(self._path_of(hidden))
         return ArrowWriter(self._library, stream, self._path_of(hidden), self._path_of(location), location)
 
+    def make_directory(self, location: Location) -> None:
+        """Create a directory, or the empty object that stands for one."""
+        with _translate_errors(location):
+            self._library.create_dir(self._path_of(location), recursive=True)
+
     def remove(self, location: Location) -> None:
         """Remove a file."""
         with _translate_errors(location), contextlib.suppress(FileNotFoundError):

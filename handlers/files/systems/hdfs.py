@@ -121,6 +121,11 @@ class HdfsFiles:
                 stream = self._client.create(hidden.path, options)
         return HdfsWriter(self._client, stream, hidden, location)
 
+    def make_directory(self, location: Location) -> None:
+        """Create a directory."""
+        with _translate_errors(location):
+            self._client.mkdirs(location.path, self._directory_mode, create_parent=True)
+
     def remove(self, location: Location) -> None:
         """Remove a file."""
         with _translate_errors(location), contextlib.suppress(FileNotFoundError):

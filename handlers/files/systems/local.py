@@ -92,6 +92,11 @@ class LocalFiles:
                 fd = _create(hidden.path)
         return LocalWriter(fd, hidden, location, fsync=self._fsync)
 
+    def make_directory(self, location: Location) -> None:
+        """Create a directory; what was created is durable."""
+        with _OsErrors(location):
+            self._make_directory(Path(location.path))
+
     def remove(self, location: Location) -> None:
         """Unlink a file."""
         with _OsErrors(location):

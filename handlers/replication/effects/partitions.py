@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from handlers.events import Embedded, PartitionsAdded, PartitionsAltered, PartitionsDropped
 from handlers.metastore.objects.partitions import BATCH
-from handlers.replication.effects import accuracy_marks, moves, renamed_files
+from handlers.replication.effects import accuracy_marks, moves, renamed_files, truncation
 from handlers.replication.effects.plain_files import copy_first_files, mirror_directory
 from handlers.replication.entries.copied_ahead import record_copy
 from handlers.replication.target_objects import (
@@ -97,7 +97,7 @@ def alter(event: PartitionsAltered, context: Context) -> None:
     owner = context.table_cache.table(event.table)
     names = [name_partition(item.value, owner) for item in event.after]
     if event.truncate:
-        _truncate(event, names, owner, context)
+        truncation.truncate_partitions(event.table, names, replayed_write_id(event.write_id, owner), context)
     elif event.before is not None and event.before.value.values != event.after[0].value.values:
         rename(event, event.before.value, owner, context)
         renamed_files.complete_partition(event, event.before.value, owner, context)
@@ -186,20 +186,6 @@ def rename(event: PartitionsAltered, before: Partition, owner: Table, context: C
         rename()
     finally:
         context.table_cache.forget(event.table)
-
-
-def _truncate(event: PartitionsAltered, names: Sequence[str], owner: Table, context: Context) -> None:
-    """Truncate the partitions by the same call as at the source."""
-    assert event.table is not None
-    write_id = replayed_write_id(event.write_id, owner)
-    context.target.truncate_table(
-        context.policy.target_db,
-        event.table,
-        partition_names=list(names),
-        write_id=write_id,
-        valid_write_ids=context.valid_up_to(event.table, write_id),
-    )
-    accuracy_marks.follow_truncated_partitions(event.table, names, write_id, context)
 
 
 def drop(event: PartitionsDropped, context: Context) -> None:

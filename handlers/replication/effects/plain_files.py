@@ -163,10 +163,11 @@ def _add_sub_directories(
 def mirror_directory(
     context: Context, source_location: str | None, location: str, *, may_be_empty: bool = True
 ) -> None:
-    """Copy the files that are at the source now, and remove all others from ``location``.
+    """Copy the files that are at the source now, and remove all others from ``location``, which exists afterwards.
 
     Nothing is removed if the source has no such directory, or if it is empty and that is not allowed.
     """
+    make_directory(context, location)
     files = _list_source(context, source_location)
     if files is None or not (files or may_be_empty):
         return
@@ -203,6 +204,13 @@ def has_directory(context: Context, uri: str) -> bool:
     except NotFound:
         return False
     return True
+
+
+def make_directory(context: Context, uri: str) -> None:
+    """Create a directory of the target, if it does not exist; Hive does so when it adds a table or partition, but not when it alters one."""
+    context.target_position.require_held()
+    location = parse_location(uri)
+    context.files.of(location).make_directory(location)
 
 
 def remove_directory(context: Context, uri: str) -> None:

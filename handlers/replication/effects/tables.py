@@ -9,7 +9,14 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from handlers.replication.effects import accuracy_marks, cascades, moves, renamed_files, statistics
+from handlers.replication.effects import (
+    accuracy_marks,
+    cascades,
+    moves,
+    renamed_files,
+    statistics,
+    truncation,
+)
 from handlers.replication.effects.plain_files import copy_first_files, mirror_directory
 from handlers.replication.entries.copied_ahead import note_copy, record_copy
 from handlers.replication.target_objects import (
@@ -81,7 +88,8 @@ def _require_same_kind(source: Table, context: Context) -> None:
 def alter(event: TableAltered, context: Context) -> None:
     """Apply the change: a truncation, a rename, or new contents of the table's definition."""
     if event.truncate:
-        _truncate(event, context)
+        after = event.after.value
+        truncation.truncate_table(_name(after), replayed_write_id(event.write_id, after), context)
     elif _name(event.before.value) != _name(event.after.value):
         rename(event, context)
     else:
@@ -178,19 +186,6 @@ def _location_after(event: TableAltered, current_name: str, context: Context) ->
         return current, False
     location = moves.locate_table(before, after, current, context)
     return location, moves.is_moved(current, location)
-
-
-def _truncate(event: TableAltered, context: Context) -> None:
-    """Truncate the table by the same call as at the source; an ACID table gets an empty base with the same write id."""
-    name = _name(event.after.value)
-    write_id = replayed_write_id(event.write_id, event.after.value)
-    context.target.truncate_table(
-        context.policy.target_db,
-        name,
-        write_id=write_id,
-        valid_write_ids=context.valid_up_to(name, write_id),
-    )
-    accuracy_marks.follow_truncated_table(name, write_id, context)
 
 
 def rename_kept(move: Rename, context: Context) -> None:

@@ -89,6 +89,18 @@ def test_hdfs_own_checksum_proves_the_bytes_wherever_they_are(
     assert copier.copy(task).skipped, "the copy on the target is recognised without the source"
 
 
+def test_a_directory_is_made_with_its_parents_and_keeps_what_it_has(systems: FileSystems, root: str) -> None:
+    place = parse_location(f"{root}/t/n=2/dt=x%2Fy")
+    files = systems.of(place)
+    files.make_directory(place)
+    assert list(files.list(place)) == []
+    with files.create(place.child("f"), 1) as writer:
+        writer.write(b"x")
+        writer.publish()
+    files.make_directory(place)
+    assert [entry.name for entry in files.list(place)] == ["f"]
+
+
 def test_a_file_that_was_replaced_is_copied_from_the_change_manager_or_lost(
     hdfs: Hdfs, systems: FileSystems, root: str, tmp_path: Path
 ) -> None:

@@ -68,6 +68,17 @@ def test_a_file_goes_to_the_store_and_back_and_again_without_writing(
     assert list_plain_files(systems, f"{bucket}/t/delta_5_5") == (SourceFile(there.target_uri),)
 
 
+def test_a_directory_without_objects_exists_once_it_is_made(systems: FileSystems, bucket: str) -> None:
+    place = parse_location(f"{bucket}/t/n=2/dt=x%2Fy")
+    store = systems.of(place)
+    with pytest.raises(NotFound):
+        store.list(place)
+    store.make_directory(place)
+    store.make_directory(place)
+    assert list(store.list(place)) == []
+    assert [entry.name for entry in store.list(place.parent)] == ["dt=x%2Fy"]
+
+
 @pytest.mark.parametrize("size_bytes", [1000, BUFFERED_BYTES_MAX + 1])
 def test_an_unpublished_object_leaves_no_trace(systems: FileSystems, bucket: str, size_bytes: int) -> None:
     place = parse_location(f"{bucket}/t/f")

@@ -135,6 +135,23 @@ def test_a_removed_file_is_not_found(files: tuple[FileSystem, str]) -> None:
         system.stat(parse_location(f"{root}/f"))
 
 
+def test_a_directory_is_made_with_its_parents_and_keeps_what_it_has(files: tuple[FileSystem, str]) -> None:
+    system, root = files
+    place = parse_location(f"{root}/t/n=2/dt=x%2Fy")
+    system.make_directory(place)
+    assert list(system.list(place)) == []
+    put(system, f"{place}/f", b"x")
+    system.make_directory(place)
+    assert [entry.name for entry in system.list(place)] == ["f"]
+
+
+def test_a_directory_is_not_made_in_the_place_of_a_file(files: tuple[FileSystem, str]) -> None:
+    system, root = files
+    put(system, f"{root}/f", b"x")
+    with pytest.raises(TidelineError):
+        system.make_directory(parse_location(f"{root}/f/d"))
+
+
 class Failing:
     """Stands for a library that fails in a given way."""
 

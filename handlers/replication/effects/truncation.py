@@ -1,0 +1,69 @@
+"""Replay of TRUNCATE, by the same call as at the source; a transactional table gets an empty base with the same write id.
+
+The metastore refuses to truncate a plain table or partition whose directory is missing ("File … does not exist",
+``HMSHandler.truncateTableInternal``). It creates the directory with a table or partition, but not when their location is changed, and
+a user may have removed it. It therefore gets an empty one, and the call is repeated.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from handlers.replication.effects import accuracy_marks
+from handlers.replication.effects.plain_files import has_directory, make_directory
+from handlers.replication.target_objects import partition_key_names
+from state.errors import InvalidRequest
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from handlers.replication.context import Context
+
+
+def truncate_table(name: str, write_id: int | None, context: Context) -> None:
+    """Truncate a table with all its partitions; raise NotFound if it does not exist."""
+    _truncate(name, None, write_id, context)
+    accuracy_marks.follow_truncated_table(name, write_id, context)
+
+
+def truncate_partitions(table: str, names: Sequence[str], write_id: int | None, context: Context) -> None:
+    """Truncate partitions; raise NotFound if one does not exist."""
+    _truncate(table, list(names), write_id, context)
+    accuracy_marks.follow_truncated_partitions(table, names, write_id, context)
+
+
+def _truncate(table: str, names: list[str] | None, write_id: int | None, context: Context) -> None:
+    try:
+        _call(table, names, write_id, context)
+    except InvalidRequest:
+        if not _make_missing_directories(table, names, context):
+            raise
+        _call(table, names, write_id, context)
+
+
+def _call(table: str, names: list[str] | None, write_id: int | None, context: Context) -> None:
+    context.target.truncate_table(
+        context.policy.target_db,
+        table,
+        partition_names=names,
+        write_id=write_id,
+        valid_write_ids=context.valid_up_to(table, write_id),
+    )
+
+
+def _make_missing_directories(table: str, names: list[str] | None, context: Context) -> bool:
+    """Create the missing directories of what is truncated; return whether there were any."""
+    missing = [place for place in _list_places(table, names, context) if not has_directory(context, place)]
+    for place in missing:
+        make_directory(context, place)
+    return bool(missing)
+
+
+def _list_places(table: str, names: list[str] | None, context: Context) -> list[str]:
+    cache = context.table_cache
+    if not partition_key_names(cache.table(table)):
+        return [cache.location(table)]
+    if names is None:
+        names = context.target.partition_names(context.policy.target_db, table)
+    return list(cache.locations(table, names).values())
