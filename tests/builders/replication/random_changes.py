@@ -25,7 +25,7 @@ def create(w: Writing) -> Statement:
 def copy(w: Writing, table: Table) -> Statement:
     """Create a table of any kind from the rows of another."""
     kind = w.random.choice([each for each in KINDS if each != "bucketed"])
-    new = Table(w.new_name(), kind, table.keys if w.happens(0.7) else ())
+    new = Table(w.new_name(), kind, table.keys if w.happens(0.7) else (), written=table.written[:])
     by = f"partitioned by ({', '.join(new.keys)}) " if new.is_partitioned else ""
     what = "external table" if kind == "external" else "table"
     sql = f"create {what} {w.of(new)} {by}{KINDS[kind]} as select {new.names} from {w.of(table)}"
@@ -33,7 +33,7 @@ def copy(w: Writing, table: Table) -> Statement:
 
 
 def create_like(w: Writing, table: Table) -> Statement:
-    new = replace(table, name=w.new_name())
+    new = replace(table, name=w.new_name(), written=[])
     what = "external table" if table.kind == "external" else "table"
     sql = f"create {what} {w.of(new)} like {w.of(table)}"
     return Statement(sql, lambda: w.tables.replace(new.name, new))
@@ -106,7 +106,7 @@ def replace_columns(w: Writing, table: Table) -> Statement:
 
 def compact(w: Writing, table: Table) -> Statement:
     """Request a compaction; without a compactor at the source, it waits forever."""
-    where = f" {w.partition(table)}" if table.is_partitioned else ""
+    where = f" {w.known(table)}" if table.is_partitioned else ""
     return Statement(f"alter table {w.of(table)}{where} compact '{w.random.choice(('major', 'minor'))}'")
 
 

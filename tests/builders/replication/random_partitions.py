@@ -19,7 +19,7 @@ def add(w: Writing, table: Table) -> Statement:
 
 
 def drop(w: Writing, table: Table) -> Statement:
-    return Statement(f"alter table {w.of(table)} drop if exists {w.partitions(table)}")
+    return Statement(f"alter table {w.of(table)} drop if exists {w.known_some(table)}")
 
 
 def drop_many(w: Writing, table: Table) -> Statement:
@@ -27,15 +27,13 @@ def drop_many(w: Writing, table: Table) -> Statement:
 
 
 def rename(w: Writing, table: Table) -> Statement:
-    old, new = w.two_partitions(table)
-    return Statement(
-        f"alter table {w.of(table)} {old} rename to {w.random.choice((new, w.partition(table)))}"
-    )
+    old, new = w.known_and_new(table)
+    return Statement(f"alter table {w.of(table)} {old} rename to {new}")
 
 
 def swap(w: Writing, table: Table) -> Statement:
     """Give two partitions each other's values."""
-    first, second = w.two_partitions(table)
+    first, second = w.two_known(table)
     between, name = re.sub("dt='.*'", f"dt='between {w.number()}'", first), f"alter table {w.of(table)}"
     return Statement(
         f"{name} {between} rename to {second}",
@@ -44,19 +42,32 @@ def swap(w: Writing, table: Table) -> Statement:
 
 
 def exchange(w: Writing, table: Table) -> Statement:
-    """Move a partition to another plain table; Hive requires equal columns."""
+    """Move a partition from another plain table; Hive requires equal columns. Without such a table, one is made for it."""
     others = [
         each
         for each in w.tables.listed()
-        if each.kind == "plain" and (each.keys, each.columns) == (table.keys, table.columns)
+        if each.kind == "plain"
+        and each.name != table.name
+        and (each.keys, each.columns) == (table.keys, table.columns)
     ]
-    other = w.random.choice(others or [table])
-    return Statement(f"alter table {w.of(table)} exchange {w.partitions(table)} with table {w.of(other)}")
+    if others and w.happens():
+        other = w.random.choice(others)
+        return Statement(f"alter table {w.of(table)} exchange {w.known_some(other)} with table {w.of(other)}")
+    staging, new = f"{w.db}.staging_{w.number()}", w.partition(table)
+    return Statement(
+        f"drop table {staging}",
+        before=(
+            f"create table {staging} like {w.of(table)}",
+            f"insert into {staging} {new} select {w.number()}, 'exchanged'{table.extra}",
+            f"alter table {w.of(table)} drop if exists {new}",
+            f"alter table {w.of(table)} exchange {new} with table {staging}",
+        ),
+    )
 
 
 def move(w: Writing, table: Table) -> Statement:
     """Give a partition an empty directory outside of the table's."""
-    return Statement(f"alter table {w.of(table)} {w.partition(table)} set location '{w.new_directory()}'")
+    return Statement(f"alter table {w.of(table)} {w.known(table)} set location '{w.new_directory()}'")
 
 
 def repair(w: Writing, table: Table) -> Statement:
@@ -68,10 +79,10 @@ def repair(w: Writing, table: Table) -> Statement:
 def change_columns(w: Writing, table: Table) -> Statement:
     """Change the columns of one partition only."""
     return Statement(
-        f"alter table {w.of(table)} {w.partition(table)} change column v v string comment 'c{w.number()}'"
+        f"alter table {w.of(table)} {w.known(table)} change column v v string comment 'c{w.number()}'"
     )
 
 
 def analyze(w: Writing, table: Table) -> Statement:
     what = w.random.choice(("", " for columns", " noscan"))
-    return Statement(f"analyze table {w.of(table)} {w.partition(table)} compute statistics{what}")
+    return Statement(f"analyze table {w.of(table)} {w.known(table)} compute statistics{what}")

@@ -79,7 +79,7 @@ def union(w: Writing, table: Table) -> Statement:
 
 def several(w: Writing, table: Table) -> Statement:
     """Insert into two static partitions by one statement, of which Hive logs one."""
-    first, second = w.two_partitions(table)
+    first, second = w.two_written(table)
     n, into = w.number(), f"insert into {w.of(table)}"
     return Statement(
         f"from (select {n} as n union all select {n} + 1) s {into} {first} select s.n, 'm'{table.extra} where s.n = {n} "
@@ -127,5 +127,5 @@ def load(w: Writing, table: Table) -> Statement:
 
 
 def truncate(w: Writing, table: Table) -> Statement:
-    where = f" {w.partitions(table)}" if table.is_partitioned and w.happens() else ""
+    where = f" {w.known_some(table)}" if table.is_partitioned and w.happens() else ""
     return Statement(f"truncate table {w.of(table)}{where}")

@@ -46,6 +46,11 @@ COMMON: Final = 4
 KEYS: Final[Mapping[str, str]] = {"n": "int", "dt": "string"}
 """Partition columns, in their order, and their types."""
 REUSED_SHARE: Final = 0.3
+KNOWN_SHARE: Final = 0.8
+"""How often a statement that changes a partition gets one that the writers believe to exist."""
+
+Values = tuple[tuple[str, str], ...]
+"""The value of each partition column, as SQL, with the column's name."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,8 @@ class Table:
     keys: tuple[str, ...] = ()
     """Its partition columns, some of ``KEYS``."""
     columns: int = 2
+    written: list[Values] = field(default_factory=list, compare=False)
+    """The partitions that statements wrote. A renamed table keeps the list, which its writers extend."""
 
     @property
     def is_partitioned(self) -> bool:
@@ -170,23 +177,56 @@ class Writing:
         return f"'{self.random.choice(VALUES[:COMMON] if self.happens() else VALUES)}'"
 
     def literals(self, table: Table, prefix: str = ", ") -> str:
-        """Return a value for each partition column, as the end of a SELECT; empty for a table without partitions."""
-        return "".join(f"{prefix}{self.literal(key)}" for key in table.keys)
+        """Return the values of a partition that is written, as the end of a SELECT; empty for a table without partitions."""
+        return "".join(f"{prefix}{value}" for _, value in self._write(table))
 
     def partition(self, table: Table) -> str:
-        """Return one partition in the form of statements that change it."""
-        return _spec((key, self.literal(key)) for key in table.keys)
+        """Return a partition that is written, in the form of statements."""
+        return _spec(self._write(table))
 
-    def partitions(self, table: Table) -> str:
-        """Return one partition, or all that have the same value of the first of two partition columns."""
-        keys = table.keys[:1] if self.happens(0.3) else table.keys
-        return _spec((key, self.literal(key)) for key in keys)
+    def known(self, table: Table) -> str:
+        """Return a partition that probably exists."""
+        return _spec(self._know(table))
 
-    def two_partitions(self, table: Table) -> tuple[str, str]:
-        """Return two different partitions."""
-        first, second = self.random.sample(VALUES[:COMMON] if self.happens() else VALUES, 2)
-        numbers = [(key, self.literal(key)) for key in table.keys if key != "dt"]
-        return _spec([*numbers, ("dt", f"'{first}'")]), _spec([*numbers, ("dt", f"'{second}'")])
+    def known_some(self, table: Table) -> str:
+        """Return a partition that probably exists, or all that have the same value of the first of two partition columns."""
+        values = self._know(table)
+        return _spec(values[:1] if self.happens(0.3) else values)
+
+    def two_known(self, table: Table) -> tuple[str, str]:
+        """Return two different partitions that probably exist."""
+        first = self._know(table)
+        others = [each for each in {*table.written} if each != first and each[:-1] == first[:-1]]
+        second = self.random.choice(sorted(others)) if others else self._vary(table, first)
+        return _spec(first), _spec(second)
+
+    def known_and_new(self, table: Table) -> tuple[str, str]:
+        """Return a partition that probably exists, and another one."""
+        first = self._know(table)
+        return _spec(first), _spec(self._vary(table, first) if self.happens() else self._write(table))
+
+    def two_written(self, table: Table) -> tuple[str, str]:
+        """Return two different partitions that are written."""
+        first = self._write(table)
+        return _spec(first), _spec(self._vary(table, first))
+
+    def _know(self, table: Table) -> Values:
+        if table.written and self.happens(KNOWN_SHARE):
+            return self.random.choice(table.written)
+        return self._write(table)
+
+    def _write(self, table: Table) -> Values:
+        return self._note(table, tuple((key, self.literal(key)) for key in table.keys))
+
+    def _vary(self, table: Table, values: Values) -> Values:
+        """Return values that differ in ``dt`` only."""
+        others = [each for each in VALUES if ("dt", f"'{each}'") != values[-1]]
+        return self._note(table, (*values[:-1], ("dt", f"'{self.random.choice(others)}'")))
+
+    @staticmethod
+    def _note(table: Table, values: Values) -> Values:
+        table.written.append(values)
+        return values
 
     def into(self, table: Table) -> str:
         """Return the static partition of an INSERT, empty for a table without partitions."""
