@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def create(w: Writing) -> Statement:
     keys = w.random.choice(((), ("dt",), ("dt",), ("n", "dt")))
-    table = Table(w.new_name(), w.random.choice(list(KINDS)), keys)
+    table = w.named(Table("", w.random.choice(list(KINDS)), keys))
     columns = ", ".join(f"{key} {KEYS[key]}" for key in keys)
     by = f"partitioned by ({columns}) " if keys else ""
     what = "external table" if table.kind == "external" else "table"
@@ -25,7 +25,7 @@ def create(w: Writing) -> Statement:
 def copy(w: Writing, table: Table) -> Statement:
     """Create a table of any kind from the rows of another."""
     kind = w.random.choice([each for each in KINDS if each != "bucketed"])
-    new = Table(w.new_name(), kind, table.keys if w.happens(0.7) else (), written=table.written[:])
+    new = w.named(Table("", kind, table.keys if w.happens(0.7) else (), written=table.written[:]))
     by = f"partitioned by ({', '.join(new.keys)}) " if new.is_partitioned else ""
     what = "external table" if kind == "external" else "table"
     sql = f"create {what} {w.of(new)} {by}{KINDS[kind]} as select {new.names} from {w.of(table)}"
@@ -33,21 +33,25 @@ def copy(w: Writing, table: Table) -> Statement:
 
 
 def create_like(w: Writing, table: Table) -> Statement:
-    new = replace(table, name=w.new_name(), written=[])
+    new = replace(w.named(table), written=[])
     what = "external table" if table.kind == "external" else "table"
     sql = f"create {what} {w.of(new)} like {w.of(table)}"
     return Statement(sql, lambda: w.tables.replace(new.name, new))
 
 
 def rename(w: Writing, table: Table) -> Statement:
-    new = replace(table, name=w.new_name())
+    new = w.named(table)
     sql = f"alter table {w.of(table)} rename to {w.of(new)}"
     return Statement(sql, lambda: w.tables.replace(table.name, new))
 
 
 def swap(w: Writing, table: Table) -> Statement:
     """Give two tables each other's names, as those do who build a new version of a table beside the one in use."""
-    others = [each for each in w.tables.listed() if each.name != table.name]
+    others = [
+        each
+        for each in w.tables.listed()
+        if each.name != table.name and table.may_have(each.name) and each.may_have(table.name)
+    ]
     other, between = w.random.choice(others or [table]), f"{w.db}.between_{w.number()}"
 
     def record() -> None:
@@ -73,7 +77,7 @@ def leave(w: Writing, table: Table) -> Statement:
     out = f"alter table {w.of(table)} rename to {away}"
     if w.happens():
         return Statement(out, lambda: w.tables.replace(table.name, None))
-    new = replace(table, name=w.random.choice((table.name, w.new_name())))
+    new = replace(table, name=w.random.choice((table.name, w.new_name(table))))
     return Statement(
         f"alter table {away} rename to {w.of(new)}",
         lambda: w.tables.replace(table.name, new),
