@@ -115,6 +115,24 @@ def select_directories(
     return SelectedDirectories(tuple(found.name for found in chosen), base is None, start)
 
 
+def is_hidden_original(path: str, valid: ValidWriteIds) -> bool:
+    """Whether readers skip an original at ``path`` below the root, because a directory above it belongs to a write they do not see.
+
+    An insert whose table was renamed meanwhile fails, and leaves ``dt=a/delta_0000036_0000036_0000`` in the former directory, where the next
+    table of this name finds it. Hive applies the write ids of that table to it (AcidUtils.getHdfsDirSnapshots). ``valid`` has no open
+    write ids.
+    """
+    found = next(filter(None, map(_parse_nested, path.split("/"))), None)
+    if found is None:
+        return False
+    return found.last > valid.high_water_mark or not _has_visible(found.first, found.last, valid)
+
+
+def _parse_nested(name: str) -> AcidDirectory | None:
+    """Parse a name; None for one of a directory that only resembles an ACID directory, because originals may have any."""
+    return AcidDirectory.parse(name) if _NAME.fullmatch(name) else None
+
+
 def _is_beyond(directory: AcidDirectory, mark: int, is_committed: Callable[[int], bool]) -> bool:
     """Whether the directory replaces rows up to ``mark`` by later ones."""
     if directory.last <= mark:

@@ -35,7 +35,7 @@ from handlers.replication.verification.findings import NotCompared
 from handlers.replication.verification.statistics import Statistics
 from handlers.structs.struct import Struct
 from state.errors import LimitExceeded, NotFound
-from state.transactions.acid_directories import AcidDirectory, select_directories
+from state.transactions.acid_directories import AcidDirectory, is_hidden_original, select_directories
 from state.transactions.valid_write_ids import ValidWriteIds
 
 
@@ -245,24 +245,36 @@ def list_acid_files(
     except NotFound:
         return {}
     found: AcidFiles = {}
-    for directory in select_visible((entry.name for entry in entries if entry.is_directory), write_ids):
+    ended = _hide_open(write_ids)
+    for directory in select_visible((entry.name for entry in entries if entry.is_directory), ended):
         if directory.name:
             found[directory] = _list_tree(files, root.child(directory.name), read_md5)
             continue
-        own = _list_tree(files, root, read_md5, skip=lambda name: AcidDirectory.parse(name) is not None)
+        own = _list_tree(files, root, read_md5, skip=lambda path: _is_no_original(path, ended))
         if own:
             found[directory] = own
     return found
 
 
-def select_visible(names: Iterable[str], write_ids: ValidWriteIds) -> list[Directory]:
-    """Return the directories that a reader with ``write_ids`` sees.
+def _is_no_original(path: str, ended: ValidWriteIds) -> bool:
+    """Whether a directory has a write's files, or files that readers skip."""
+    if "/" not in path:
+        return AcidDirectory.parse(path) is not None
+    return is_hidden_original(path, ended)
+
+
+def _hide_open(write_ids: ValidWriteIds) -> ValidWriteIds:
+    """Return the list with its open write ids as aborted ones, which readers do not see either."""
+    hidden = tuple(sorted({*write_ids.open, *write_ids.aborted}))
+    return ValidWriteIds(write_ids.table, write_ids.high_water_mark, (), hidden)
+
+
+def select_visible(names: Iterable[str], ended: ValidWriteIds) -> list[Directory]:
+    """Return the directories that a reader with a list without open write ids sees.
 
     A compaction may end between the reads of list and directory, and replace rows that the list has by later ones. Nothing is
     returned then; both sides differ, and are compared again.
     """
-    hidden = tuple(sorted({*write_ids.open, *write_ids.aborted}))
-    ended = ValidWriteIds(write_ids.table, write_ids.high_water_mark, (), hidden)
     selected = select_directories(names, ended, is_ended=lambda _: True, is_committed=lambda _: False)
     if selected.beyond is not None:
         return []
@@ -295,9 +307,9 @@ def _walk(
     except NotFound:
         return
     for entry in entries:
-        if is_hidden(entry.name) or (not below and skip(entry.name)):
-            continue
         path, at = below + entry.name, directory.child(entry.name)
+        if is_hidden(entry.name) or skip(path):
+            continue
         if entry.is_directory:
             yield from _walk(files, at, f"{path}/", depth - 1, skip)
         else:

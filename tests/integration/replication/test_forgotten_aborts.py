@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from dev.stack.errors import SqlFailed
+from handlers.files.paths import parse_location
 from tests.builders.daemon.killed_stack import wait_until
 from tests.builders.replication.replica import build_replica
 from tests.builders.replication.small_workload import ACID, create_source
@@ -60,6 +63,43 @@ def test_a_replica_does_not_show_them_and_verify_reports_them_and_a_load_takes_t
         loaded.follow()
         assert find_differences(loaded, "eq=al") == {}
         assert read(target_sql, loaded.policy.target_db) == ["1new", "2old", "3old"]
+
+
+def test_files_of_a_write_that_the_table_does_not_know_are_neither_copied_nor_compared(
+    source: ClusterEndpoints,
+    target: ClusterEndpoints,
+    source_sql: Session,
+    target_sql: Session,
+    database: str,
+    replica: Replica,
+) -> None:
+    """They lie where an insert leaves them whose table, a partitioned one of the same name, is renamed before it ends."""
+    create_source(source_sql, database)
+    source_sql.run(f"create table {database}.older (id int) partitioned by (dt string) {ACID}")
+    source_sql.run(f"insert into {database}.older values (1, 'a')")
+    source_sql.run(f"create table {database}.`eq=al` (id int, v string) {ACID}")
+    source_sql.run(f"insert into {database}.`eq=al` values (2, 'own')")
+    older, newer = (
+        Path(parse_location(replica.source.get_table(database, name).sd.location or "").path)
+        for name in ("older", "eq=al")
+    )
+    left = newer / "dt=a" / "delta_0000036_0000036_0000"
+    shutil.copytree(older / "dt=a" / "delta_0000001_0000001_0000", left)
+    replica.follow()
+    assert read(source_sql, database) == read(target_sql, replica.policy.target_db) == ["2own"]
+    assert find_differences(replica, "eq=al") == {}
+    loaded = build_replica(
+        source.metastore,
+        target.metastore,
+        db=database,
+        target_db=f"{database}_loaded",
+        roots=[source.warehouse, source.external, source.cmroot],
+    )
+    with closing(loaded.projection):
+        loaded.follow()
+        assert find_differences(loaded, "eq=al") == {}
+        place = parse_location(loaded.context.table_cache.location("eq=al"))
+        assert [each.name for each in loaded.files.of(place).list(place)] == ["delta_0000001_0000001_0000"]
 
 
 def read(sql: Session, db: str) -> list[str]:

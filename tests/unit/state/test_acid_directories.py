@@ -9,7 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from state.errors import BadInput
-from state.transactions.acid_directories import AcidDirectory, SelectedDirectories, select_directories
+from state.transactions.acid_directories import (
+    AcidDirectory,
+    SelectedDirectories,
+    is_hidden_original,
+    select_directories,
+)
 from state.transactions.valid_write_ids import ValidWriteIds
 
 
@@ -215,3 +220,23 @@ def test_a_malformed_name_is_refused(name: str) -> None:
 @pytest.mark.parametrize("name", ["HIVE_UNION_SUBDIR_1", "dt=1", "deltas"])
 def test_other_directories_are_not_acid(name: str) -> None:
     assert AcidDirectory.parse(name) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "hidden"),
+    [
+        ("dt=a", False),
+        ("HIVE_UNION_SUBDIR_1", False),
+        ("dt=a/base_data", False),
+        ("dt=a/delta_0000001_0000001_0000", False),
+        ("dt=a/delta_0000002_0000002_0000", True),
+        ("dt=a/delete_delta_0000002_0000002_0000/x", True),
+        ("dt=a/delta_0000001_0000002_v0000009", False),
+        ("dt=a/delta_0000036_0000036_0000", True),
+        ("dt=a/base_0000002", True),
+    ],
+)
+def test_files_that_another_table_left_count_by_the_write_id_of_their_directory(
+    path: str, hidden: bool
+) -> None:
+    assert is_hidden_original(path, ValidWriteIds("db.t", 3, (), (2,))) is hidden

@@ -23,7 +23,7 @@ from handlers.replication.loading.table.write_id_snapshot import WriteIdStates, 
 from handlers.replication.target_objects import is_transactional
 from handlers.structs.transactions import TxnState
 from state.errors import NotFound
-from state.transactions.acid_directories import AcidDirectory, select_directories
+from state.transactions.acid_directories import AcidDirectory, is_hidden_original, select_directories
 from state.transactions.valid_write_ids import ValidWriteIds
 
 
@@ -93,10 +93,12 @@ def list_snapshot_files(snapshot: TableSnapshot, location: str | None, tools: Lo
     if location is None:
         return []
     directory = TableDirectory(tools.files, location, allowed=tools.copies.allowed)
+    valid = snapshot.valid
     try:
-        return directory.read_files(
-            directory.names if snapshot.valid is None else _select_names(snapshot, directory, tools)
-        )
+        if valid is None:
+            return directory.read_files(directory.names)
+        found = directory.read_files(_select_names(snapshot, directory, tools))
+        return [each for each in found if not is_hidden_original(each.file.subdir, valid)]
     except NotFound as error:
         raise SnapshotLost(f"a directory vanished: {error.context.get('path')}") from error
 
