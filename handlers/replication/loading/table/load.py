@@ -29,10 +29,12 @@ from handlers.replication.loading.table.snapshot import (
     take_snapshot,
 )
 from handlers.replication.loading.table.statistics import (
+    list_partitions,
     read_partition_statistics,
     read_table_statistics,
     write_statistics,
 )
+from handlers.replication.loading.table.target_partitions import TargetPartitions
 from handlers.replication.loading.table.target_table import TargetTable
 from handlers.replication.loading.table.tools import LoadedTable, SilentProgress
 from handlers.replication.replicability import SWITCHED_OFF, find_obstacle
@@ -75,6 +77,7 @@ class _TableLoader:
         self._tools = tools
         self._progress = progress
         self._target = TargetTable(load, tools)
+        self._partitions = TargetPartitions(load.table, tools)
         self._copies = TableCopies(load.table, tools, progress)
         self._copies_rows = tools.policy.copies_rows(load.table)
         self._has_leftovers = False
@@ -132,20 +135,20 @@ class _TableLoader:
         source, db = self._tools.source, self._tools.policy.source_db
         names = source.partition_names(db, self._table)
         self._has_leftovers |= has_directories(self._tools.files, target.sd.location)
-        self._target.drop_other_partitions(target, frozenset(names))
+        self._partitions.drop_others(target, frozenset(names))
         for start in range(0, len(names), PARTITIONS_PAGE):
             self._tools.step()
             page = names[start : start + PARTITIONS_PAGE]
             found = source.get_partitions(db, self._table, page)
             if len(found) < len(page):
                 raise SnapshotLost("a partition was dropped")
-            partitions = self._target.put_partitions(target, found, snapshot)
+            partitions = self._partitions.put(target, found, snapshot)
             if not self._copies_rows:
                 require_no_disruption(snapshot.changes)
-                self._target.complete_partitions(target, partitions, snapshot)
+                self._partitions.complete(partitions, (), snapshot)
                 continue
             listed = [
-                (list_snapshot_files(snapshot, each.source.sd.location, self._tools), each.location)
+                (list_snapshot_files(snapshot, each.source_location, self._tools), each.location)
                 for each in partitions
             ]
             names_here = [each.name for each in partitions]
@@ -153,7 +156,7 @@ class _TableLoader:
             require_no_disruption(snapshot.changes)
             self._copies.copy(listed, target.sd.location)
             write_statistics(self._table, statistics, snapshot, self._tools)
-            self._target.complete_partitions(target, partitions, snapshot)
+            self._partitions.complete(partitions, list_partitions(statistics), snapshot)
             failpoint("load.after-partitions")
         if self._has_leftovers and self._copies_rows and owns_data(target) and target.sd.location is not None:
             self._tools.target.guard()

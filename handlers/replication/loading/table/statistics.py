@@ -35,8 +35,13 @@ def read_partition_statistics(
     assert snapshot.table is not None
     found = tools.source.partition_statistics(tools.policy.source_db, table, names, _columns(snapshot.table))
     return [
-        build_statistics(tools.policy, table, columns, name) for name, columns in found.items() if columns
+        build_statistics(tools.policy, table, columns, name) for name in names if (columns := found.get(name))
     ]
+
+
+def list_partitions(statistics: Sequence[ColumnStatistics]) -> set[str]:
+    """Return the names of the partitions that the statistics describe."""
+    return {each.statsDesc.partName or "" for each in statistics}
 
 
 def write_statistics(

@@ -8,25 +8,20 @@ same event and write id, and does not take rows of a later snapshot for those of
 
 from __future__ import annotations
 
-import copy
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from handlers.failpoints import failpoint
+from handlers.replication.loading.table.target_partitions import adjust_statistics
 from handlers.replication.loading.table.tools import LoadedTable
 from handlers.replication.replicability import find_obstacle
 from handlers.replication.target_objects import (
-    ACCURATE,
     KEEP_STATISTICS,
-    format_partition_name,
     is_external,
     is_transactional,
     map_external_location,
-    map_partition_location,
     owns_data,
     partition_key_names,
-    to_target_partition,
     to_target_table,
 )
 from handlers.replication.translation import translate
@@ -35,12 +30,10 @@ from state.transactions.valid_write_ids import ValidWriteIds
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from handlers.replication.loading.table.snapshot import TableSnapshot
     from handlers.replication.loading.table.tools import LoadTools
     from handlers.replication.loading.table_loads import TableLoad
-    from handlers.structs.objects import Partition, Table
+    from handlers.structs.objects import Table
 
 
 LOAD: Final = "tideline.load"
@@ -48,15 +41,6 @@ ORIGIN: Final = "tideline.load.origin"
 """Names the table at the source: one that was created again under the same name is another."""
 RESULT: Final = "tideline.load.result"
 _OWN: Final = (LOAD, ORIGIN, RESULT)
-
-
-@dataclass(frozen=True, slots=True)
-class TargetPartition:
-    """A partition of the source, and where it is on the target."""
-
-    source: Partition
-    name: str
-    location: str | None
 
 
 class TargetTable:
@@ -126,81 +110,18 @@ class TargetTable:
         return (
             (parameters.get(LOAD), parameters.get(ORIGIN)) == (self._load.load_id, origin)
             and RESULT not in parameters
-            and _kind(present) == _kind(translate(copy.deepcopy(source), self._target))
+            and _kind(present) == _kind(translate(source.copy(), self._target))
         )
 
     def _define(self, snapshot: TableSnapshot, location: str | None) -> Table:
         """Return the table in the target's form; statistics of rows that the snapshot does not contain lose their accuracy."""
         assert snapshot.table is not None
-        table = to_target_table(copy.deepcopy(snapshot.table), self._policy, location)
+        table = to_target_table(snapshot.table.copy(), self._policy, location)
         if location is not None:
             translate(table, self._target)  # without a location it is created, and the target chooses both
         table.parameters = {k: v for k, v in (table.parameters or {}).items() if k not in _OWN}
-        table.writeId = _adjust_statistics(table.parameters, table.writeId, snapshot.valid)
+        table.writeId = adjust_statistics(table.parameters, table.writeId, snapshot.valid)
         return table
-
-    def put_partitions(
-        self, owner: Table, partitions: Sequence[Partition], snapshot: TableSnapshot
-    ) -> list[TargetPartition]:
-        """Add the partitions; existing ones of an earlier try are brought up to date by ``complete_partitions``."""
-        db, name = self._policy.target_db, self._load.table
-        keys = partition_key_names(owner)
-        added = [self._to_target(partition, owner, snapshot) for partition in partitions]
-        self._target.add_partitions(db, name, added, environment=KEEP_STATISTICS)
-        names = [format_partition_name(keys, list(partition.values or [])) for partition in partitions]
-        present = {
-            format_partition_name(keys, list(partition.values or [])): partition.sd.location
-            for partition in self._target.get_partitions(db, name, names)
-        }
-        return [
-            TargetPartition(partition, partition_name, present.get(partition_name))
-            for partition, partition_name in zip(partitions, names, strict=True)
-        ]
-
-    def complete_partitions(
-        self, owner: Table, partitions: Sequence[TargetPartition], snapshot: TableSnapshot
-    ) -> None:
-        """Write the definitions of the partitions once more, with a write id, which an addition does not store.
-
-        Statistics that hold for the snapshot get its write id instead of their own: readers only ask whether it is valid, and
-        Hive rejects partitions of different write ids in one call.
-        """
-        with_id: list[Partition] = []
-        without_id: list[Partition] = []
-        for partition in partitions:
-            wanted = self._to_target(partition.source, owner, snapshot)
-            wanted.sd.location = partition.location
-            holds = wanted.writeId is not None
-            wanted.writeId = snapshot.write_id if holds else None
-            (with_id if holds else without_id).append(wanted)
-        for group, write_id in ((with_id, snapshot.write_id), (without_id, None)):
-            if group:
-                self._target.alter_partitions(
-                    self._policy.target_db,
-                    self._load.table,
-                    group,
-                    write_id=write_id,
-                    valid_write_ids=None if write_id is None else self._valid_text(snapshot.valid),
-                    environment=KEEP_STATISTICS,
-                )
-
-    def _to_target(self, source: Partition, owner: Table, snapshot: TableSnapshot) -> Partition:
-        assert snapshot.table is not None
-        name = format_partition_name(partition_key_names(owner), list(source.values or []))
-        location = map_partition_location(source.sd.location, snapshot.table, name, owner, self._policy)
-        partition = to_target_partition(copy.deepcopy(source), self._policy, location)
-        partition.parameters = dict(partition.parameters or {})
-        partition.writeId = _adjust_statistics(partition.parameters, partition.writeId, snapshot.valid)
-        return partition
-
-    def drop_other_partitions(self, owner: Table, names: frozenset[str]) -> None:
-        """Drop the partitions of an earlier try that the source no longer has."""
-        db, name = self._policy.target_db, self._load.table
-        others = [other for other in self._target.partition_names(db, name) if other not in names]
-        for start in range(0, len(others), 100):
-            self._target.drop_partitions(
-                db, name, others[start : start + 100], delete_data=owns_data(owner), if_exists=True
-            )
 
     def store_result(self, snapshot: TableSnapshot, location: str | None, result: LoadedTable) -> None:
         """Store the result in the table, with the table's final definition."""
@@ -270,24 +191,6 @@ class TargetTable:
     @property
     def _name(self) -> str:
         return f"{self._policy.target_db}.{self._load.table}"
-
-    def _valid_text(self, valid: ValidWriteIds | None) -> str | None:
-        """Return the snapshot's list with the target's name; None for a table without write ids."""
-        if valid is None or valid.high_water_mark == 0:
-            return None
-        return ValidWriteIds(self._name, valid.high_water_mark).format()
-
-
-def _adjust_statistics(
-    parameters: dict[str, str], write_id: int | None, valid: ValidWriteIds | None
-) -> int | None:
-    """Remove the mark of accuracy from statistics of a write id that the snapshot does not contain; return the id to store."""
-    if valid is None or not write_id or write_id < 1:
-        return None
-    if valid.is_visible(write_id):
-        return write_id
-    parameters.pop(ACCURATE, None)
-    return None
 
 
 def _kind(table: Table) -> tuple[object, ...]:

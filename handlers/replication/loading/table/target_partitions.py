@@ -1,0 +1,186 @@
+"""The partitions of the target's table while it is loaded.
+
+They are added, then their files are copied and their column statistics written. Last, their definitions are written once more: an addition
+stores no write id, column statistics change the mark of accurate ones, and a partition of an earlier try is as it was then. A partition to
+which none of this applies is left as it was added, because an alteration takes the metastore longer than an addition.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from handlers.replication.target_objects import (
+    ACCURATE,
+    KEEP_STATISTICS,
+    format_partition_name,
+    map_partition_location,
+    owns_data,
+    partition_key_names,
+    to_target_partition,
+)
+from state.timelines.table_properties import DDL_TIME
+from state.transactions.valid_write_ids import ValidWriteIds
+
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from handlers.replication.loading.table.snapshot import TableSnapshot
+    from handlers.replication.loading.table.tools import LoadTools
+    from handlers.structs.objects import Partition, Table
+
+
+_DROPPED_AT_ONCE: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class TargetPartition:
+    """A partition of the table that is loaded."""
+
+    name: str
+    source_location: str | None
+    definition: Partition
+    """What the target must have in the end, at the location where the target has it."""
+    is_stored: bool
+    """Whether the target had this definition when the partition was put there."""
+
+    @property
+    def location(self) -> str | None:
+        """Where the partition is on the target."""
+        return self.definition.sd.location
+
+
+class TargetPartitions:
+    """The partitions of the table that one load creates."""
+
+    def __init__(self, table: str, tools: LoadTools) -> None:
+        self._table = table
+        self._target = tools.target
+        self._policy = tools.policy
+
+    def drop_others(self, owner: Table, names: frozenset[str]) -> None:
+        """Drop the partitions of an earlier try that the source no longer has."""
+        db = self._policy.target_db
+        others = [other for other in self._target.partition_names(db, self._table) if other not in names]
+        for start in range(0, len(others), _DROPPED_AT_ONCE):
+            self._target.drop_partitions(
+                db,
+                self._table,
+                others[start : start + _DROPPED_AT_ONCE],
+                delete_data=owns_data(owner),
+                if_exists=True,
+            )
+
+    def put(
+        self, owner: Table, partitions: Sequence[Partition], snapshot: TableSnapshot
+    ) -> list[TargetPartition]:
+        """Add the partitions of the source, which are changed into the target's form; existing ones of an earlier try stay.
+
+        What the target has afterwards is read, because its metastore may choose the location and change parameters.
+        """
+        db, keys = self._policy.target_db, partition_key_names(owner)
+        names = [format_partition_name(keys, list(each.values or [])) for each in partitions]
+        places = [each.sd.location for each in partitions]
+        for name, partition in zip(names, partitions, strict=True):
+            self._define(name, partition, owner, snapshot)
+        self._target.add_partitions(db, self._table, partitions, environment=KEEP_STATISTICS)
+        present = {
+            format_partition_name(keys, list(each.values or [])): each
+            for each in self._target.get_partitions(db, self._table, names)
+        }
+        return [
+            _settle(name, place, partition, present.get(name), snapshot)
+            for name, place, partition in zip(names, places, partitions, strict=True)
+        ]
+
+    def _define(self, name: str, partition: Partition, owner: Table, snapshot: TableSnapshot) -> None:
+        """Change a partition of the source into the target's form, with the write id of its statistics if the snapshot contains it."""
+        assert snapshot.table is not None
+        location = map_partition_location(partition.sd.location, snapshot.table, name, owner, self._policy)
+        to_target_partition(partition, self._policy, location)
+        partition.parameters = dict(partition.parameters or {})
+        partition.writeId = adjust_statistics(partition.parameters, partition.writeId, snapshot.valid)
+
+    def complete(
+        self, partitions: Iterable[TargetPartition], with_statistics: Collection[str], snapshot: TableSnapshot
+    ) -> None:
+        """Write the definitions that the target does not have, and those of partitions that were given column statistics.
+
+        Those with a write id and those without have a call each: Hive rejects partitions of different write ids in one.
+        """
+        changed = [
+            each.definition for each in partitions if not each.is_stored or each.name in with_statistics
+        ]
+        with_id = [each for each in changed if each.writeId is not None]
+        without_id = [each for each in changed if each.writeId is None]
+        if with_id:
+            valid = ValidWriteIds(f"{self._policy.target_db}.{self._table}", snapshot.write_id).format()
+            self._alter(with_id, snapshot.write_id, valid)
+        if without_id:
+            self._alter(without_id, None, None)
+
+    def _alter(self, partitions: Sequence[Partition], write_id: int | None, valid: str | None) -> None:
+        self._target.alter_partitions(
+            self._policy.target_db,
+            self._table,
+            partitions,
+            write_id=write_id,
+            valid_write_ids=valid,
+            environment=KEEP_STATISTICS,
+        )
+
+
+def _settle(
+    name: str,
+    source_location: str | None,
+    definition: Partition,
+    present: Partition | None,
+    snapshot: TableSnapshot,
+) -> TargetPartition:
+    """Complete the definition of a partition by what is known once it exists.
+
+    Statistics that hold for the snapshot get its write id instead of their own: readers only ask whether it is valid, and the partitions
+    can be altered by one call.
+    """
+    definition.sd.location = None if present is None else present.sd.location
+    if definition.writeId is not None:
+        definition.writeId = snapshot.write_id
+    stored = present is not None and is_same_definition(definition, present)
+    return TargetPartition(name, source_location, definition, stored)
+
+
+def is_same_definition(wanted: Partition, present: Partition) -> bool:
+    """Whether a partition of the target is as wanted, except for the times that its metastore sets.
+
+    These are the time of its creation, which is that of the addition, and the time of its last change if ``wanted`` has none.
+    """
+    return (
+        _identify(wanted) == _identify(present)
+        and _read_parameters(wanted, wanted) == _read_parameters(present, wanted)
+        and wanted.sd == present.sd
+    )
+
+
+def _identify(partition: Partition) -> tuple[object, ...]:
+    """Return the fields without those that are compared on their own; Hive returns a write id below 1 if there is none."""
+    return (partition.values, partition.lastAccessTime or 0, max(partition.writeId or 0, 0))
+
+
+def _read_parameters(partition: Partition, wanted: Partition) -> dict[str, str]:
+    parameters = partition.parameters or {}
+    if DDL_TIME in (wanted.parameters or {}):
+        return parameters
+    return {key: value for key, value in parameters.items() if key != DDL_TIME}
+
+
+def adjust_statistics(
+    parameters: dict[str, str], write_id: int | None, valid: ValidWriteIds | None
+) -> int | None:
+    """Remove the mark of accuracy from statistics of a write id that the snapshot does not contain; return the id to store."""
+    if valid is None or not write_id or write_id < 1:
+        return None
+    if valid.is_visible(write_id):
+        return write_id
+    parameters.pop(ACCURATE, None)
+    return None
