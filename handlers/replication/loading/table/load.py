@@ -5,7 +5,8 @@ The steps, each of which may be repeated after a crash:
 1. Take the snapshot: event, write ids, definition (``snapshot``).
 2. Create the table on the target, marked as incomplete (``target_table``).
 3. List the files of the snapshot and read the statistics. Make sure that nothing happened meanwhile that cannot be replayed on
-   top. Copy the files and write the statistics. A partitioned table is copied page by page, so that memory stays bounded.
+   top. Copy the files and write the statistics. A partitioned table is copied page by page, so that memory stays bounded:
+   each page is added, copied, and altered as far as that is needed (``target_partitions``).
 4. Copy the constraints.
 5. Make sure that the copied files are those of the same table, and not of one that was created again under its name.
 6. Store the result in the table, give it its write ids, and remove the mark. A table without write ids gets its final definition by one call.
