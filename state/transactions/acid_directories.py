@@ -116,16 +116,19 @@ def select_directories(
 
 
 def is_hidden_original(path: str, valid: ValidWriteIds) -> bool:
-    """Whether readers skip an original at ``path`` below the root, because a directory above it belongs to a write they do not see.
+    """Whether readers skip what is at ``path`` below the root, because a directory inside another one belongs to a write they do not see.
 
     An insert whose table was renamed meanwhile fails, and leaves ``dt=a/delta_0000036_0000036_0000`` in the former directory, where the next
     table of this name finds it. Hive applies the write ids of that table to it (AcidUtils.getHdfsDirSnapshots). ``valid`` has no open
     write ids.
     """
-    found = next(filter(None, map(_parse_nested, path.split("/"))), None)
+    nested = path.split("/")[1:]  # a directory of the root itself is selected by select_directories
+    found = next(filter(None, map(_parse_nested, nested)), None)
     if found is None:
         return False
-    return found.last > valid.high_water_mark or not _has_visible(found.first, found.last, valid)
+    if found.last > valid.high_water_mark:
+        return True
+    return not found.is_compacted and not _has_visible(found.first, found.last, valid)
 
 
 def _parse_nested(name: str) -> AcidDirectory | None:
