@@ -27,7 +27,7 @@ def own_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         yield stack
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3, 12])
+@pytest.mark.parametrize("seed", [1, 2, 3, 12, 13])
 def test_a_replica_of_a_random_history_equals_its_source_whatever_was_killed(
     seed: int, own_stack: Stack, tmp_path: Path
 ) -> None:

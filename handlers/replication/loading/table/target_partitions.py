@@ -151,7 +151,7 @@ def _settle(
 
 
 def is_same_definition(wanted: Partition, present: Partition) -> bool:
-    """Whether a partition of the target is as wanted, except for the times that its metastore sets.
+    """Whether a partition of the target is as required, except for the times that its metastore sets.
 
     These are the time of its creation, which is that of the addition, and the time of its last change if ``wanted`` has none.
     """
