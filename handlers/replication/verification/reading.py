@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from handlers.files.copying.transfer import Transfer
-from handlers.files.filesystems import is_hidden
 from handlers.files.paths import parse_location
 from handlers.replication.target_objects import (
     ELSEWHERE,
@@ -30,32 +28,28 @@ from handlers.replication.verification.facts import (
     describe_partition,
     describe_table,
 )
-from handlers.replication.verification.file_rules import AcidFiles, Directory, FileFacts, Files
 from handlers.replication.verification.findings import NotCompared
 from handlers.replication.verification.statistics import Statistics
+from handlers.replication.verification.visible_files import list_acid_files, list_tree, read_md5
 from handlers.structs.struct import Struct
-from state.errors import LimitExceeded, NotFound
-from state.transactions.acid_directories import AcidDirectory, is_hidden_original, select_directories
-from state.transactions.valid_write_ids import ValidWriteIds
+from state.errors import NotFound
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from concurrent.futures import Executor
 
-    from handlers.files.filesystems import FileSystem, FileSystems
-    from handlers.files.paths import Location
+    from handlers.files.filesystems import FileSystems
     from handlers.metastore.client import Metastore
     from handlers.replication.policy import Policy
+    from handlers.replication.verification.file_rules import AcidFiles, Files
     from handlers.structs.objects import Partition, Table
     from handlers.structs.statistics import ColumnStatisticsObj
+    from state.transactions.valid_write_ids import ValidWriteIds
 
 
 PAGE: Final = 500
 """Partitions of a page, which is compared and forgotten before the next one is read."""
-DEPTH_MAX: Final = 8
-FILES_MAX: Final = 1_000_000
-"""Files in one directory tree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,102 +221,10 @@ class OneTable:
         """
         root = parse_location(location)
         files = self.side.files.of(root)
-        read = partial(_read_md5, files) if self.side.checksums and contents else None
+        read = partial(read_md5, files) if self.side.checksums and contents else None
         if self.write_ids is None:
-            return _list_tree(files, root, read), {}
+            return list_tree(files, root, read), {}
         return {}, list_acid_files(files, root, self.write_ids, read)
-
-
-def list_acid_files(
-    files: FileSystem,
-    root: Location,
-    write_ids: ValidWriteIds,
-    read_md5: Callable[[Location], str] | None = None,
-) -> AcidFiles:
-    """Return the files of the ACID directories in ``root`` that readers with ``write_ids`` see."""
-    try:
-        entries = files.list(root)
-    except NotFound:
-        return {}
-    found: AcidFiles = {}
-    ended = _hide_open(write_ids)
-    for directory in select_visible((entry.name for entry in entries if entry.is_directory), ended):
-        if directory.name:
-            found[directory] = _list_tree(files, root.child(directory.name), read_md5)
-            continue
-        own = _list_tree(files, root, read_md5, skip=lambda path: _is_no_original(path, ended))
-        if own:
-            found[directory] = own
-    return found
-
-
-def _is_no_original(path: str, ended: ValidWriteIds) -> bool:
-    """Whether a directory has a write's files, or files that readers skip."""
-    if "/" not in path:
-        return AcidDirectory.parse(path) is not None
-    return is_hidden_original(path, ended)
-
-
-def _hide_open(write_ids: ValidWriteIds) -> ValidWriteIds:
-    """Return the list with its open write ids as aborted ones, which readers do not see either."""
-    hidden = tuple(sorted({*write_ids.open, *write_ids.aborted}))
-    return ValidWriteIds(write_ids.table, write_ids.high_water_mark, (), hidden)
-
-
-def select_visible(names: Iterable[str], ended: ValidWriteIds) -> list[Directory]:
-    """Return the directories that a reader with a list without open write ids sees.
-
-    A compaction may end between the reads of list and directory, and replace rows that the list has by later ones. Nothing is
-    returned then; both sides differ, and are compared again.
-    """
-    selected = select_directories(names, ended, is_ended=lambda _: True, is_committed=lambda _: False)
-    if selected.beyond is not None:
-        return []
-    parsed = [each for each in map(AcidDirectory.parse, selected.names) if each is not None]
-    return [*([Directory("")] if selected.originals else []), *map(Directory.of, parsed)]
-
-
-def _list_tree(
-    files: FileSystem,
-    root: Location,
-    read_md5: Callable[[Location], str] | None,
-    skip: Callable[[str], bool] = lambda _: False,
-) -> Files:
-    """Return the visible files below ``root``; none if it does not exist, or was removed meanwhile."""
-    found: Files = {}
-    for path, location, size_bytes in _walk(files, root, "", DEPTH_MAX, skip):
-        found[path] = FileFacts(size_bytes, read_md5(location) if read_md5 else None)
-        if len(found) > FILES_MAX:
-            raise LimitExceeded("a directory contains too many files", path=str(root), files_max=FILES_MAX)
-    return found
-
-
-def _walk(
-    files: FileSystem, directory: Location, below: str, depth: int, skip: Callable[[str], bool]
-) -> Iterator[tuple[str, Location, int]]:
-    if depth == 0:
-        raise LimitExceeded("directories are nested too deeply", path=str(directory), depth_max=DEPTH_MAX)
-    try:
-        entries = files.list(directory)
-    except NotFound:
-        return
-    for entry in entries:
-        path, at = below + entry.name, directory.child(entry.name)
-        if is_hidden(entry.name) or skip(path):
-            continue
-        if entry.is_directory:
-            yield from _walk(files, at, f"{path}/", depth - 1, skip)
-        else:
-            yield path, at, entry.size_bytes
-
-
-def _read_md5(files: FileSystem, location: Location) -> str:
-    """Return the MD5 of the content; an empty text for a file that was removed meanwhile."""
-    try:
-        with files.open(location) as reader:
-            return Transfer().compute_md5(reader)
-    except NotFound:
-        return ""
 
 
 def _texts(statistics: Iterable[ColumnStatisticsObj]) -> dict[str, str]:

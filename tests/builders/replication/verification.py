@@ -15,6 +15,7 @@ from handlers.replication.verification.verifier import Verifier
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from dev.stack.hive.sql_session import Session
     from handlers.replication.verification.findings import Difference, TableResult
     from tests.builders.replication.replica import Replica
 
@@ -78,6 +79,19 @@ def verify(replica: Replica, *names: str, checksums: bool = False) -> dict[str, 
         if names:
             return {name: verifier.verify_table(name) for name in names}
         return {result.table: result for result in verifier.verify_all(verifier.table_names())}
+
+
+def check_equal(replica: Replica, source_sql: Session, target_sql: Session) -> None:
+    """Require that no table is quarantined, and that all have equal rows, as the engines read them, and no difference."""
+    assert replica.quarantined() == {}
+    names = replica.source.table_names(replica.policy.source_db)
+    for name in names:
+        ours, theirs = (
+            sorted(sql.rows(f"select * from {db}.`{name}`"))
+            for sql, db in ((source_sql, replica.policy.source_db), (target_sql, replica.policy.target_db))
+        )
+        assert theirs == ours, name
+    assert find_differences(replica, *names) == {}
 
 
 def find_differences(replica: Replica, *names: str) -> dict[str, Sequence[Difference]]:

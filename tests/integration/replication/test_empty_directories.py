@@ -10,7 +10,7 @@ import pytest
 from handlers.files.paths import parse_location
 from tests.builders.replication.replica import build_replica
 from tests.builders.replication.small_workload import ACID, PLAIN, create_source
-from tests.builders.replication.verification import find_differences
+from tests.builders.replication.verification import check_equal
 
 
 if TYPE_CHECKING:
@@ -109,18 +109,3 @@ def test_what_lost_its_directory_on_the_target_is_truncated(
     source_sql.run(f"insert into {db}.sales values (3,'a')")
     replica.follow()
     check_equal(replica, source_sql, target_sql)
-
-
-def check_equal(replica: Replica, source_sql: Session, target_sql: Session) -> None:
-    assert replica.quarantined() == {}
-    names = replica.source.table_names(replica.policy.source_db)
-    for name in names:
-        rows = [
-            sorted(sql.rows(f"select * from {where}.{name}"))
-            for sql, where in (
-                (source_sql, replica.policy.source_db),
-                (target_sql, replica.policy.target_db),
-            )
-        ]
-        assert rows[1] == rows[0]
-    assert find_differences(replica, *names) == {}

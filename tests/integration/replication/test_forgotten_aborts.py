@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from contextlib import closing
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,18 +18,37 @@ from tests.builders.replication.verification import find_differences
 
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from dev.stack.endpoints import ClusterEndpoints
     from dev.stack.hive.sql_session import Session
     from tests.builders.replication.replica import Replica
 
 
+@pytest.fixture
+def load(
+    source: ClusterEndpoints, target: ClusterEndpoints, database: str
+) -> Iterator[Callable[[], Replica]]:
+    """A function that makes a second replica, by loading what the source has now."""
+    with ExitStack() as stack:
+
+        def run() -> Replica:
+            loaded = build_replica(
+                source.metastore,
+                target.metastore,
+                db=database,
+                target_db=f"{database}_loaded",
+                roots=[source.warehouse, source.external, source.cmroot],
+            )
+            stack.callback(loaded.projection.close)
+            loaded.follow()
+            return loaded
+
+        yield run
+
+
 def test_a_replica_does_not_show_them_and_verify_reports_them_and_a_load_takes_them_over(
-    source: ClusterEndpoints,
-    target: ClusterEndpoints,
-    source_sql: Session,
-    target_sql: Session,
-    database: str,
-    replica: Replica,
+    source_sql: Session, target_sql: Session, database: str, replica: Replica, load: Callable[[], Replica]
 ) -> None:
     """Hive refuses the changed partitions for the ``=`` that the rename put into the directory, after their files are in place.
 
@@ -52,26 +71,13 @@ def test_a_replica_does_not_show_them_and_verify_reports_them_and_a_load_takes_t
     assert read(target_sql, replica.policy.target_db) == ["1old", "2old", "3old"]
     (differing,) = find_differences(replica, "eq=al").values()
     assert {each.kind for each in differing} >= {"write-ids", "file"}
-    loaded = build_replica(
-        source.metastore,
-        target.metastore,
-        db=database,
-        target_db=f"{database}_loaded",
-        roots=[source.warehouse, source.external, source.cmroot],
-    )
-    with closing(loaded.projection):
-        loaded.follow()
-        assert find_differences(loaded, "eq=al") == {}
-        assert read(target_sql, loaded.policy.target_db) == ["1new", "2old", "3old"]
+    loaded = load()
+    assert find_differences(loaded, "eq=al") == {}
+    assert read(target_sql, loaded.policy.target_db) == ["1new", "2old", "3old"]
 
 
 def test_files_of_a_write_that_the_table_does_not_know_are_neither_copied_nor_compared(
-    source: ClusterEndpoints,
-    target: ClusterEndpoints,
-    source_sql: Session,
-    target_sql: Session,
-    database: str,
-    replica: Replica,
+    source_sql: Session, target_sql: Session, database: str, replica: Replica, load: Callable[[], Replica]
 ) -> None:
     """They lie where an insert leaves them whose table, a partitioned one of the same name, is renamed before it ends."""
     create_source(source_sql, database)
@@ -88,18 +94,10 @@ def test_files_of_a_write_that_the_table_does_not_know_are_neither_copied_nor_co
     replica.follow()
     assert read(source_sql, database) == read(target_sql, replica.policy.target_db) == ["2own"]
     assert find_differences(replica, "eq=al") == {}
-    loaded = build_replica(
-        source.metastore,
-        target.metastore,
-        db=database,
-        target_db=f"{database}_loaded",
-        roots=[source.warehouse, source.external, source.cmroot],
-    )
-    with closing(loaded.projection):
-        loaded.follow()
-        assert find_differences(loaded, "eq=al") == {}
-        place = parse_location(loaded.context.table_cache.location("eq=al"))
-        assert [each.name for each in loaded.files.of(place).list(place)] == ["delta_0000001_0000001_0000"]
+    loaded = load()
+    assert find_differences(loaded, "eq=al") == {}
+    place = parse_location(loaded.context.table_cache.location("eq=al"))
+    assert [each.name for each in loaded.files.of(place).list(place)] == ["delta_0000001_0000001_0000"]
 
 
 def read(sql: Session, db: str) -> list[str]:

@@ -1,14 +1,15 @@
-"""Column statistics of loaded tables and partitions, as the source computed them.
+"""Statistics of loaded tables and partitions, as the source computed them.
 
-Those that are outdated are copied as well: Hive estimates with them, and a truncation after the load makes the source return them
-again. Whether they are accurate is in the mark, which the definitions bring after them. Statistics of later writes follow in the log.
+Column statistics that are outdated are copied as well: Hive estimates with them, and a truncation after the load makes the source
+return them again. Whether they are accurate is in the mark, which the definitions bring after them (``adjust_statistics``). Statistics
+of later writes follow in the log.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from handlers.replication.target_objects import build_statistics
+from handlers.replication.target_objects import ACCURATE, build_statistics
 from state.transactions.valid_write_ids import ValidWriteIds
 
 
@@ -55,6 +56,18 @@ def write_statistics(
         tools.target.update_table_statistics(statistics[0], write_id=write_id, valid_write_ids=valid)
     else:
         tools.target.set_partition_statistics(statistics, write_id=write_id, valid_write_ids=valid)
+
+
+def adjust_statistics(
+    parameters: dict[str, str], write_id: int | None, valid: ValidWriteIds | None
+) -> int | None:
+    """Remove the mark of accuracy from statistics of a write id that the snapshot does not contain; return the id to store."""
+    if valid is None or not write_id or write_id < 1:
+        return None
+    if valid.is_visible(write_id):
+        return write_id
+    parameters.pop(ACCURATE, None)
+    return None
 
 
 def _columns(table: Table) -> list[str]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from handlers.replication.loading.table.statistics import adjust_statistics
 from handlers.replication.target_objects import (
-    ACCURATE,
     KEEP_STATISTICS,
     format_partition_name,
     map_partition_location,
@@ -172,15 +172,3 @@ def _read_parameters(partition: Partition, wanted: Partition) -> dict[str, str]:
     if DDL_TIME in (wanted.parameters or {}):
         return parameters
     return {key: value for key, value in parameters.items() if key != DDL_TIME}
-
-
-def adjust_statistics(
-    parameters: dict[str, str], write_id: int | None, valid: ValidWriteIds | None
-) -> int | None:
-    """Remove the mark of accuracy from statistics of a write id that the snapshot does not contain; return the id to store."""
-    if valid is None or not write_id or write_id < 1:
-        return None
-    if valid.is_visible(write_id):
-        return write_id
-    parameters.pop(ACCURATE, None)
-    return None

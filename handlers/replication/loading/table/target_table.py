@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from handlers.failpoints import failpoint
-from handlers.replication.loading.table.target_partitions import adjust_statistics
+from handlers.replication.loading.table.statistics import adjust_statistics
 from handlers.replication.loading.table.tools import LoadedTable
 from handlers.replication.replicability import find_obstacle
 from handlers.replication.target_objects import (

@@ -1,0 +1,119 @@
+"""Lists the files of a table or partition that readers see.
+
+Directories that they do not see are not listed. Something may vanish meanwhile: both sides then differ, and are compared again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from handlers.files.copying.transfer import Transfer
+from handlers.files.filesystems import is_hidden
+from handlers.replication.verification.file_rules import AcidFiles, Directory, FileFacts, Files
+from state.errors import LimitExceeded, NotFound
+from state.transactions.acid_directories import AcidDirectory, is_hidden_original, select_directories
+from state.transactions.valid_write_ids import ValidWriteIds
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from handlers.files.filesystems import FileSystem
+    from handlers.files.paths import Location
+
+
+DEPTH_MAX: Final = 8
+FILES_MAX: Final = 1_000_000
+"""Files in one directory tree."""
+
+
+def list_acid_files(
+    files: FileSystem,
+    root: Location,
+    write_ids: ValidWriteIds,
+    read_md5: Callable[[Location], str] | None = None,
+) -> AcidFiles:
+    """Return the files of the ACID directories in ``root`` that readers with ``write_ids`` see."""
+    try:
+        entries = files.list(root)
+    except NotFound:
+        return {}
+    found: AcidFiles = {}
+    ended = _hide_open(write_ids)
+    for directory in _select_visible((entry.name for entry in entries if entry.is_directory), ended):
+        if directory.name:
+            found[directory] = list_tree(files, root.child(directory.name), read_md5)
+            continue
+        own = list_tree(files, root, read_md5, skip=lambda path: _is_no_original(path, ended))
+        if own:
+            found[directory] = own
+    return found
+
+
+def _is_no_original(path: str, ended: ValidWriteIds) -> bool:
+    """Whether a directory has a write's files, or files that readers skip."""
+    if "/" not in path:
+        return AcidDirectory.parse(path) is not None
+    return is_hidden_original(path, ended)
+
+
+def _hide_open(write_ids: ValidWriteIds) -> ValidWriteIds:
+    """Return the list with its open write ids as aborted ones, which readers do not see either."""
+    hidden = tuple(sorted({*write_ids.open, *write_ids.aborted}))
+    return ValidWriteIds(write_ids.table, write_ids.high_water_mark, (), hidden)
+
+
+def _select_visible(names: Iterable[str], ended: ValidWriteIds) -> list[Directory]:
+    """Return the directories that a reader with a list without open write ids sees.
+
+    A compaction may end between the reads of list and directory, and replace rows that the list has by later ones. Nothing is
+    returned then; both sides differ, and are compared again.
+    """
+    selected = select_directories(names, ended, is_ended=lambda _: True, is_committed=lambda _: False)
+    if selected.beyond is not None:
+        return []
+    parsed = [each for each in map(AcidDirectory.parse, selected.names) if each is not None]
+    return [*([Directory("")] if selected.originals else []), *map(Directory.of, parsed)]
+
+
+def list_tree(
+    files: FileSystem,
+    root: Location,
+    read_md5: Callable[[Location], str] | None,
+    skip: Callable[[str], bool] = lambda _: False,
+) -> Files:
+    """Return the visible files below ``root``; none if it does not exist, or was removed meanwhile."""
+    found: Files = {}
+    for path, location, size_bytes in _walk(files, root, "", DEPTH_MAX, skip):
+        found[path] = FileFacts(size_bytes, read_md5(location) if read_md5 else None)
+        if len(found) > FILES_MAX:
+            raise LimitExceeded("a directory contains too many files", path=str(root), files_max=FILES_MAX)
+    return found
+
+
+def _walk(
+    files: FileSystem, directory: Location, below: str, depth: int, skip: Callable[[str], bool]
+) -> Iterator[tuple[str, Location, int]]:
+    if depth == 0:
+        raise LimitExceeded("directories are nested too deeply", path=str(directory), depth_max=DEPTH_MAX)
+    try:
+        entries = files.list(directory)
+    except NotFound:
+        return
+    for entry in entries:
+        path, at = below + entry.name, directory.child(entry.name)
+        if is_hidden(entry.name) or skip(path):
+            continue
+        if entry.is_directory:
+            yield from _walk(files, at, f"{path}/", depth - 1, skip)
+        else:
+            yield path, at, entry.size_bytes
+
+
+def read_md5(files: FileSystem, location: Location) -> str:
+    """Return the MD5 of the content; an empty text for a file that was removed meanwhile."""
+    try:
+        with files.open(location) as reader:
+            return Transfer().compute_md5(reader)
+    except NotFound:
+        return ""
