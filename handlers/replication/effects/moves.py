@@ -45,6 +45,7 @@ from handlers.replication.target_objects import (
     map_partition_location,
     owns_data,
     partition_key_names,
+    replayed_write_id,
 )
 from state.errors import Unsupported
 
@@ -117,15 +118,18 @@ def follow_moved_directory(event: TableAltered, context: Context) -> bool:
     if not owns_data(table) or has_directory(context, place) or not has_directory(context, moved):
         return False
     if root is None or not is_external(table):
-        _place_table(table, place, moved, context)
+        _place_table(table, place, moved, replayed_write_id(event.write_id, table), context)
     if is_external(table):
         context.copied_ahead.record(old, event.event_id, event.event_id - 1)
         remove_directory(context, moved)
     return True
 
 
-def _place_table(table: Table, place: str, moved: str, context: Context) -> None:
-    """Give the table and its partitions the place to which their files were moved, the partitions first, so that it can be repeated."""
+def _place_table(table: Table, place: str, moved: str, write_id: int | None, context: Context) -> None:
+    """Give the table and its partitions the place to which their files were moved, the partitions first, so that it can be repeated.
+
+    The partitions also get the write id of the rename, as from Hive when it moves the directory itself (``HiveAlterHandler.alterTable``).
+    """
     db, name = context.policy.target_db, (table.tableName or "").lower()
     names = context.target.partition_names(db, name) if table.partitionKeys else []
     for start in range(0, len(names), BATCH):
@@ -133,8 +137,16 @@ def _place_table(table: Table, place: str, moved: str, context: Context) -> None
         left = [each for each in found if _find_relative_path(each.sd.location, [place]) is not None]
         for each in left:
             each.sd.location = f"{moved}{_find_relative_path(each.sd.location, [place])}"
+            each.writeId = each.writeId if write_id is None else write_id
         if left:
-            context.target.alter_partitions(db, name, left, environment=KEEP_STATISTICS)
+            context.target.alter_partitions(
+                db,
+                name,
+                left,
+                write_id=write_id,
+                valid_write_ids=context.valid_up_to(name, write_id),
+                environment=KEEP_STATISTICS,
+            )
     table.sd.location = moved
     context.table_cache.forget(name)
     context.target.alter_table(db, name, table, environment=KEEP_STATISTICS)

@@ -189,7 +189,7 @@ class OneTable:
         write_id = item.writeId or 0
         valid = self.write_ids is None or write_id <= 0 or self.write_ids.is_visible(write_id)
         transactional = self.write_ids is not None
-        return Statistics(Statistics.select(item.parameters), columns, valid, transactional)
+        return Statistics(Statistics.select(item.parameters), columns, valid, write_id, transactional)
 
     def _column_names(self) -> list[str]:
         return [column.name or "" for column in self.table.sd.cols or []]

@@ -5,6 +5,9 @@ aborts, replay removes the mark of accuracy on the target, while readers of the 
 write id. Such statistics are counted as not compared. So are those of a transactional table whose mark on the target names columns
 only: Hive then uses none of them. Statistics of columns that arrive after such an abort leave a mark of this kind.
 
+A rename gives its write id to all partitions. If its transaction aborts, readers ignore their statistics until Hive forgets the abort,
+which it does only after all older transactions have ended. That may be later on the target, and such statistics are not compared either.
+
 A mark of the target that names less than that of the source is not compared either, because it makes queries slower and never wrong. If a
 partition has no mark, Hive 4.2 also marks its basic statistics as accurate when it sets those of columns
 (``DirectSqlUpdatePart.updatePartitionParamTable``), whether they are or not. The target does not repeat this.
@@ -33,6 +36,7 @@ class Statistics:
     """Statistics by column, as text."""
     valid: bool = True
     """Whether their write id is visible to readers of this side."""
+    write_id: int = 0
     transactional: bool = False
 
     @property
@@ -53,6 +57,7 @@ def compare_statistics(
     """Yield the differences; with ``compacted``, files of one side have no counterpart, and nothing that differs is a difference."""
     expected = source.basic if source.valid else {k: v for k, v in source.basic.items() if k != ACCURATE}
     unmarked = not target.is_accurate
+    is_remembered = not target.valid and target.write_id == source.write_id
     named = list_accurate(target.basic)
     names_less = bool(named) and named < list_accurate(source.basic)
     for key in sorted({*source.basic, *target.basic}):
@@ -67,8 +72,9 @@ def compare_statistics(
         ours, theirs = source.columns.get(column), target.columns.get(column)
         if ours == theirs:
             continue
-        # A target whose statistics are not marked as accurate returns none; a source returns none of an invisible write id.
-        if compacted or (ours is None and not source.valid) or (theirs is None and unmarked):
+        # Hive returns no statistics that are not marked as accurate, or whose write id is invisible.
+        ignored = (ours is None and not source.valid) or (theirs is None and (unmarked or is_remembered))
+        if compacted or ignored:
             yield NotCompared("statistics")
         else:
             yield Difference("statistics", f"{prefix}column {column}", ours, theirs)

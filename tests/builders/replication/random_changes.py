@@ -45,6 +45,11 @@ def rename(w: Writing, table: Table) -> Statement:
     return Statement(sql, lambda: w.tables.replace(table.name, new))
 
 
+def roll_back_rename(w: Writing, table: Table) -> Statement:
+    """Rename a table in a transaction that aborts: the rename remains, as after a kill of the SQL engine before the commit."""
+    return replace(rename(w, table), is_rolled_back=True)
+
+
 def swap(w: Writing, table: Table) -> Statement:
     """Give two tables each other's names, as those do who build a new version of a table beside the one in use."""
     others = [

@@ -94,6 +94,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "copy": Kind(4, changes.copy),
     "create_like": Kind(2, changes.create_like),
     "rename": Kind(4, changes.rename),
+    "roll_back_rename": Kind(1, changes.roll_back_rename, _transactional),
     "swap": Kind(3, changes.swap),
     "leave": Kind(1, changes.leave),
     "drop": Kind(3, changes.drop),

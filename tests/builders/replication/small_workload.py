@@ -110,6 +110,8 @@ def roll_back(sql: Session, statement: str) -> None:
     """Run ``statement`` so that its transaction is aborted after its files are written; Hive reports success."""
     for name, during, _ in ROLL_BACK_AFTER_WRITING:
         sql.run(f"set {name}={during}")
-    sql.run(statement)
-    for name, _, after in ROLL_BACK_AFTER_WRITING:
-        sql.run(f"set {name}={after}")
+    try:
+        sql.run(statement)
+    finally:
+        for name, _, after in ROLL_BACK_AFTER_WRITING:
+            sql.run(f"set {name}={after}")

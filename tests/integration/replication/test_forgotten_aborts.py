@@ -1,20 +1,21 @@
-"""Rows of an aborted transaction that the source shows, because Hive has forgotten the abort and left the files in place."""
+"""What an aborted transaction has left at the source, and readers see when Hive has forgotten the abort."""
 
 from __future__ import annotations
 
 import shutil
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from dev.fixtures.writing_client import WritingMetastore
 from dev.stack.errors import SqlFailed
 from handlers.files.paths import parse_location
 from tests.builders.daemon.killed_stack import wait_until
 from tests.builders.replication.replica import build_replica
-from tests.builders.replication.small_workload import ACID, create_source
-from tests.builders.replication.verification import find_differences
+from tests.builders.replication.small_workload import ACID, create_source, roll_back
+from tests.builders.replication.verification import find_differences, verify
 
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from dev.stack.endpoints import ClusterEndpoints
     from dev.stack.hive.sql_session import Session
+    from handlers.metastore.client import Metastore
     from tests.builders.replication.replica import Replica
 
 
@@ -74,6 +76,38 @@ def test_a_replica_does_not_show_them_and_verify_reports_them_and_a_load_takes_t
     loaded = load()
     assert find_differences(loaded, "eq=al") == {}
     assert read(target_sql, loaded.policy.target_db) == ["1new", "2old", "3old"]
+
+
+def test_statistics_that_the_target_ignores_until_it_also_forgets_an_abort_are_not_compared(
+    source_sql: Session, target: ClusterEndpoints, database: str, replica: Replica
+) -> None:
+    """The rename gives its write id to the partitions. The target remembers its abort as long as an older transaction is open."""
+    create_source(source_sql, database)
+    source_sql.run(f"create table {database}.sales (id int) partitioned by (dt string) {ACID}")
+    source_sql.run(f"insert into {database}.sales values (1, 'a'), (2, 'b')")
+    replica.follow()
+    with closing(WritingMetastore([target.metastore])) as writer:
+        (older,) = writer.open_txns()
+        roll_back(source_sql, f"alter table {database}.sales rename to {database}.orders")
+        source_sql.run(f"create table {database}.newer (id int) {ACID}")
+        source_sql.run(
+            f"insert into {database}.newer values (1)"
+        )  # Hive forgets all but the newest transaction
+        wait_until(lambda: not remembers_abort(replica.source, database))
+        replica.follow()
+        assert remembers_abort(replica.target, replica.policy.target_db)
+        (result,) = verify(replica, "orders").values()
+        assert result.differences == ()
+        assert result.not_compared == (("statistics", 2),)
+        writer.abort_txn(older)
+    wait_until(lambda: not remembers_abort(replica.target, replica.policy.target_db))
+    (result,) = verify(replica, "orders").values()
+    assert (result.differences, result.not_compared) == ((), ())
+
+
+def remembers_abort(metastore: Metastore, db: str) -> bool:
+    """Whether readers of the table ``orders`` still get the abort from Hive."""
+    return bool(metastore.valid_write_ids([f"{db}.orders"])[0].aborted)
 
 
 def test_files_of_a_write_that_the_table_does_not_know_are_neither_copied_nor_compared(

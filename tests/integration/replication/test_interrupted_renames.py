@@ -17,6 +17,7 @@ from tests.builders.replication.verification import check_equal
 if TYPE_CHECKING:
     from dev.stack.endpoints import ClusterEndpoints
     from dev.stack.hive.sql_session import Session
+    from handlers.metastore.client import Metastore
     from tests.builders.replication.replica import Replica
 
 
@@ -34,11 +35,18 @@ def test_a_rename_of_which_only_the_directory_was_moved_is_completed(
     place = Path(parse_location(replica.context.table_cache.location("sales")).path)
     place.rename(place.with_name("orders"))
     replica.follow()
+    assert find_write_ids(replica.target, replica.policy.target_db) == find_write_ids(replica.source, db)
     source_sql.run(f"insert into {db}.orders values (3,'a'),(4,'c')")
     source_sql.run(f"create table {db}.sales (id int) partitioned by (dt string) {kind}")
     source_sql.run(f"insert into {db}.sales values (5,'a')")
     replica.follow()
     check_equal(replica, source_sql, target_sql)
+
+
+def find_write_ids(metastore: Metastore, db: str) -> dict[str, int | None]:
+    """Return the write ids of the partitions of ``orders``, by their directories."""
+    found = metastore.get_partitions(db, "orders", metastore.partition_names(db, "orders"))
+    return {(each.sd.location or "").rpartition("/")[2]: each.writeId for each in found}
 
 
 def test_the_same_below_a_base(

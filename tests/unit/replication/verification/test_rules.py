@@ -129,6 +129,17 @@ def test_statistics_of_rows_that_were_never_committed_are_not_compared() -> None
     assert all(isinstance(each, NotCompared) for each in found)
 
 
+def test_statistics_that_the_target_ignores_for_an_abort_are_a_difference_only_if_the_write_id_is_another() -> (
+    None
+):
+    source = Statistics(BASIC, {"id": "low=1"}, write_id=4)
+    ignored = Statistics(BASIC, {}, valid=False, write_id=4)
+    assert list(compare_statistics(source, ignored, compacted=False)) == [NotCompared("statistics")]
+    other = Statistics(BASIC, {}, valid=False, write_id=3)
+    (found,) = compare_statistics(source, other, compacted=False)
+    assert isinstance(found, Difference)
+
+
 def test_other_statistics_are_a_difference_unless_a_side_compacted_the_files() -> None:
     source, target = Statistics(BASIC, {"id": "low=1"}), Statistics(BASIC | {"numRows": "4"}, {"id": "low=2"})
     found = list(compare_statistics(source, target, compacted=False))
