@@ -1,5 +1,9 @@
 """Replay of TRUNCATE, by the same call as at the source; a transactional table gets an empty base with the same write id.
 
+Its files stay for the readers of older snapshots. HiveServer2 requests this by an option of the call (``hive.acid.truncate.usebase``); without
+it, the metastore removes all files in the directory before the transaction has ended, also those of another table there. If the transaction
+aborts, readers ignore the base until Hive forgets the abort, and then see an empty table. That is so on both sides, and the base therefore stays.
+
 The metastore refuses to truncate a plain table or partition whose directory is missing ("File … does not exist",
 ``HMSHandler.truncateTableInternal``). It creates the directory with a table or partition, but not when their location is changed, and
 a user may have removed it. It therefore gets an empty one, and the call is repeated.
@@ -7,7 +11,7 @@ a user may have removed it. It therefore gets an empty one, and the call is repe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from handlers.replication.effects import accuracy_marks
 from handlers.replication.effects.plain_files import has_directory, make_directory
@@ -19,6 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from handlers.replication.context import Context
+
+
+KEEP_FILES: Final = {"truncateSkipDataDeletion": "true"}
+"""Environment of a truncation that adds an empty base (``HMSHandler.truncateTableInternal``); a plain table would keep its rows."""
 
 
 def truncate_table(name: str, write_id: int | None, context: Context) -> None:
@@ -49,6 +57,7 @@ def _call(table: str, names: list[str] | None, write_id: int | None, context: Co
         partition_names=names,
         write_id=write_id,
         valid_write_ids=context.valid_up_to(table, write_id),
+        environment=None if write_id is None else KEEP_FILES,
     )
 
 

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
+INSERT_ONLY = (
+    "stored as textfile tblproperties ('transactional'='true', 'transactional_properties'='insert_only')"
+)
 PLAIN = "stored as orc tblproperties ('transactional'='false')"
 
 QUERIES = {

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.builders.replication.small_workload import ACID, create_source
+from tests.builders.replication.small_workload import ACID, INSERT_ONLY, create_source
 from tests.builders.replication.verification import find_differences
 
 
@@ -37,6 +37,27 @@ def test_a_table_in_the_directory_of_a_renamed_one_keeps_its_rows(
             sorted(sql.rows(query.format(name))) for sql, name in ((source_sql, db), (target_sql, target_db))
         ]
         assert rows[1] == rows[0] != [], (query, rows)
+
+
+def test_a_truncation_of_one_keeps_the_rows_of_the_other(
+    source_sql: Session, target_sql: Session, replica: Replica
+) -> None:
+    db, target_db = replica.policy.source_db, replica.policy.target_db
+    create_source(source_sql, db)
+    source_sql.run(f"create table {db}.`a=b` (id int) {ACID}")
+    source_sql.run(
+        f"alter table {db}.`a=b` rename to {db}.old"
+    )  # takes write id 1, so that no two directories have one name
+    source_sql.run(f"insert into {db}.old values (1)")
+    source_sql.run(f"create table {db}.`a=b` {INSERT_ONLY} as select 10 as id")
+    source_sql.run(f"truncate table {db}.old")
+    replica.follow()
+    for query in ("select * from {}.old", "select * from {}.`a=b`"):
+        rows = [
+            sorted(sql.rows(query.format(name))) for sql, name in ((source_sql, db), (target_sql, target_db))
+        ]
+        assert rows[1] == rows[0], (query, rows)
+    assert rows[1] == [("10",)]
 
 
 @pytest.mark.parametrize("key", ["dt string", "dt string, h int"])
