@@ -6,7 +6,7 @@ write id. Such statistics are counted as not compared. So are those of a transac
 only: Hive then uses none of them. Statistics of columns that arrive after such an abort leave a mark of this kind.
 
 A rename gives its write id to all partitions. If its transaction aborts, readers ignore their statistics until Hive forgets the abort,
-which it does only after all older transactions have ended. That may be later on the target, and such statistics are not compared either.
+on each side at a time of its own. If the source has forgotten it before the target, such statistics are not compared either.
 
 A mark of the target that names less than that of the source is not compared either, because it makes queries slower and never wrong. If a
 partition has no mark, Hive 4.2 also marks its basic statistics as accurate when it sets those of columns

@@ -1,61 +1,56 @@
-"""Truncations of transactional tables, which add an empty base and leave the files to the readers of older snapshots.
-
-Without the option of HiveServer2 that makes it do so, a metastore removes the files at once, before the transaction has ended.
-"""
+"""Truncations of transactional tables, which add an empty base and leave the files to the readers of older snapshots."""
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from dev.fixtures.writing_client import WritingMetastore
+from handlers.events import PartitionsAltered, TableAltered
+from handlers.files.paths import parse_location
 from tests.builders.daemon.killed_stack import wait_until
 from tests.builders.replication.small_workload import ACID, INSERT_ONLY, create_source, roll_back
 from tests.builders.replication.verification import check_equal
 
 
 if TYPE_CHECKING:
-    from dev.stack.endpoints import ClusterEndpoints
     from dev.stack.hive.sql_session import Session
+    from handlers.events import Event
     from tests.builders.replication.replica import Replica
 
 
 @pytest.mark.parametrize("kind", [ACID, INSERT_ONLY], ids=["acid", "insert_only"])
 @pytest.mark.parametrize("columns", ["(id int, dt string)", "(id int) partitioned by (dt string)"])
-def test_a_truncation_that_is_rolled_back_is_visible_on_both_sides_only_after_hive_has_forgotten_the_abort(  # noqa: PLR0913 - fixtures
-    source: ClusterEndpoints,
-    target: ClusterEndpoints,
-    source_sql: Session,
-    target_sql: Session,
-    replica: Replica,
-    columns: str,
-    kind: str,
+def test_a_truncation_that_is_rolled_back_takes_effect_on_both_sides_when_hive_forgets_the_abort(
+    source_sql: Session, target_sql: Session, replica: Replica, columns: str, kind: str
 ) -> None:
-    """Hive forgets it as soon as no older transaction is open, because a truncation is not recorded among the transaction's writes."""
-    db = replica.policy.source_db
+    """Hive forgets it within seconds, because it does not record a truncation among the writes of its transaction."""
+    db, target_db = replica.policy.source_db, replica.policy.target_db
     create_source(source_sql, db)
     source_sql.run(f"create table {db}.t {columns} {kind}")
     source_sql.run(f"insert into {db}.t values (1, 'a'), (2, 'b')")
+    roll_back(source_sql, f"truncate table {db}.t")
+    last = max(event.event_id for event in replica.events(0) if is_truncation(event, db))
+    replica.follow(upto=last)
+    assert replica.target.valid_write_ids([f"{target_db}.t"])[0].open == (2,)
+    root = Path(parse_location(replica.context.table_cache.location("t")).path)
+    assert sorted({each.name for each in root.rglob("*_000*") if each.is_dir()}) == [
+        "base_0000002",
+        "delta_0000001_0000001_0000",
+    ]
+    source_sql.run(f"create table {db}.newer (id int) {ACID}")
+    source_sql.run(f"insert into {db}.newer values (1)")  # Hive forgets all but the newest transaction
     replica.follow()
-    with ExitStack() as open_transactions:
-        for each in (source, target):
-            writer = open_transactions.enter_context(closing(WritingMetastore([each.metastore])))
-            open_transactions.callback(writer.abort_txn, writer.open_txns()[0])
-        roll_back(source_sql, f"truncate table {db}.t")
-        source_sql.run(f"create table {db}.newer (id int) {ACID}")
-        source_sql.run(f"insert into {db}.newer values (1)")  # Hive forgets all but the newest transaction
-        replica.follow()
-        check_equal(replica, source_sql, target_sql)
-        assert sorted(target_sql.rows(f"select * from {replica.policy.target_db}.t")) == [
-            ("1", "a"),
-            ("2", "b"),
-        ]
     wait_until(lambda: not replica.source.valid_write_ids([f"{db}.t"])[0].aborted)
-    wait_until(lambda: not replica.target.valid_write_ids([f"{replica.policy.target_db}.t"])[0].aborted)
+    wait_until(lambda: not replica.target.valid_write_ids([f"{target_db}.t"])[0].aborted)
     check_equal(replica, source_sql, target_sql)
-    assert target_sql.rows(f"select * from {replica.policy.target_db}.t") == []
+    assert target_sql.rows(f"select * from {target_db}.t") == []
+
+
+def is_truncation(event: Event, db: str) -> bool:
+    """Whether an event is a truncation in the database."""
+    return isinstance(event, TableAltered | PartitionsAltered) and event.db == db and bool(event.truncate)
 
 
 @pytest.mark.parametrize("kind", [ACID, INSERT_ONLY], ids=["acid", "insert_only"])
