@@ -60,8 +60,8 @@ def swap(w: Writing, table: Table) -> Statement:
     other, between = w.random.choice(others or [table]), f"{w.db}.between_{w.number()}"
 
     def record() -> None:
-        w.tables.replace(table.name, replace(other, name=table.name))
-        w.tables.replace(other.name, replace(table, name=other.name))
+        w.tables.replace(table.name, other.renamed(table.name))
+        w.tables.replace(other.name, table.renamed(other.name))
 
     return Statement(
         f"alter table {between} rename to {w.of(other)}",
@@ -81,8 +81,8 @@ def leave(w: Writing, table: Table) -> Statement:
     away = f"{w.elsewhere}.left_{w.number()}"
     out = f"alter table {w.of(table)} rename to {away}"
     if w.happens():
-        return Statement(out, lambda: w.tables.replace(table.name, None))
-    new = replace(table, name=w.random.choice((table.name, w.new_name(table))))
+        return Statement(out, lambda: w.tables.leave(table))
+    new = table.renamed(w.random.choice((table.name, w.new_name(table))))
     return Statement(
         f"alter table {away} rename to {w.of(new)}",
         lambda: w.tables.replace(table.name, new),

@@ -62,6 +62,8 @@ class Table:
     keys: tuple[str, ...] = ()
     """Its partition columns, some of ``KEYS``."""
     columns: int = 2
+    home: str = ""
+    """The name whose directory it may still be in, because Hive leaves there what is renamed from a name with special characters."""
     written: list[Values] = field(default_factory=list, compare=False)
     """The partitions that statements wrote. A renamed table keeps the list, which its writers extend."""
 
@@ -99,6 +101,10 @@ class Table:
         """
         return "=" not in name or not (self.is_partitioned and self.is_transactional)
 
+    def renamed(self, name: str) -> Table:
+        """Return the table under another name."""
+        return replace(self, name=name, home=self.home or (self.name if self.name.startswith("`") else ""))
+
     def widen(self) -> Table:
         """Return the table with one more column."""
         return replace(self, columns=self.columns + 1)
@@ -111,6 +117,8 @@ class Tables:
     live: dict[str, Table] = field(default_factory=dict)
     former: list[str] = field(default_factory=list)
     """Names of tables that were dropped or renamed."""
+    left: set[str] = field(default_factory=set)
+    """Names whose directories belong to tables that have left the database."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     numbers: int = 0
 
@@ -124,6 +132,18 @@ class Tables:
         """Return the live tables."""
         with self.lock:
             return list(self.live.values())
+
+    def reusable(self) -> list[str]:
+        """Return the former names whose directories no other table is in, because Hive cannot read two tables in one directory."""
+        with self.lock:
+            homes = {each.home for each in self.live.values()}
+            return [name for name in self.former if name not in homes and name not in self.left]
+
+    def leave(self, table: Table) -> None:
+        """Record that a table has left the database."""
+        with self.lock:
+            self.left |= {table.name, table.home}
+        self.replace(table.name, None)
 
     def replace(self, old: str, new: Table | None) -> None:
         """Record that ``old`` is now ``new``, or gone."""
@@ -170,14 +190,14 @@ class Writing:
 
     def new_name(self, table: Table) -> str:
         """Return a name for a table: a new one, or in some cases one that an earlier table had."""
-        former = list(filter(table.may_have, self.tables.former))
+        former = list(filter(table.may_have, self.tables.reusable()))
         if former and self.happens(REUSED_SHARE):
             return self.random.choice(former)
         return self.random.choice(list(filter(table.may_have, NAMES))).format(self.number())
 
     def named(self, table: Table) -> Table:
         """Return the table with such a name."""
-        return replace(table, name=self.new_name(table))
+        return table.renamed(self.new_name(table))
 
     def new_directory(self) -> str:
         """Return a directory that is not below a table."""
