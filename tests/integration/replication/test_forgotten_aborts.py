@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from tests.builders.replication.replica import Replica
 
 
+pytestmark = pytest.mark.long
+
+
 @pytest.fixture
 def load(
     source: ClusterEndpoints, target: ClusterEndpoints, database: str
