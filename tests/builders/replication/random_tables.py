@@ -6,18 +6,19 @@ import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from tests.builders.replication.small_workload import ACID, INSERT_ONLY, PLAIN
+
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from random import Random
 
 
-ACID: Final = "stored as orc tblproperties ('transactional'='true')"
 KINDS: Final = {
     "acid": ACID,
     "bucketed": f"clustered by (id) into 2 buckets {ACID}",
-    "insert-only": "stored as textfile tblproperties ('transactional'='true', 'transactional_properties'='insert_only')",
-    "plain": "stored as orc tblproperties ('transactional'='false')",
+    "insert-only": INSERT_ONLY,
+    "plain": PLAIN,
     "external": "stored as orc",
 }
 NAMES: Final = ("t{}", "Mixed_{}", "`two words {}`", "`per%cent {}`", "`eq=al, {}`")

@@ -118,3 +118,8 @@ def roll_back(sql: Session, statement: str) -> None:
     finally:
         for name, _, after in ROLL_BACK_AFTER_WRITING:
             sql.run(f"set {name}={after}")
+
+
+def remembers_abort(metastore: Metastore, db: str, table: str) -> bool:
+    """Whether readers of a table still get an aborted write id from Hive, which forgets all but the newest transaction."""
+    return bool(metastore.valid_write_ids([f"{db}.{table}"])[0].aborted)

@@ -13,7 +13,7 @@ from dev.stack.errors import SqlFailed
 from handlers.files.paths import parse_location
 from tests.builders.daemon.killed_stack import wait_until
 from tests.builders.replication.replica import build_replica
-from tests.builders.replication.small_workload import ACID, create_source, roll_back
+from tests.builders.replication.small_workload import ACID, create_source, remembers_abort, roll_back
 from tests.builders.replication.verification import find_differences, verify
 
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from dev.stack.endpoints import ClusterEndpoints
     from dev.stack.hive.sql_session import Session
-    from handlers.metastore.client import Metastore
     from tests.builders.replication.replica import Replica
 
 
@@ -69,7 +68,7 @@ def test_a_replica_does_not_show_them_and_verify_reports_them_and_a_load_takes_t
             "when matched then update set v = 'new' when not matched then insert values (s.id, 'new', 'c')"
         )
     source_sql.run(f"insert into {table} partition (dt='b') values (3, 'old')")
-    wait_until(lambda: not replica.source.valid_write_ids([f"{database}.eq=al"])[0].aborted)
+    wait_until(lambda: not remembers_abort(replica.source, database, "eq=al"))
     replica.follow()
     assert read(source_sql, database) == ["1new", "2old", "3old"]
     assert read(target_sql, replica.policy.target_db) == ["1old", "2old", "3old"]
@@ -91,17 +90,12 @@ def test_statistics_that_the_target_ignores_until_it_also_forgets_an_abort_are_n
     roll_back(source_sql, f"alter table {database}.sales rename to {database}.orders")
     source_sql.run(f"create table {database}.newer (id int) {ACID}")
     source_sql.run(f"insert into {database}.newer values (1)")  # Hive forgets all but the newest transaction
-    wait_until(lambda: not remembers_abort(replica.source, database))
+    wait_until(lambda: not remembers_abort(replica.source, database, "orders"))
     replica.follow()
-    while remembers_abort(replica.target, replica.policy.target_db):
+    while remembers_abort(replica.target, replica.policy.target_db, "orders"):
         assert find_differences(replica, "orders") == {}
     (result,) = verify(replica, "orders").values()
     assert (result.differences, result.not_compared) == ((), ())
-
-
-def remembers_abort(metastore: Metastore, db: str) -> bool:
-    """Whether readers of the table ``orders`` still get the abort from Hive."""
-    return bool(metastore.valid_write_ids([f"{db}.orders"])[0].aborted)
 
 
 def test_files_of_a_write_that_the_table_does_not_know_are_neither_copied_nor_compared(

@@ -45,9 +45,8 @@ def test_a_truncation_of_one_keeps_the_rows_of_the_other(
     db, target_db = replica.policy.source_db, replica.policy.target_db
     create_source(source_sql, db)
     source_sql.run(f"create table {db}.`a=b` (id int) {ACID}")
-    source_sql.run(
-        f"alter table {db}.`a=b` rename to {db}.old"
-    )  # takes write id 1, so that no two directories have one name
+    # The rename takes write id 1, so that no two directories have one name.
+    source_sql.run(f"alter table {db}.`a=b` rename to {db}.old")
     source_sql.run(f"insert into {db}.old values (1)")
     source_sql.run(f"create table {db}.`a=b` {INSERT_ONLY} as select 10 as id")
     source_sql.run(f"truncate table {db}.old")

@@ -10,7 +10,13 @@ import pytest
 from handlers.events import PartitionsAltered, TableAltered
 from handlers.files.paths import parse_location
 from tests.builders.daemon.killed_stack import wait_until
-from tests.builders.replication.small_workload import ACID, INSERT_ONLY, create_source, roll_back
+from tests.builders.replication.small_workload import (
+    ACID,
+    INSERT_ONLY,
+    create_source,
+    remembers_abort,
+    roll_back,
+)
 from tests.builders.replication.verification import check_equal
 
 
@@ -45,8 +51,8 @@ def test_a_truncation_that_is_rolled_back_takes_effect_on_both_sides_when_hive_f
     source_sql.run(f"create table {db}.newer (id int) {ACID}")
     source_sql.run(f"insert into {db}.newer values (1)")  # Hive forgets all but the newest transaction
     replica.follow()
-    wait_until(lambda: not replica.source.valid_write_ids([f"{db}.t"])[0].aborted)
-    wait_until(lambda: not replica.target.valid_write_ids([f"{target_db}.t"])[0].aborted)
+    wait_until(lambda: not remembers_abort(replica.source, db, "t"))
+    wait_until(lambda: not remembers_abort(replica.target, target_db, "t"))
     check_equal(replica, source_sql, target_sql)
     assert target_sql.rows(f"select * from {target_db}.t") == []
     source_sql.run(f"insert into {db}.t values (3, 'a')")
