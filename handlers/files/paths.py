@@ -125,16 +125,16 @@ def parse_any_location(uri: str) -> Location:
     return root._below(_check_names(names, whole=uri)) if names else root  # noqa: SLF001 - same class, same module
 
 
-def to_target_subdir(subdir: str) -> str:
+def to_target_subdir(subdir: str, base_suffix: str = "") -> str:
     """Return the directory on the target for ``subdir``, the ACID part of a source file's path ("" for plain tables).
 
     The visibility suffix of compacted directories (``base_0000005_v0000012``) is dropped, because it names a transaction of the
-    source's compactor (reference: hive-replication §3.5). A level that starts like an ACID directory must be one; other levels
+    source's compactor (reference: hive-replication §3.5). A base gets ``base_suffix`` instead. A level that starts like an ACID directory must be one; other levels
     (``HIVE_UNION_SUBDIR_1``) need only be safe names. Raises UnsafePath.
     """
     if not subdir:
         return ""
-    return "/".join(_target_level(name, subdir) for name in _components(subdir, whole=subdir))
+    return "/".join(_target_level(name, subdir, base_suffix) for name in _components(subdir, whole=subdir))
 
 
 _ACID_LIKE: Final = re.compile(r"(base|delta|delete_delta)_")
@@ -144,7 +144,7 @@ _ACID: Final = re.compile(
 )
 
 
-def _target_level(name: str, subdir: str) -> str:
+def _target_level(name: str, subdir: str, base_suffix: str) -> str:
     if not _ACID_LIKE.match(name):
         return name
     match = _ACID.fullmatch(name)
@@ -152,7 +152,7 @@ def _target_level(name: str, subdir: str) -> str:
         _refuse("malformed name of an ACID directory", subdir)
     if match["first"] is not None and int(match["first"]) > int(match["last"]):
         _refuse("the write ids of an ACID directory are in the wrong order", subdir)
-    return match["stem"]
+    return match["stem"] + (base_suffix if match["first"] is None else "")
 
 
 def build_cm_path(cm_root: Location, name: str, checksum: str) -> Location:

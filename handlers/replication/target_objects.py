@@ -57,6 +57,11 @@ def is_transactional(table: Table) -> bool:
     return (table.parameters or {}).get("transactional", "").lower() == "true"
 
 
+def is_insert_only(table: Table) -> bool:
+    """Whether the rows of a transactional table are files without row ids, which are never updated."""
+    return (table.parameters or {}).get("transactional_properties", "").lower() == "insert_only"
+
+
 def replayed_write_id(event_write_id: int | None, table: Table) -> int | None:
     """Return the write id to send with a change of ``table``: the event's, and none for a table without transactions."""
     return event_write_id if is_transactional(table) and event_write_id else None

@@ -72,7 +72,8 @@ def replica(source: ClusterEndpoints, target: ClusterEndpoints) -> Iterator[Repl
             sql.run(f"insert into {db}.{table} values (1, 'a', 'x'), (2, 'b', 'x'), (3, 'c', 'y')")
             sql.run(f"delete from {db}.{table} where id = 1")
             roll_back(sql, f"insert into {db}.{table} values (9, 'never', 'x')")
-            sql.run(f"insert into {db}.{table} values (4, 'd', 'x')")
+            sql.run(f"insert overwrite table {db}.{table} partition (dt='y') values (3, 'over')")
+            sql.run(f"insert into {db}.{table} values (4, 'd', 'x'), (5, 'e', 'y')")
         built.follow()
         yield built
 
@@ -100,7 +101,7 @@ def test_compactions_of_either_side_are_counted_and_hide_no_rows(
     done = tideline(config, "verify", "shop", "--rows", "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     rows = {each["table"]: each["rows"] for each in json.loads(done.stdout)["tables"] if each["table"]}
-    assert rows == dict.fromkeys(TABLES, 3)
+    assert rows == dict.fromkeys(TABLES, 4)
 
 
 def configure(policy: Policy, source: ClusterEndpoints, target: ClusterEndpoints, directory: Path) -> Path:  # noqa: F811 - likewise
@@ -139,7 +140,7 @@ def test_the_command_compacts_the_target_and_readers_see_the_same_rows_before_du
     query = f"select * from {policy.target_db}.there order by id"
     with Session.connect(target.sql) as reader, Session.connect(source.sql) as writer:
         before = reader.rows(query)
-        assert len(before) == 3
+        assert len(before) == 4
         queued = json.loads(tideline(config, "compact", "shop", "there", "--json").stdout)
         assert [each["accepted"] for each in queued["requested"]] == [True, True]
         while not is_idle(replica.target, policy.target_db, "there"):

@@ -9,12 +9,13 @@ commit, and by then the source may have compacted the files away or replaced the
 of the first event after the recorded position are copied, because only that event can be a commit which the target already has, and
 before files are removed. If the state was lost or is old, this applies to all events up to the source's newest one at the start.
 The same applies to write ids that the mapping does not know. A committed write id needs no copies.
+
+Readers would see a base of an overwrite before its commit; its name on the target prevents that (``base_names``).
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from handlers.failpoints import failpoint
@@ -22,21 +23,28 @@ from handlers.files.copying.copies import build_copy_task
 from handlers.replication.batch.plan import find_early_copies
 from handlers.replication.effects.partitions import add_one
 from handlers.replication.effects.plain_files import remove_file
+from handlers.replication.transactions import base_names
+from handlers.replication.transactions.pending_writes import (
+    PendingWrite,
+    discard_writes,
+    group_by_table,
+    to_infos,
+)
 from handlers.replication.transactions.target_write_ids import find_state, is_committed
 from handlers.replication.transactions.unlogged_writes import find_unlogged_write
 from handlers.structs import tjson
-from handlers.structs.notifications import WriteEventInfo
 from handlers.structs.objects import Partition
-from state.errors import BadInput, FileLost, NotFound, Refused, TargetDiverged, TidelineError
+from state.errors import BadInput, FileLost, FilesUnavailable, NotFound, Refused, TargetDiverged
 from state.transactions.valid_write_ids import WriteIdState
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable
 
     from handlers.events import Event, FilesWritten, TxnCommitted
-    from handlers.files.copying.handles import CopyHandle
     from handlers.replication.context import Context
+    from handlers.replication.transactions.lookahead import WriteIdLookahead
+    from handlers.structs.notifications import WriteEventInfo
     from state.transactions.open_transactions import SourceTxn
 
 
@@ -44,29 +52,13 @@ EARLY_FILES_MAX: Final = 1_000
 """Files that may wait in the pool before their turn; more would only block it."""
 
 
-@dataclass(frozen=True, slots=True)
-class PendingWrite:
-    """A write event whose files are being copied.
-
-    Only what the commit needs is kept: a transaction may write a hundred thousand partitions, and the event of each contains
-    the table's and the partition's object.
-    """
-
-    table: str
-    partition_name: str
-    txn_id: int
-    write_id: int
-    raw_files: tuple[str, ...]
-    handles: tuple[CopyHandle, ...]
-
-
 class TransactionFiles:
     """The copies of transactions that are not yet committed on the target; kept in memory only."""
 
-    def __init__(self, context: Context, is_ahead: Callable[[int, str, int], bool]) -> None:
-        """``is_ahead`` returns whether a write id was allocated on the target ahead of its turn (``WriteIdLookahead.holds``)."""
+    def __init__(self, context: Context, lookahead: WriteIdLookahead) -> None:
+        """``lookahead`` knows the transactions and write ids of the target whose turn has not come."""
         self._context = context
-        self._is_ahead = is_ahead
+        self._lookahead = lookahead
         self._pending: dict[int, list[PendingWrite]] = {}
         """Write events of the transactions being replayed, by transaction."""
         self._owners: dict[int, dict[str, str]] = {}
@@ -75,6 +67,8 @@ class TransactionFiles:
         """Write events whose copies started before their turn, by event id and part."""
         self._states: dict[int, dict[tuple[str, int], WriteIdState]] = {}
         """The states of write ids that were read from the target, by transaction."""
+        self._oldest: set[tuple[int, str]] = set()
+        """Transactions and tables of which no older write is open."""
         self._unknown: dict[int, set[str]] = {}
         self._committed: set[int] = set()
         """Transactions that are replayed although the target has committed them."""
@@ -105,18 +99,20 @@ class TransactionFiles:
                 return
             if not self._holds(event) and not self._knows_directory(event):
                 continue  # its partition may come with a later event, and each query costs a call
-            with suppress(
-                BadInput, Refused
-            ):  # the error is raised again at the event's turn, and counts there
+            # An error is raised again at the event's turn, and counts there.
+            with suppress(BadInput, Refused, FilesUnavailable):
+                suffix = self._find_base_suffix(event)
+                if not suffix and base_names.has_base(event.files):
+                    continue
                 directory = self._context.table_cache.location(event.table or "", event.partition_name)
-                self._early[event.event_id, event.part] = self._submit(event, directory)
+                self._early[event.event_id, event.part] = self._submit(event, directory, suffix)
 
     def _knows_directory(self, event: FilesWritten) -> bool:
         table, partition = event.table or "", event.partition_name
         return not partition or self._context.table_cache.knows_partition(table, partition)
 
     def _may_copy(self, txn_id: int, table: str, write_id: int) -> bool:
-        return self._context.write_ids.holds(txn_id, table, write_id) or self._is_ahead(
+        return self._context.write_ids.holds(txn_id, table, write_id) or self._lookahead.holds(
             txn_id, table, write_id
         )
 
@@ -135,7 +131,8 @@ class TransactionFiles:
             return
         write = self._early.pop((event.event_id, event.part), None)
         if write is None:
-            write = self._submit(event, self._ensure_directory(event, event.table))
+            directory = self._ensure_directory(event, event.table)
+            write = self._submit(event, directory, self._find_base_suffix(event))
         self._pending.setdefault(event.txn_id, []).append(write)
         if event.owner_text is not None:
             self._owners.setdefault(event.txn_id, {}).setdefault(event.table, event.owner_text)
@@ -178,13 +175,35 @@ class TransactionFiles:
             states[table, write_id] = find_state(self._context, table, write_id, txn_id)
         return states[table, write_id]
 
-    def _submit(self, event: FilesWritten, directory: str) -> PendingWrite:
+    def _find_base_suffix(self, event: FilesWritten) -> str:
+        """Return the suffix of the bases of a write; empty if they must have none, now or at all."""
+        if not base_names.has_base(event.files) or not base_names.may_have_suffix(event, self._context):
+            return ""
+        key = (event.txn_id, event.table or "")
+        if key not in self._oldest and base_names.has_older_open_write(event, self._context):
+            return ""
+        self._oldest.add(key)
+        return base_names.format_suffix(self._find_target_txn(event.txn_id))
+
+    def _find_target_txn(self, txn_id: int) -> int:
+        """Return the open transaction of the target, by a call if the mapping does not know it because the state was lost."""
+        known = self._context.write_ids.find_target_txn(txn_id) or self._lookahead.find_target_txn(txn_id)
+        return known or self._context.target.open_replayed(self._context.policy.txn_map_key, txn_id)
+
+    def _submit(self, event: FilesWritten, directory: str, base_suffix: str) -> PendingWrite:
         root = self._context.table_cache.location(event.table or "") if event.files else None
-        tasks = [build_copy_task(file, directory, table_root=root) for file in event.files]
+        tasks = [
+            build_copy_task(file, directory, table_root=root, base_suffix=base_suffix) for file in event.files
+        ]
         failpoint("replay.before-copies")
-        handles = tuple(self._context.copies.submit(task) for task in tasks)
         return PendingWrite(
-            event.table or "", event.partition_name, event.txn_id, event.write_id, event.raw_files, handles
+            event.table or "",
+            event.partition_name,
+            event.txn_id,
+            event.write_id,
+            event.raw_files,
+            tuple(self._context.copies.submit(task) for task in tasks),
+            base_suffix,
         )
 
     def _ensure_directory(self, event: FilesWritten, table: str) -> str:
@@ -242,45 +261,25 @@ class TransactionFiles:
         them already: then this commit is repeated, and the table is complete.
         """
         infos: list[WriteEventInfo] = []
-        for table, writes in _group_by_table(self._pending.get(event.txn_id, ())).items():
+        for table, writes in group_by_table(self._pending.get(event.txn_id, ())).items():
             try:
                 for write in writes:
                     self._context.copies.wait(write.handles)
                     failpoint("replay.after-copies")
             except (FileLost, BadInput, Refused) as error:
-                if self._discard(writes):
+                if discard_writes(writes, self._context):
                     self._context.handle_failure(table, event.event_id, error)
                 else:
                     self._committed.add(event.txn_id)
                 continue
-            infos.extend(self._to_infos(table, writes))
+            infos.extend(to_infos(self._context.policy.target_db, table, writes))
         return infos
-
-    def _to_infos(self, table: str, writes: Sequence[PendingWrite]) -> list[WriteEventInfo]:
-        """Return a table's write events for ``commit_txn``, with the target's names and the source's file entries.
-
-        The relay splits long file lists into parts; here they become one write event per partition again.
-        """
-        entries: dict[tuple[str, int], list[str]] = {}
-        for write in writes:
-            entries.setdefault((write.partition_name, write.write_id), []).extend(write.raw_files)
-        return [
-            WriteEventInfo(
-                writeId=write_id,
-                database=self._context.policy.target_db,
-                table=table,
-                files="]".join(files),
-                partition=partition_name,
-            )
-            for (partition_name, write_id), files in entries.items()
-            if files  # the relay lists partitions without files too
-        ]
 
     def discard_transaction(self, txn_id: int) -> list[str]:
         """Discard all copied files of a transaction; return the tables that had some, without those that are committed."""
-        tables = _group_by_table(self._pending.pop(txn_id, []))
+        tables = group_by_table(self._pending.pop(txn_id, []))
         self._owners.pop(txn_id, None)
-        return [table for table, writes in tables.items() if self._discard(writes)]
+        return [table for table, writes in tables.items() if discard_writes(writes, self._context)]
 
     def discard_early_copies(self, event: FilesWritten) -> None:
         """Remove the files that a killed run may have copied early for a table that is now quarantined."""
@@ -288,40 +287,26 @@ class TransactionFiles:
             if is_committed(self._context, event.table or "", event.write_id, event.txn_id):
                 return
             directory = self._context.table_cache.location(event.table or "", event.partition_name)
-            for file in event.files:
-                remove_file(self._context, build_copy_task(file, directory).target_uri)
+            target_txn = self._context.write_ids.find_target_txn(event.txn_id)
+            for suffix in {"", "" if target_txn is None else base_names.format_suffix(target_txn)}:
+                for file in event.files:
+                    remove_file(
+                        self._context, build_copy_task(file, directory, base_suffix=suffix).target_uri
+                    )
 
     def discard_table(self, table: str) -> None:
         """Discard the copied files of a table for all transactions that are not yet committed on the target."""
         for txn_id, writes in self._pending.items():
-            self._discard([write for write in writes if write.table == table])
+            discard_writes([write for write in writes if write.table == table], self._context)
             self._pending[txn_id] = [write for write in writes if write.table != table]
         for key, write in list(self._early.items()):
             if write.table == table:
-                self._discard([self._early.pop(key)])
-
-    def _discard(self, writes: Sequence[PendingWrite]) -> bool:
-        """Remove the files of ``writes`` once none of their copies can create one any more.
-
-        Files under committed write ids stay. Returns False if there are only such.
-        """
-        for write in writes:
-            self._context.copies.cancel(write.handles)
-        for write in writes:
-            with suppress(TidelineError):
-                self._context.copies.wait(write.handles)
-        keys = {(write.table, write.write_id, write.txn_id) for write in writes}
-        kept = {key[:2] for key in keys if is_committed(self._context, *key)}
-        removable = [write for write in writes if (write.table, write.write_id) not in kept]
-        for write in removable:
-            for handle in write.handles:
-                remove_file(self._context, handle.task.target_uri)
-        return bool(removable)
+                discard_writes([self._early.pop(key)], self._context)
 
     def discard_all(self) -> None:
         """Discard the copied files of all transactions that are not committed on the target, and wait until no copy runs."""
         for writes in (*self._pending.values(), list(self._early.values())):
-            self._discard(writes)
+            discard_writes(writes, self._context)
         self.cancel_all()
 
     def forget_transaction(self, txn_id: int) -> None:
@@ -330,6 +315,7 @@ class TransactionFiles:
         self._owners.pop(txn_id, None)
         self._committed.discard(txn_id)
         self._states.pop(txn_id, None)
+        self._oldest = {key for key in self._oldest if key[0] != txn_id}
 
     def cancel_all(self) -> None:
         """Forget everything and cancel running copies, as after a failure; copied files stay, because they are invisible."""
@@ -341,11 +327,5 @@ class TransactionFiles:
         self._early.clear()
         self._committed.clear()
         self._states.clear()
+        self._oldest.clear()
         self._unknown.clear()
-
-
-def _group_by_table(writes: Sequence[PendingWrite]) -> dict[str, list[PendingWrite]]:
-    tables: dict[str, list[PendingWrite]] = {}
-    for write in writes:
-        tables.setdefault(write.table, []).append(write)
-    return tables

@@ -101,19 +101,26 @@ def _is_hidden(write_id: int | None, valid: ValidWriteIds) -> bool:
 
 
 def _discard(location: str | None, valid: ValidWriteIds, context: Context) -> None:
-    """Remove the directories of single writes that are invisible; those of compactions contain only visible rows."""
+    """Remove the directories of single writes that are invisible, also bases with a suffix (``base_names``)."""
     if location is None:
         return
     root = parse_location(location)
     for name in TableDirectory(context.files, location).directories:
         directory = _parse(name)
-        if directory is None or directory.is_compacted or directory.first != directory.last:
+        if directory is None or not _is_of_hidden_write(directory, valid):
             continue
-        if not valid.is_visible(directory.first):
-            context.target_position.require_held()
-            with suppress(NotFound):
-                place = root.child(name)
-                context.files.of(place).remove_tree(place)
+        context.target_position.require_held()
+        with suppress(NotFound):
+            place = root.child(name)
+            context.files.of(place).remove_tree(place)
+
+
+def _is_of_hidden_write(directory: AcidDirectory, valid: ValidWriteIds) -> bool:
+    """Whether a directory belongs to one invisible write; compactions write only visible rows, and none at or above an open write."""
+    if directory.is_compacted:
+        is_base = directory.kind == "base"
+        return is_base and valid.min_open is not None and directory.last >= valid.min_open
+    return directory.first == directory.last and not valid.is_visible(directory.first)
 
 
 def _parse(name: str) -> AcidDirectory | None:

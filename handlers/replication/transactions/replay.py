@@ -49,7 +49,7 @@ class TransactionReplay:
     def __init__(self, context: Context) -> None:
         self._context = context
         self.lookahead = WriteIdLookahead(context)
-        self.files = TransactionFiles(context, self.lookahead.holds)
+        self.files = TransactionFiles(context, self.lookahead)
         self.unknown_up_to = -1
         """Source transactions up to this one may be open on the target although the write-id mapping does not know them."""
         self.unverified: set[str] = set()

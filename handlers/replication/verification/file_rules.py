@@ -2,13 +2,15 @@
 
 Each side compacts on its own. A compaction replaces the files of many write ids by others whose bytes and names cannot be
 compared. Such files are counted as not compared; the rows in them can be compared by ``--rows``. Everything else must be
-equal: the directories of single write ids have the same names and the same files on both sides.
+equal: the directories of single write ids have the same names and the same files on both sides. Only a base of an overwrite has
+the name of a compacted one on the target (``transactions.base_names``). Its files do not have the names that a compactor gives.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from handlers.replication.verification.findings import Difference, Finding, NotCompared
 
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from state.transactions.acid_directories import AcidDirectory
+
+
+_OF_COMPACTOR: Final = re.compile(r"bucket_\d+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -90,16 +95,30 @@ def _text(file: FileFacts | None) -> str | None:
 
 def compare_acid_files(source: AcidFiles, target: AcidFiles, prefix: str = "") -> Iterator[Finding]:
     """Yield the differences between the directories that readers of both sides see."""
-    matches = {each.copied_name: each for each in target if not each.compacted}
+    overwritten = {
+        each.copied_name for each in source if not each.compacted and each.name.startswith("base_")
+    }
+    matches = {
+        each.copied_name: each
+        for each in target
+        if not each.compacted or (each.copied_name in overwritten and _is_copy(target[each]))
+    }
+    compared: set[Directory] = set()
     for directory in sorted(source):
         match = matches.pop(directory.copied_name, None)
         if match is not None:
+            compared.add(match)
             yield from compare_files(source[directory], target[match], prefix + match.prefix)
         else:
             yield from _compare_unmatched(directory, source[directory], target, prefix, at_source=True)
-    unmatched = [each for each in target if each.compacted or matches.get(each.copied_name) == each]
+    unmatched = [each for each in target if each not in compared]
     for directory in sorted(unmatched):
         yield from _compare_unmatched(directory, target[directory], source, prefix, at_source=False)
+
+
+def _is_copy(files: Files) -> bool:
+    """Whether a base on the target, of the same write id as one at the source, has copied files and not those of a compactor."""
+    return not any(_OF_COMPACTOR.fullmatch(path) for path in files)
 
 
 def _compare_unmatched(

@@ -16,6 +16,7 @@ from handlers.replication.target_objects import (
     ELSEWHERE,
     format_partition_name,
     is_external,
+    is_insert_only,
     is_transactional,
     is_view,
     map_external_location,
@@ -211,8 +212,7 @@ class OneTable:
     @property
     def has_row_ids(self) -> bool:
         """Whether files hold ACID events; those of insert-only tables hold plain rows."""
-        properties = (self.table.parameters or {}).get("transactional_properties", "default")
-        return self.write_ids is not None and properties.lower() != "insert_only"
+        return self.write_ids is not None and not is_insert_only(self.table)
 
     def list_files(self, location: str, *, contents: bool = True) -> tuple[Files, AcidFiles]:
         """Return the files that readers see: those of a plain table, or those of a transactional one by directory.

@@ -40,7 +40,8 @@ def list_acid_files(
         return {}
     found: AcidFiles = {}
     ended = _hide_open(write_ids)
-    for directory in _select_visible((entry.name for entry in entries if entry.is_directory), ended):
+    names = [entry.name for entry in entries if entry.is_directory and _may_be_visible(entry.name, write_ids)]
+    for directory in _select_visible(names, ended):
         if directory.name:
             found[directory] = list_tree(files, root.child(directory.name), read_md5)
             continue
@@ -48,6 +49,14 @@ def list_acid_files(
         if own:
             found[directory] = own
     return found
+
+
+def _may_be_visible(name: str, write_ids: ValidWriteIds) -> bool:
+    """Whether readers may see a directory: a base with a suffix is hidden while a write up to its own is open (``transactions.base_names``)."""
+    found = AcidDirectory.parse(name)
+    if found is None or found.kind != "base" or not found.is_compacted:
+        return True
+    return write_ids.min_open is None or found.last < write_ids.min_open
 
 
 def _is_no_original(path: str, ended: ValidWriteIds) -> bool:

@@ -448,10 +448,15 @@ class FakedReplica:
     clock: Clock
 
     def file(
-        self, name: str = "bucket_00000_0", content: bytes = b"rows", *, write_id: int = 1
+        self,
+        name: str = "bucket_00000_0",
+        content: bytes = b"rows",
+        *,
+        write_id: int = 1,
+        overwrites: bool = False,
     ) -> SourceFile:
         """Put a file at the source, in the directory of its write id."""
-        subdir = f"delta_{write_id:07d}_{write_id:07d}_0000"
+        subdir = f"base_{write_id:07d}" if overwrites else f"delta_{write_id:07d}_{write_id:07d}_0000"
         path = self.directory / "source" / "orders" / subdir / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)

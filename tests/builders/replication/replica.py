@@ -5,6 +5,7 @@ The records are encoded and decoded by the same code as in the daemon. Only the 
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -26,7 +27,7 @@ from state.store.memory import MemoryStore
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Container, Iterator, Mapping
 
     from handlers.events import Event
     from handlers.files.copying.jobs import CopyJobs
@@ -146,7 +147,10 @@ def file_differences(replica: Replica) -> list[str]:
             for path, size in files_below(ours.sd.location, replica.files).items()
             if not any(f"{write_id:07d}_{write_id:07d}" in path for write_id in aborted)
         }
-        found = files_below(theirs.sd.location, replica.files)
+        found = {
+            _without_suffix(path, wanted): size
+            for path, size in files_below(theirs.sd.location, replica.files).items()
+        }
         lines += [f"{name}: file {path} is missing" for path in sorted(wanted.keys() - found.keys())]
         lines += [f"{name}: file {path} is only here" for path in sorted(found.keys() - wanted.keys())]
         lines += [
@@ -155,6 +159,12 @@ def file_differences(replica: Replica) -> list[str]:
             if wanted[path] != found[path]
         ]
     return lines
+
+
+def _without_suffix(path: str, wanted: Container[str]) -> str:
+    """Return the path of an overwrite's file at the source; on the target, the base is named after the transaction."""
+    plain = re.sub(r"(^|/)(base_\d+)_v\d+/", r"\1\2/", path)
+    return plain if plain in wanted else path
 
 
 def files_below(location: str, file_systems: FileSystems | None = None) -> dict[str, int]:

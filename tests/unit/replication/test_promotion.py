@@ -88,15 +88,18 @@ def test_files_under_an_open_write_id_are_removed_before_its_abort_also_those_of
     write_some(replica)
     kept = replica.files_on_target()
     assert kept
-    for name in ("delta_0000002_0000002_0000", "delete_delta_0000002_0000002_0000", "base_0000002"):
+    of_write = ("delta_0000002_0000002_0000", "delete_delta_0000002_0000002_0000", "base_0000002")
+    for name in (*of_write, "base_0000002_v0000003"):
         early = replica.target.warehouse / "orders" / name / "bucket_00000_0"
         early.parent.mkdir(parents=True)
         early.write_bytes(b"copied early")
-    compacted = replica.target.warehouse / "orders" / "delta_0000001_0000001_v0000009" / "bucket_00000"
-    compacted.parent.mkdir(parents=True)
-    compacted.write_bytes(b"visible")
+    for name in ("delta_0000001_0000001_v0000009", "base_0000001_v0000009"):
+        compacted = replica.target.warehouse / "orders" / name / "bucket_00000"
+        compacted.parent.mkdir(parents=True)
+        compacted.write_bytes(b"visible")
+        kept.append(f"orders/{name}/bucket_00000")
     replica.projection.promote(forced=False)
-    assert replica.files_on_target() == sorted([*kept, "orders/delta_0000001_0000001_v0000009/bucket_00000"])
+    assert replica.files_on_target() == sorted(kept)
 
 
 def test_statistics_of_rows_that_will_not_arrive_are_no_longer_accurate(replica: FakedReplica) -> None:

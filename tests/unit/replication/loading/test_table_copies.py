@@ -107,3 +107,12 @@ def test_a_file_that_vanished_is_followed_by_a_later_snapshot(load: Load) -> Non
     load.jobs.failing = {"c": FileLost("gone", path="dt=2/c")}
     with pytest.raises(SnapshotLost, match="dt=2/c"):
         load.copy()
+
+
+def test_directories_of_other_writes_are_removed(load: Load) -> None:
+    """An empty base would hide the rows."""
+    for name in ("base_0000009", "base_0000009_v0000012", "delta_0000009_0000009_0000", ".hive-staging_x"):
+        (load.root / "target" / "dt=1" / name).mkdir(parents=True)
+    load.copy()
+    assert load.present() == ALL
+    assert {each.name for each in (load.root / "target" / "dt=1").iterdir()} == {"a", "b", ".hive-staging_x"}

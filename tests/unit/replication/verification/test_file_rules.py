@@ -150,3 +150,26 @@ def test_plain_files_are_compared_by_size_and_by_checksum_where_it_was_read() ->
     assert list(compare_files({"a": FileFacts(1, "x")}, {"a": FileFacts(1, "x")})) == []
     (changed,) = differences(list(compare_files({"a": FileFacts(1, "x")}, {"a": FileFacts(1, "y")})))
     assert (changed.source, changed.target) == ("1 bytes, md5 x", "1 bytes, md5 y")
+
+
+REPLAYED = Directory("base_0000005_v0000010", 0, 5, compacted=True)
+OVERWRITTEN = Directory("base_0000005", 0, 5)
+
+
+def test_the_base_of_an_overwrite_is_compared_although_it_has_a_suffix_on_the_target() -> None:
+    source = {OVERWRITTEN: {"bucket_00000_0": facts(5), "bucket_00001_0": facts(6)}}
+    assert list(compare_acid_files(source, {REPLAYED: dict(source[OVERWRITTEN])})) == []
+    found = list(compare_acid_files(source, {REPLAYED: {"bucket_00000_0": facts(4), "more": facts(1)}}))
+    assert [(each.key, each.source, each.target) for each in differences(found)] == [
+        ("base_0000005/bucket_00000_0", "5 bytes", "4 bytes"),
+        ("base_0000005/bucket_00001_0", "6 bytes", None),
+        ("base_0000005/more", None, "1 bytes"),
+    ]
+    assert len(differences(list(compare_acid_files(source, {REPLAYED: {}})))) == len(source[OVERWRITTEN])
+
+
+def test_a_base_that_a_compactor_of_the_target_wrote_is_not_compared_with_an_overwrite() -> None:
+    source: AcidFiles = {OVERWRITTEN: {"bucket_00000_0": facts(5)}}
+    found = list(compare_acid_files(source, {REPLAYED: {"bucket_00000": facts(9)}}))
+    assert differences(found) == []
+    assert not_compared(found) == 2

@@ -1,0 +1,69 @@
+"""The names of bases on the target, which decide when readers see an overwrite.
+
+INSERT OVERWRITE of a transactional table writes ``base_0000005``. Hive 4 shows such a base before its transaction ends, if no older
+write of the table is open (``AcidUtils.isValidBase``). At the source, the statement's lock keeps readers out; replay takes no locks,
+so readers of the target would see a base without all of its files, and without rows that are not committed.
+
+``base_0000005_v0000010`` is shown exactly if transaction 10 is committed and no write up to 5 is open (``isDirUsable``,
+``ValidReaderWriteIdList.isValidBase``). So a base gets the target's transaction as its suffix. If an older write of the table is
+open, readers would not see it even after the commit; then it has no suffix, and becomes visible by its commit alone.
+
+Exception: ``LOAD DATA … OVERWRITE`` puts files without Hive's row ids into a base of a table with full ACID semantics. Hive looks
+for row ids in every base with a suffix, so this one gets none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from handlers.files.paths import to_target_subdir
+from handlers.replication.target_objects import is_insert_only
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from handlers.events import FilesWritten, SourceFile
+    from handlers.replication.context import Context
+
+
+_BASE: Final = "base_"
+_WITH_ROW_IDS: Final = "bucket_"
+"""What the names of files with row ids start with (``AcidUtils.BUCKET_PREFIX``)."""
+
+
+def format_suffix(target_txn: int) -> str:
+    """Return the suffix that lets readers see a base when this transaction is committed."""
+    return f"_v{target_txn:07d}"
+
+
+def has_base(files: Iterable[SourceFile]) -> bool:
+    """Return whether some of the files are in a base."""
+    return any(_is_in_base(file) for file in files)
+
+
+def may_have_suffix(event: FilesWritten, context: Context) -> bool:
+    """Return whether Hive can read the event's files in a base with a suffix."""
+    if is_insert_only(context.table_cache.table(event.table or "")):
+        return True
+    names = (file.uri.rpartition("/")[2] for file in event.files if _is_in_base(file))
+    return all(name.startswith(_WITH_ROW_IDS) for name in names)
+
+
+def has_older_open_write(event: FilesWritten, context: Context) -> bool:
+    """Return whether an older write of the event's table is open on the target; once none is, none will be."""
+    known = context.write_ids.held_write_ids(f"{event.db}.{event.table}")
+    if any(write_id < event.write_id for write_id, _ in known):
+        return True  # the target may leave it out of its list (ValidWriteIds.may_be_cut)
+    (valid,) = context.target.valid_write_ids([f"{context.policy.target_db}.{event.table}"])
+    return valid.min_open is not None and valid.min_open < event.write_id
+
+
+def rename_in_entry(entry: str, base_suffix: str) -> str:
+    """Return an entry of a write event with the directory's name on the target: the metastore looks for the file there."""
+    head, separator, subdir = entry.rpartition("#")
+    return head + separator + to_target_subdir(subdir, base_suffix)
+
+
+def _is_in_base(file: SourceFile) -> bool:
+    return _BASE in file.subdir and any(name.startswith(_BASE) for name in file.subdir.split("/"))

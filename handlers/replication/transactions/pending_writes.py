@@ -1,0 +1,91 @@
+"""Writes of a transaction whose commit is awaited: their files, and what the commit says of them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from handlers.replication.effects.plain_files import remove_file
+from handlers.replication.transactions.base_names import rename_in_entry
+from handlers.replication.transactions.target_write_ids import is_committed
+from handlers.structs.notifications import WriteEventInfo
+from state.errors import TidelineError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from handlers.files.copying.handles import CopyHandle
+    from handlers.replication.context import Context
+
+
+@dataclass(frozen=True, slots=True)
+class PendingWrite:
+    """A write event whose files are being copied.
+
+    Only what the commit needs is kept: a transaction may write a hundred thousand partitions, and the event of each contains
+    the table's and the partition's object.
+    """
+
+    table: str
+    partition_name: str
+    txn_id: int
+    write_id: int
+    raw_files: tuple[str, ...]
+    handles: tuple[CopyHandle, ...]
+    base_suffix: str = ""
+    """What the bases of an overwrite have on the target (``base_names``)."""
+
+
+def group_by_table(writes: Iterable[PendingWrite]) -> dict[str, list[PendingWrite]]:
+    """Return the writes of each table."""
+    tables: dict[str, list[PendingWrite]] = {}
+    for write in writes:
+        tables.setdefault(write.table, []).append(write)
+    return tables
+
+
+def to_infos(target_db: str, table: str, writes: Sequence[PendingWrite]) -> list[WriteEventInfo]:
+    """Return a table's write events for ``commit_txn``, with the target's names and the source's file entries.
+
+    The relay splits long file lists into parts; here they become one write event per partition again.
+    """
+    entries: dict[tuple[str, int], list[str]] = {}
+    for write in writes:
+        named = (
+            [rename_in_entry(entry, write.base_suffix) for entry in write.raw_files]
+            if write.base_suffix
+            else write.raw_files
+        )
+        entries.setdefault((write.partition_name, write.write_id), []).extend(named)
+    return [
+        WriteEventInfo(
+            writeId=write_id,
+            database=target_db,
+            table=table,
+            files="]".join(files),
+            partition=partition_name,
+        )
+        for (partition_name, write_id), files in entries.items()
+        if files  # the relay lists partitions without files too
+    ]
+
+
+def discard_writes(writes: Sequence[PendingWrite], context: Context) -> bool:
+    """Remove the files of ``writes`` once none of their copies can create one any more.
+
+    Files under committed write ids stay. Returns False if there are only such.
+    """
+    for write in writes:
+        context.copies.cancel(write.handles)
+    for write in writes:
+        with suppress(TidelineError):
+            context.copies.wait(write.handles)
+    keys = {(write.table, write.write_id, write.txn_id) for write in writes}
+    kept = {key[:2] for key in keys if is_committed(context, *key)}
+    removable = [write for write in writes if (write.table, write.write_id) not in kept]
+    for write in removable:
+        for handle in write.handles:
+            remove_file(context, handle.task.target_uri)
+    return bool(removable)
