@@ -49,7 +49,7 @@ class UnprovenCommits:
 
     def __init__(self) -> None:
         self._commits: dict[int, UnprovenCommit] = {}
-        self._stored: set[int] = set()
+        self._stored: dict[int, UnprovenCommit] = {}
         """Those that the store has."""
 
     def load(self, reader: Reader) -> None:
@@ -61,16 +61,17 @@ class UnprovenCommits:
             except (TypeError, ValueError) as error:
                 raise StateCorrupt("an unproven commit cannot be read", key=key, reason=str(error)) from error
             self._commits[txn_id] = UnprovenCommit(txn_id, target_txn, write_ids)
-        self._stored = set(self._commits)
+        self._stored = dict(self._commits)
 
     def flush(self, txn: Transaction) -> None:
         """Write the changes since the last call."""
-        for txn_id in self._stored - self._commits.keys():
+        for txn_id in self._stored.keys() - self._commits.keys():
             txn.delete(_key(txn_id))
-        for txn_id in self._commits.keys() - self._stored:
-            commit = self._commits[txn_id]
+        for txn_id, commit in self._commits.items():
+            if self._stored.get(txn_id) == commit:
+                continue
             txn.put(_key(txn_id), orjson.dumps([txn_id, commit.target_txn, dict(commit.write_ids)]))
-        self._stored = set(self._commits)
+        self._stored = dict(self._commits)
 
     def add(self, commit: UnprovenCommit) -> None:
         """Add a commit that was sent; one without write ids needs no proof."""

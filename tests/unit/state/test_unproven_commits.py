@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from state.errors import StateCorrupt
@@ -22,6 +22,16 @@ STEPS = st.lists(COMMITS | st.sampled_from(["prove", "record", "restart"]), max_
 
 
 @given(STEPS)
+@example(
+    [
+        UnprovenCommit(1, None, {"shop.a": 1}),
+        "record",
+        "prove",
+        UnprovenCommit(1, None, {"shop.b": 1}),
+        "record",
+        "restart",
+    ]
+)
 def test_what_was_recorded_and_not_proven_survives_a_restart(steps: list[UnprovenCommit | str]) -> None:
     store, commits = MemoryStore(), UnprovenCommits()
     model: dict[int, UnprovenCommit] = {}
