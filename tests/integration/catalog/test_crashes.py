@@ -68,6 +68,7 @@ def hive(source_sql: Session, database: str) -> Session:
     return source_sql
 
 
+@pytest.mark.long
 def test_a_crash_at_any_step_of_following_and_loading_ends_like_a_rebuild(
     hive: Session, source: ClusterEndpoints, database: str, tmp_path: Path
 ) -> None:

@@ -70,6 +70,7 @@ def test_a_partition_added_at_the_source_is_in_the_answer_over_http(
     ended(process)
 
 
+@pytest.mark.long
 def test_the_command_line_works_on_a_live_daemon_and_on_its_state_file(
     source_sql: Session,
     database: str,

@@ -109,6 +109,7 @@ def stream(elsewhere: dict[str, Any], tmp_path: Path, spark: Any, database: str)
     )
 
 
+@pytest.mark.long
 def test_after_a_day_every_value_is_in_its_column_or_rescued(stream: Stream, spark: Any) -> None:
     chance = random.Random(6)  # noqa: S311 - seeded randomness makes data, not secrets
     raw: list[str] = []

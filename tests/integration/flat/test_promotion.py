@@ -118,6 +118,7 @@ def readers(stream: Stream, spark: Any, monkeypatch: pytest.MonkeyPatch) -> Read
     return readers
 
 
+@pytest.mark.long
 def test_no_query_fails_at_any_step_of_a_promotion_nor_if_it_was_planned_before_the_step(
     stream: Stream, spark: Any, readers: Readers
 ) -> None:

@@ -38,6 +38,7 @@ def replica(source: ClusterEndpoints, target: ClusterEndpoints, database: str) -
     built.projection.close()
 
 
+@pytest.mark.long
 def test_a_quarantined_table_and_a_newcomer_are_loaded_while_the_others_are_followed(
     replica: Replica, source_sql: Session, target_sql: Session
 ) -> None:
