@@ -76,9 +76,9 @@ def build_copy_task(
 ) -> CopyTask:
     """Return the task that copies ``source`` below ``target_root``, the location of a table or partition on the target.
 
-    The file keeps its name and its ACID directory, without the visibility suffix; a base gets ``base_suffix``. ``table_root`` is the location that the metastore
-    created for the table: nothing is copied unless the directory above it is there. The table's own directory may be missing, because
-    Hive removes it with another table that has the same one. Raises UnsafePath.
+    The file keeps its name and its ACID directory, without the visibility suffix; a base gets ``base_suffix``. ``table_root`` is the
+    location that the metastore created for the table: nothing is copied unless the directory above it is there. The table's own
+    directory may be missing, because Hive removes it with another table that has the same one. Raises UnsafePath.
     """
     directory = parse_location(target_root)
     subdir = to_target_subdir(source.subdir, base_suffix)

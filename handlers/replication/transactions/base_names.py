@@ -10,13 +10,15 @@ open, readers would not see it even after the commit; then it has no suffix, and
 
 Exception: ``LOAD DATA … OVERWRITE`` puts files without Hive's row ids into a base of a table with full ACID semantics. Hive looks
 for row ids in every base with a suffix, so this one gets none.
+
+A killed run may have copied files under the other name. That base is removed, because readers could choose it after the commit.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from handlers.files.paths import to_target_subdir
+from handlers.files.paths import parse_location, to_target_subdir
 from handlers.replication.target_objects import is_insert_only
 
 
@@ -63,6 +65,19 @@ def rename_in_entry(entry: str, base_suffix: str) -> str:
     """Return an entry of a write event with the directory's name on the target: the metastore looks for the file there."""
     head, separator, subdir = entry.rpartition("#")
     return head + separator + to_target_subdir(subdir, base_suffix)
+
+
+def find_bases(files: Iterable[SourceFile], root_uri: str, base_suffix: str) -> set[str]:
+    """Return the bases that files of a write are in, below a location of the target; each branch of a union may have one."""
+    root = parse_location(root_uri)
+    paths = {to_target_subdir(file.subdir, base_suffix) for file in files if _is_in_base(file)}
+    return {str(root.join(_cut_below_base(path))) for path in paths}
+
+
+def _cut_below_base(path: str) -> str:
+    names = path.split("/")
+    depth = next(depth for depth, name in enumerate(names, 1) if name.startswith(_BASE))
+    return "/".join(names[:depth])
 
 
 def _is_in_base(file: SourceFile) -> bool:

@@ -22,7 +22,7 @@ from handlers.failpoints import failpoint
 from handlers.files.copying.copies import build_copy_task
 from handlers.replication.batch.plan import find_early_copies
 from handlers.replication.effects.partitions import add_one
-from handlers.replication.effects.plain_files import remove_file
+from handlers.replication.effects.plain_files import remove_directory, remove_file
 from handlers.replication.transactions import base_names
 from handlers.replication.transactions.pending_writes import (
     PendingWrite,
@@ -195,6 +195,7 @@ class TransactionFiles:
         tasks = [
             build_copy_task(file, directory, table_root=root, base_suffix=base_suffix) for file in event.files
         ]
+        self._remove_other_bases(event, directory, base_suffix)
         failpoint("replay.before-copies")
         return PendingWrite(
             event.table or "",
@@ -205,6 +206,13 @@ class TransactionFiles:
             tuple(self._context.copies.submit(task) for task in tasks),
             base_suffix,
         )
+
+    def _remove_other_bases(self, event: FilesWritten, directory: str, base_suffix: str) -> None:
+        """Remove bases of the write that have the other name."""
+        if base_names.has_base(event.files):
+            other = "" if base_suffix else base_names.format_suffix(self._find_target_txn(event.txn_id))
+            for uri in base_names.find_bases(event.files, directory, other):
+                remove_directory(self._context, uri)
 
     def _ensure_directory(self, event: FilesWritten, table: str) -> str:
         """Return the directory of the write's table or partition; add a partition that no event has added (§3.4)."""

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from handlers.events import SourceFile
 from handlers.replication.transactions import files as transaction_files
 from handlers.replication.transactions import replay as transactions
-from handlers.replication.transactions.base_names import rename_in_entry
+from handlers.replication.transactions.base_names import find_bases, rename_in_entry
 from state.errors import FileLost
 from state.store.memory import MemoryStore
 from tests.builders.replication.fake_target import FakedReplica, Killed
@@ -17,7 +18,7 @@ from tests.builders.replication.replay_events import allocated, committed, creat
 
 
 if TYPE_CHECKING:
-    from handlers.events import Event, SourceFile
+    from handlers.events import Event
 
 
 NAMES = ("bucket_00000_0", "bucket_00001_0")
@@ -113,6 +114,22 @@ def test_an_overwrite_whose_process_is_killed_ends_with_one_base(
     assert replica.stored_quarantine() == {}
 
 
+@pytest.mark.parametrize("older_open", [False, True])
+def test_files_that_a_killed_run_copied_under_the_other_name_are_removed(
+    replica: FakedReplica, *, older_open: bool
+) -> None:
+    """Otherwise readers could choose that base after the commit, without the files that were not copied."""
+    replica.projection.apply([created(1), allocated(2, 1, 1), allocated(3, 2, 2)])
+    suffixed, plain = "base_0000002_v0001002", "base_0000002"
+    left = replica.target.warehouse / "orders" / (suffixed if older_open else plain)
+    left.mkdir(parents=True)
+    (left / NAMES[0]).write_bytes(b"rows")
+    if not older_open:
+        replica.projection.apply([committed(4)])
+    replica.projection.apply(transaction(write_overwrite(replica, write_id=2), 5, txn_id=2))
+    assert directories(replica) == [plain if older_open else suffixed]
+
+
 def test_an_overwrite_that_lost_a_file_leaves_no_file(
     replica: FakedReplica,
 ) -> None:
@@ -145,3 +162,19 @@ def test_only_the_base_of_a_path_gets_the_suffix() -> None:
     )
     delta = "file:/t/delta_0000005_0000005_0001/f###delta_0000005_0000005_0001"
     assert rename_in_entry(delta, "_v0000010") == delta
+
+
+def test_the_branches_of_a_union_have_a_base_each_or_share_one() -> None:
+    subdirs = [
+        "HIVE_UNION_SUBDIR_1/base_0000005",
+        "HIVE_UNION_SUBDIR_2/base_0000005",
+        "base_0000005/HIVE_UNION_SUBDIR_1",
+        "base_0000005/HIVE_UNION_SUBDIR_2",
+        "delta_0000005_0000005_0001",
+    ]
+    files = [SourceFile("file:/source/000000_0", subdir=subdir) for subdir in subdirs]
+    assert find_bases(files, "file:/base_1/t", "_v0000010") == {
+        "file:/base_1/t/HIVE_UNION_SUBDIR_1/base_0000005_v0000010",
+        "file:/base_1/t/HIVE_UNION_SUBDIR_2/base_0000005_v0000010",
+        "file:/base_1/t/base_0000005_v0000010",
+    }
