@@ -68,7 +68,8 @@ def _read_file(path: Path, document: Document) -> None:
         with path.open("rb") as file:
             content = file.read(FILE_BYTES_MAX + 1)
     except OSError as error:
-        document.problems.append(Problem(str(path), "", None, f"cannot be read: {error.strerror}"))
+        hint = "name a readable file with --config"
+        document.problems.append(Problem(str(path), "", None, f"cannot be read: {error.strerror}", hint))
         return
     if len(content) > FILE_BYTES_MAX:
         document.problems.append(Problem(str(path), "", None, f"must have at most {FILE_BYTES_MAX} bytes"))

@@ -75,10 +75,12 @@ class ConfigReader:
         first, *more_problems = (problem for problem in loaded.problems if not problem.warning)
         others = len(more_problems)
         more = f"; {others} more problem{'s' if others > 1 else ''}" if others else ""
-        hint = "Run 'tideline config check' to see every problem at once."
+        hints = [f"{first.hint[0].upper()}{first.hint[1:]}."] if first.hint else []
+        if others or not hints:
+            hints.append("Run 'tideline config check' to see every problem at once.")
         raise ConfigError(
             f"the configuration is invalid{more}",
-            hint=f"{first.hint[0].upper()}{first.hint[1:]}. {hint}" if first.hint else hint,
+            hint=" ".join(hints),
             place=first.place,
             key=first.key or None,
             value=first.value,

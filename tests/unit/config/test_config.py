@@ -293,6 +293,12 @@ def test_hostile_yaml_is_a_problem_and_nothing_else(read: Read, text: str, reaso
     assert any(reason in found.reason for found in loaded.problems)
 
 
+def test_the_hint_names_the_check_only_if_it_shows_more(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_config(tmp_path / "absent", {})
+    assert caught.value.hint == "Name a readable file with --config."
+
+
 def test_aliases_that_stand_for_billions_of_values_are_refused(read: Read) -> None:
     bomb = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     bomb += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
