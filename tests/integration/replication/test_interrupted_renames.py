@@ -11,6 +11,7 @@ import pytest
 from handlers.files.paths import parse_location
 from tests.builders.replication.replica import build_replica
 from tests.builders.replication.small_workload import ACID, PLAIN, create_source
+from tests.builders.replication.stepped_loads import SteppedLoads
 from tests.builders.replication.verification import check_equal
 
 
@@ -40,6 +41,30 @@ def test_a_rename_of_which_only_the_directory_was_moved_is_completed(
     source_sql.run(f"create table {db}.sales (id int) partitioned by (dt string) {kind}")
     source_sql.run(f"insert into {db}.sales values (5,'a')")
     replica.follow()
+    check_equal(replica, source_sql, target_sql)
+
+
+@pytest.mark.parametrize("kind", [ACID, PLAIN], ids=["transactional", "plain"])
+def test_a_table_whose_files_were_moved_in_part_is_loaded_when_it_is_released(
+    source_sql: Session, target_sql: Session, replica: Replica, kind: str
+) -> None:
+    """An object store moves a directory object by object."""
+    db = replica.policy.source_db
+    create_source(source_sql, db)
+    source_sql.run(f"create table {db}.sales (id int) partitioned by (dt string) {kind}")
+    source_sql.run(f"insert into {db}.sales values (1,'a'),(2,'b')")
+    replica.follow()
+    source_sql.run(f"alter table {db}.sales rename to {db}.orders")
+    place = Path(parse_location(replica.context.table_cache.location("sales")).path)
+    place.with_name("orders").mkdir()
+    (place / "dt=a").rename(place.with_name("orders") / "dt=a")
+    replica.follow()
+    assert replica.quarantined() == {"orders": "invalid-request", "sales": "invalid-request"}
+    for table in ("sales", "orders"):
+        replica.projection.loads.release(table, lambda after, upto: replica.events(after, upto=upto))
+    SteppedLoads(replica).finish()
+    replica.follow()
+    assert replica.quarantined() == {}
     check_equal(replica, source_sql, target_sql)
 
 
