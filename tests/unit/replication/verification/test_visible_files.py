@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from handlers.files.paths import parse_location
+from handlers.files.systems.local import LocalFiles
+from handlers.replication.verification.visible_files import list_acid_files
+from state.transactions.valid_write_ids import ValidWriteIds
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+DELTA = "delta_0000001_0000001_0000"
+
+
+@pytest.mark.parametrize(
+    ("base", "write_ids", "expected"),
+    [
+        ("base_0000002_v0000010", ValidWriteIds("t", 2, open=(2,)), [DELTA]),
+        ("base_0000002_v0000010", ValidWriteIds("t", 2), ["base_0000002_v0000010"]),
+        ("base_0000002_v0000010", ValidWriteIds("t", 3, open=(3,)), ["base_0000002_v0000010"]),
+        ("base_0000002", ValidWriteIds("t", 2, open=(1,)), ["base_0000002"]),
+        ("base_0000002", ValidWriteIds("t", 2, open=(2,)), [DELTA]),
+    ],
+    ids=["open", "committed", "a later write is open", "an older write is open", "open, without suffix"],
+)
+def test_the_base_of_an_overwrite_is_listed_if_its_transaction_is_committed(
+    tmp_path: Path, base: str, write_ids: ValidWriteIds, expected: list[str]
+) -> None:
+    for name in (DELTA, base):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "bucket_00000_0").write_bytes(b"rows")
+    found = list_acid_files(LocalFiles(), parse_location(str(tmp_path)), write_ids)
+    assert [directory.name for directory in found] == expected
