@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from handlers.files.paths import parse_location, to_target_subdir
+from handlers.replication.effects.plain_files import remove_directory
 from handlers.replication.target_objects import is_insert_only
 
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from handlers.events import FilesWritten, SourceFile
     from handlers.replication.context import Context
+    from handlers.replication.transactions.lookahead import WriteIdLookahead
 
 
 _BASE: Final = "base_"
@@ -44,21 +46,61 @@ def has_base(files: Iterable[SourceFile]) -> bool:
     return any(_is_in_base(file) for file in files)
 
 
-def may_have_suffix(event: FilesWritten, context: Context) -> bool:
-    """Return whether Hive can read the event's files in a base with a suffix."""
-    if is_insert_only(context.table_cache.table(event.table or "")):
-        return True
-    names = (file.uri.rpartition("/")[2] for file in event.files if _is_in_base(file))
-    return all(name.startswith(_WITH_ROW_IDS) for name in names)
+class BaseNames:
+    """Chooses the names of bases for the transactions that are being replayed."""
 
+    def __init__(self, context: Context, lookahead: WriteIdLookahead) -> None:
+        """``lookahead`` knows transactions of the target whose turn has not come."""
+        self._context = context
+        self._lookahead = lookahead
+        self._oldest: set[tuple[int, str]] = set()
+        """Transactions and tables of which no older write is open; none will be later."""
 
-def has_older_open_write(event: FilesWritten, context: Context) -> bool:
-    """Return whether an older write of the event's table is open on the target; once none is, none will be."""
-    known = context.write_ids.held_write_ids(f"{event.db}.{event.table}")
-    if any(write_id < event.write_id for write_id, _ in known):
-        return True  # the target may leave it out of its list (ValidWriteIds.may_be_cut)
-    (valid,) = context.target.valid_write_ids([f"{context.policy.target_db}.{event.table}"])
-    return valid.min_open is not None and valid.min_open < event.write_id
+    def find_suffix(self, event: FilesWritten) -> str:
+        """Return the suffix of the bases of a write; empty if there is no base, or if it must have none, perhaps only for now."""
+        if not has_base(event.files) or not self._may_have_suffix(event):
+            return ""
+        key = (event.txn_id, event.table or "")
+        if key not in self._oldest and self._has_older_open_write(event):
+            return ""
+        self._oldest.add(key)
+        return format_suffix(self._find_target_txn(event.txn_id))
+
+    def _may_have_suffix(self, event: FilesWritten) -> bool:
+        """Whether Hive can read the event's files in a base with a suffix."""
+        if is_insert_only(self._context.table_cache.table(event.table or "")):
+            return True
+        names = (file.uri.rpartition("/")[2] for file in event.files if _is_in_base(file))
+        return all(name.startswith(_WITH_ROW_IDS) for name in names)
+
+    def _has_older_open_write(self, event: FilesWritten) -> bool:
+        known = self._context.write_ids.held_write_ids(f"{event.db}.{event.table}")
+        if any(write_id < event.write_id for write_id, _ in known):
+            return True  # the target may leave it out of its list (ValidWriteIds.may_be_cut)
+        name = f"{self._context.policy.target_db}.{event.table}"
+        (valid,) = self._context.target.valid_write_ids([name])
+        return valid.min_open is not None and valid.min_open < event.write_id
+
+    def _find_target_txn(self, txn_id: int) -> int:
+        """Return the open transaction of the target, by a call if the mapping does not know it because the state was lost."""
+        known = self._context.write_ids.find_target_txn(txn_id) or self._lookahead.find_target_txn(txn_id)
+        return known or self._context.target.open_replayed(self._context.policy.txn_map_key, txn_id)
+
+    def remove_others(self, event: FilesWritten, directory: str, base_suffix: str) -> None:
+        """Remove bases of the write that have the other name, with or without suffix."""
+        if not has_base(event.files):
+            return
+        other = "" if base_suffix else format_suffix(self._find_target_txn(event.txn_id))
+        for uri in find_bases(event.files, directory, other):
+            remove_directory(self._context, uri)
+
+    def forget(self, txn_id: int) -> None:
+        """Forget a transaction that is committed."""
+        self._oldest = {key for key in self._oldest if key[0] != txn_id}
+
+    def clear(self) -> None:
+        """Forget everything, as after a failure."""
+        self._oldest.clear()
 
 
 def rename_in_entry(entry: str, base_suffix: str) -> str:

@@ -22,8 +22,8 @@ from handlers.failpoints import failpoint
 from handlers.files.copying.copies import build_copy_task
 from handlers.replication.batch.plan import find_early_copies
 from handlers.replication.effects.partitions import add_one
-from handlers.replication.effects.plain_files import remove_directory, remove_file
-from handlers.replication.transactions import base_names
+from handlers.replication.effects.plain_files import remove_file
+from handlers.replication.transactions.base_names import BaseNames, format_suffix, has_base
 from handlers.replication.transactions.pending_writes import (
     PendingWrite,
     discard_writes,
@@ -59,6 +59,7 @@ class TransactionFiles:
         """``lookahead`` knows the transactions and write ids of the target whose turn has not come."""
         self._context = context
         self._lookahead = lookahead
+        self._bases = BaseNames(context, lookahead)
         self._pending: dict[int, list[PendingWrite]] = {}
         """Write events of the transactions being replayed, by transaction."""
         self._owners: dict[int, dict[str, str]] = {}
@@ -67,8 +68,6 @@ class TransactionFiles:
         """Write events whose copies started before their turn, by event id and part."""
         self._states: dict[int, dict[tuple[str, int], WriteIdState]] = {}
         """The states of write ids that were read from the target, by transaction."""
-        self._oldest: set[tuple[int, str]] = set()
-        """Transactions and tables of which no older write is open."""
         self._unknown: dict[int, set[str]] = {}
         self._committed: set[int] = set()
         """Transactions that are replayed although the target has committed them."""
@@ -101,8 +100,8 @@ class TransactionFiles:
                 continue  # its partition may come with a later event, and each query costs a call
             # An error is raised again at the event's turn, and counts there.
             with suppress(BadInput, Refused, FilesUnavailable):
-                suffix = self._find_base_suffix(event)
-                if not suffix and base_names.has_base(event.files):
+                suffix = self._bases.find_suffix(event)
+                if not suffix and has_base(event.files):
                     continue
                 directory = self._context.table_cache.location(event.table or "", event.partition_name)
                 self._early[event.event_id, event.part] = self._submit(event, directory, suffix)
@@ -132,7 +131,7 @@ class TransactionFiles:
         write = self._early.pop((event.event_id, event.part), None)
         if write is None:
             directory = self._ensure_directory(event, event.table)
-            write = self._submit(event, directory, self._find_base_suffix(event))
+            write = self._submit(event, directory, self._bases.find_suffix(event))
         self._pending.setdefault(event.txn_id, []).append(write)
         if event.owner_text is not None:
             self._owners.setdefault(event.txn_id, {}).setdefault(event.table, event.owner_text)
@@ -175,27 +174,12 @@ class TransactionFiles:
             states[table, write_id] = find_state(self._context, table, write_id, txn_id)
         return states[table, write_id]
 
-    def _find_base_suffix(self, event: FilesWritten) -> str:
-        """Return the suffix of the bases of a write; empty if they must have none, now or at all."""
-        if not base_names.has_base(event.files) or not base_names.may_have_suffix(event, self._context):
-            return ""
-        key = (event.txn_id, event.table or "")
-        if key not in self._oldest and base_names.has_older_open_write(event, self._context):
-            return ""
-        self._oldest.add(key)
-        return base_names.format_suffix(self._find_target_txn(event.txn_id))
-
-    def _find_target_txn(self, txn_id: int) -> int:
-        """Return the open transaction of the target, by a call if the mapping does not know it because the state was lost."""
-        known = self._context.write_ids.find_target_txn(txn_id) or self._lookahead.find_target_txn(txn_id)
-        return known or self._context.target.open_replayed(self._context.policy.txn_map_key, txn_id)
-
     def _submit(self, event: FilesWritten, directory: str, base_suffix: str) -> PendingWrite:
         root = self._context.table_cache.location(event.table or "") if event.files else None
         tasks = [
             build_copy_task(file, directory, table_root=root, base_suffix=base_suffix) for file in event.files
         ]
-        self._remove_other_bases(event, directory, base_suffix)
+        self._bases.remove_others(event, directory, base_suffix)
         failpoint("replay.before-copies")
         return PendingWrite(
             event.table or "",
@@ -206,13 +190,6 @@ class TransactionFiles:
             tuple(self._context.copies.submit(task) for task in tasks),
             base_suffix,
         )
-
-    def _remove_other_bases(self, event: FilesWritten, directory: str, base_suffix: str) -> None:
-        """Remove bases of the write that have the other name."""
-        if base_names.has_base(event.files):
-            other = "" if base_suffix else base_names.format_suffix(self._find_target_txn(event.txn_id))
-            for uri in base_names.find_bases(event.files, directory, other):
-                remove_directory(self._context, uri)
 
     def _ensure_directory(self, event: FilesWritten, table: str) -> str:
         """Return the directory of the write's table or partition; add a partition that no event has added (§3.4)."""
@@ -296,7 +273,7 @@ class TransactionFiles:
                 return
             directory = self._context.table_cache.location(event.table or "", event.partition_name)
             target_txn = self._context.write_ids.find_target_txn(event.txn_id)
-            for suffix in {"", "" if target_txn is None else base_names.format_suffix(target_txn)}:
+            for suffix in {"", "" if target_txn is None else format_suffix(target_txn)}:
                 for file in event.files:
                     remove_file(
                         self._context, build_copy_task(file, directory, base_suffix=suffix).target_uri
@@ -323,7 +300,7 @@ class TransactionFiles:
         self._owners.pop(txn_id, None)
         self._committed.discard(txn_id)
         self._states.pop(txn_id, None)
-        self._oldest = {key for key in self._oldest if key[0] != txn_id}
+        self._bases.forget(txn_id)
 
     def cancel_all(self) -> None:
         """Forget everything and cancel running copies, as after a failure; copied files stay, because they are invisible."""
@@ -335,5 +312,5 @@ class TransactionFiles:
         self._early.clear()
         self._committed.clear()
         self._states.clear()
-        self._oldest.clear()
+        self._bases.clear()
         self._unknown.clear()
