@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import uuid
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Final
 
 from daemon.process.inbox import send_request
+from dev.stack.errors import ComponentFailed
 from tests.builders.daemon.killed_stack import KilledReplica, wait_until
 from tests.builders.replication.equal_rows import find_unequal_rows
 from tests.builders.replication.small_workload import ACID, PLAIN, create_source
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from daemon.status.model import DaemonStatus
-    from dev.stack.cluster import Stack
+    from dev.stack.cluster import HiveCluster, Stack
     from dev.stack.process.component import Component
     from dev.stack.servers.hdfs import Hdfs
     from tests.builders.daemon.running_daemon import RunningDaemon
@@ -92,12 +94,24 @@ def test_replay_survives_random_kills_of_hdfs_and_of_the_daemon(
             for victim in victims:
                 servers[victim].start()
             replica.settle()
+    for cluster in (clusters.source, clusters.target):
+        wait_until(partial(answers, cluster))
     made = [f"made{number}" for number in range(1, ROUNDS + 1)]
     ours, theirs = clusters.source.engine.address, clusters.target.engine.address
     assert find_unequal_rows((ours, replica.db), (theirs, replica.target_db), TABLES + made) == []
     with replica.daemon:
         verified = replica.daemon.command("verify", "shop", "--checksums")
     assert verified.returncode == 0, verified.stdout[-3000:]
+
+
+def answers(cluster: HiveCluster) -> bool:
+    """Whether the SQL engine opens a session; the first one over a connection to the NameNode that was killed fails."""
+    try:
+        with cluster.sql() as sql:
+            sql.run("show databases")
+    except ComponentFailed:
+        return False
+    return True
 
 
 def kill_all(processes: Iterable[Component | RunningDaemon]) -> None:
