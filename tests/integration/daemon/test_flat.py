@@ -80,6 +80,7 @@ def get(daemon: RunningDaemon, path: str) -> str:
     return asked(told_port(daemon.state_dir), path).text
 
 
+@pytest.mark.long
 def test_rows_are_written_once_although_the_driver_is_killed_and_it_ends_with_the_daemon(
     daemon: RunningDaemon, base: Path, database: str, source_sql: Session
 ) -> None:
