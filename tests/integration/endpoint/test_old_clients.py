@@ -81,12 +81,14 @@ def run_spark(uri: str, directory: Path, database: str) -> subprocess.CompletedP
     )
 
 
+@pytest.mark.long
 def test_sparks_own_client_fails_directly(metastore: Metastore, tmp_path: Path, database: str) -> None:
     done = run_spark(metastore.uri, tmp_path, database)
     assert done.returncode != 0
     assert INVALID in done.stderr
 
 
+@pytest.mark.long
 def test_sparks_own_client_creates_writes_prunes_alters_and_drops_through_the_endpoint(
     endpoint: int, tmp_path: Path, database: str
 ) -> None:

@@ -479,7 +479,7 @@ def test_invalid_utf_8_affects_only_its_row(session: Any) -> None:
     assert [(row["_malformed"], row["c2"]) for row in rows] == [(False, 1), (False, 2), (True, None)]
 
 
-@pytest.mark.parametrize("count", [99, 300, 1_400])
+@pytest.mark.parametrize("count", [99, 300, pytest.param(1_400, marks=pytest.mark.long)])
 def test_hundreds_of_columns_are_equal_too(session: Any, count: int) -> None:
     members = {f"k{number}": number * 37 for number in range(count)}
     types = {KeyPath((name,)): TYPES[number % len(TYPES)] for number, name in enumerate(members)}

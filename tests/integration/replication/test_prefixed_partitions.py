@@ -30,7 +30,7 @@ KINDS: Final = {
     "kind",
     [
         pytest.param("acid", marks=pytest.mark.long),
-        "bucketed",
+        pytest.param("bucketed", marks=pytest.mark.long),
         "insert-only",
         pytest.param("plain", marks=pytest.mark.long),
     ],

@@ -220,6 +220,7 @@ def test_the_command_reports_differences_and_exits_with_1(
     assert "no_such_table" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_rows_are_read_under_the_write_id_list_as_the_sql_engine_reads_them(
     shared: Replica, config: Path, source_sql: Session, target_sql: Session
 ) -> None:
