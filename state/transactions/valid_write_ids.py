@@ -95,6 +95,10 @@ class ValidWriteIds:
         """Return the lowest open write id, or None."""
         return self.open[0] if self.open else None
 
+    def has_open_up_to(self, write_id: int) -> bool:
+        """Whether ``write_id`` or a lower one is open; readers then skip a compacted base of it (ValidReaderWriteIdList.isValidBase)."""
+        return self.min_open is not None and self.min_open <= write_id
+
     @property
     def may_be_cut(self) -> bool:
         """Whether ids above the high-water mark may have been allocated already.

@@ -36,11 +36,6 @@ _WITH_ROW_IDS: Final = "bucket_"
 """What the names of files with row ids start with (``AcidUtils.BUCKET_PREFIX``)."""
 
 
-def format_suffix(target_txn: int) -> str:
-    """Return the suffix that lets readers see a base when this transaction is committed."""
-    return f"_v{target_txn:07d}"
-
-
 def has_base(files: Iterable[SourceFile]) -> bool:
     """Return whether some of the files are in a base."""
     return any(_is_in_base(file) for file in files)
@@ -64,7 +59,12 @@ class BaseNames:
         if key not in self._oldest and self._has_older_open_write(event):
             return ""
         self._oldest.add(key)
-        return format_suffix(self._find_target_txn(event.txn_id))
+        return _format_suffix(self._find_target_txn(event.txn_id))
+
+    def list_suffixes(self, txn_id: int) -> tuple[str, ...]:
+        """Return the suffixes that a killed run may have given to bases of a transaction, as far as the mapping knows."""
+        target_txn = self._context.write_ids.find_target_txn(txn_id)
+        return ("",) if target_txn is None else ("", _format_suffix(target_txn))
 
     def _may_have_suffix(self, event: FilesWritten) -> bool:
         """Whether Hive can read the event's files in a base with a suffix."""
@@ -79,7 +79,7 @@ class BaseNames:
             return True  # the target may leave it out of its list (ValidWriteIds.may_be_cut)
         name = f"{self._context.policy.target_db}.{event.table}"
         (valid,) = self._context.target.valid_write_ids([name])
-        return valid.min_open is not None and valid.min_open < event.write_id
+        return valid.has_open_up_to(event.write_id - 1)
 
     def _find_target_txn(self, txn_id: int) -> int:
         """Return the open transaction of the target, by a call if the mapping does not know it because the state was lost."""
@@ -90,7 +90,7 @@ class BaseNames:
         """Remove bases of the write that have the other name, with or without suffix."""
         if not has_base(event.files):
             return
-        other = "" if base_suffix else format_suffix(self._find_target_txn(event.txn_id))
+        other = "" if base_suffix else _format_suffix(self._find_target_txn(event.txn_id))
         for uri in find_bases(event.files, directory, other):
             remove_directory(self._context, uri)
 
@@ -101,6 +101,11 @@ class BaseNames:
     def clear(self) -> None:
         """Forget everything, as after a failure."""
         self._oldest.clear()
+
+
+def _format_suffix(target_txn: int) -> str:
+    """Return the suffix that lets readers see a base when this transaction is committed."""
+    return f"_v{target_txn:07d}"
 
 
 def rename_in_entry(entry: str, base_suffix: str) -> str:

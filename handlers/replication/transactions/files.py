@@ -16,6 +16,7 @@ Readers would see a base of an overwrite before its commit; its name on the targ
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from handlers.failpoints import failpoint
@@ -23,7 +24,7 @@ from handlers.files.copying.copies import build_copy_task
 from handlers.replication.batch.plan import find_early_copies
 from handlers.replication.effects.partitions import add_one
 from handlers.replication.effects.plain_files import remove_file
-from handlers.replication.transactions.base_names import BaseNames, format_suffix, has_base
+from handlers.replication.transactions.base_names import BaseNames, has_base
 from handlers.replication.transactions.pending_writes import (
     PendingWrite,
     discard_writes,
@@ -272,12 +273,8 @@ class TransactionFiles:
             if is_committed(self._context, event.table or "", event.write_id, event.txn_id):
                 return
             directory = self._context.table_cache.location(event.table or "", event.partition_name)
-            target_txn = self._context.write_ids.find_target_txn(event.txn_id)
-            for suffix in {"", "" if target_txn is None else format_suffix(target_txn)}:
-                for file in event.files:
-                    remove_file(
-                        self._context, build_copy_task(file, directory, base_suffix=suffix).target_uri
-                    )
+            for suffix, file in product(self._bases.list_suffixes(event.txn_id), event.files):
+                remove_file(self._context, build_copy_task(file, directory, base_suffix=suffix).target_uri)
 
     def discard_table(self, table: str) -> None:
         """Discard the copied files of a table for all transactions that are not yet committed on the target."""

@@ -118,8 +118,7 @@ def _discard(location: str | None, valid: ValidWriteIds, context: Context) -> No
 def _is_of_hidden_write(directory: AcidDirectory, valid: ValidWriteIds) -> bool:
     """Whether a directory belongs to one invisible write; compactions write only visible rows, and none at or above an open write."""
     if directory.is_compacted:
-        is_base = directory.kind == "base"
-        return is_base and valid.min_open is not None and directory.last >= valid.min_open
+        return directory.kind == "base" and valid.has_open_up_to(directory.last)
     return directory.first == directory.last and not valid.is_visible(directory.first)
 
 

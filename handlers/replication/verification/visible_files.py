@@ -56,7 +56,7 @@ def _may_be_visible(name: str, write_ids: ValidWriteIds) -> bool:
     found = AcidDirectory.parse(name)
     if found is None or found.kind != "base" or not found.is_compacted:
         return True
-    return write_ids.min_open is None or found.last < write_ids.min_open
+    return not write_ids.has_open_up_to(found.last)
 
 
 def _is_no_original(path: str, ended: ValidWriteIds) -> bool:

@@ -61,7 +61,7 @@ def _write_one(source: WritingMetastore, template: Table, written: Path, name: s
     made.tableName, made.id, made.writeId, made.sd.location = name, None, None, None
     made.parameters = {"transactional": "true", "transactional_properties": "default"}
     source.create_table(made)
-    txn_id, write_id = _allocate(source, template.dbName, name)
+    txn_id, write_id = source.open_write(template.dbName, name)
     file = _lay(source, template.dbName, name, write_id, written)
     source.add_write_notification(
         txn_id,
@@ -73,11 +73,6 @@ def _write_one(source: WritingMetastore, template: Table, written: Path, name: s
     source.commit_txn(txn_id)
 
 
-def _allocate(source: WritingMetastore, db: str, name: str) -> tuple[int, int]:
-    (txn_id,) = source.open_txns()
-    return txn_id, source.allocate_write_ids(db, name, [txn_id])[txn_id]
-
-
 def _lay(source: WritingMetastore, db: str, name: str, write_id: int, written: Path) -> Path:
     file = path_of(source.get_table(db, name)) / f"delta_{write_id:07d}_{write_id:07d}_0000" / written.name
     file.parent.mkdir(parents=True)
@@ -87,7 +82,7 @@ def _lay(source: WritingMetastore, db: str, name: str, write_id: int, written: P
 
 def _abort_one(source: WritingMetastore, db: str, name: str) -> None:
     """Abort a transaction that has written no file: only a SQL engine registers its writes, so that Hive remembers the abort."""
-    source.abort_txn(_allocate(source, db, name)[0])
+    source.abort_txn(source.open_write(db, name)[0])
 
 
 def _compact(source: WritingMetastore, db: str, name: str) -> None:
@@ -99,4 +94,4 @@ def _compact(source: WritingMetastore, db: str, name: str) -> None:
 
 
 def _hold(source: WritingMetastore, db: str, name: str) -> int:
-    return _allocate(source, db, name)[0]
+    return source.open_write(db, name)[0]

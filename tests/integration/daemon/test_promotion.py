@@ -49,8 +49,7 @@ def test_a_replica_is_promoted_by_one_command(
     ):
         with daemon:
             source_sql.run(f"insert into {database}.orders values (2)")
-            (txn,) = source.open_txns()
-            held = source.allocate_write_ids(database, "orders", [txn])[txn]
+            _, held = source.open_write(database, "orders")
             event_id = source.current_event_id()
             daemon.applied(event_id)
             _shows_point_and_retention(daemon, event_id)

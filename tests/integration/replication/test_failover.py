@@ -86,8 +86,7 @@ def test_a_promoted_replica_is_written_to_and_the_old_source_follows_it_with_onl
     with closing(WritingMetastore([source.metastore])) as writer:
         replica = _replica(source, target, database, copy)
         replica.follow()
-        (open_txn,) = writer.open_txns()
-        write_id = writer.allocate_write_ids(database, "orders", [open_txn])[open_txn]
+        open_txn, write_id = writer.open_write(database, "orders")
         replica.follow()
     assert replica.target.replayed_txns(replica.policy.txn_map_key).keys() == {open_txn}
     junk = _leave_early_copy(replica, write_id)

@@ -217,25 +217,19 @@ def changing(database: str, source_sql: Session, build: Build) -> Replica:
     return build(database)
 
 
-def open_write(writer: WritingMetastore, db: str, table: str) -> tuple[int, int]:
-    """Open a transaction that holds a write id; return both ids."""
-    (txn_id,) = writer.open_txns()
-    return txn_id, writer.allocate_write_ids(db, table, [txn_id])[txn_id]
-
-
 def test_a_load_waits_for_open_write_ids_of_its_table_and_for_no_others(
     changing: Replica, writer: WritingMetastore, target_sql: Session
 ) -> None:
     db = changing.policy.source_db
-    awaited, _ = open_write(writer, db, "t")
-    stranger, _ = open_write(writer, db, "other")
+    awaited, _ = writer.open_write(db, "t")
+    stranger, _ = writer.open_write(db, "other")
     later: list[int] = []
 
     class Ending(RecordedProgress):
         def waiting(self, table: str, txn_ids: Sequence[int]) -> None:
             super().waiting(table, txn_ids)
             if txn_ids:
-                later.append(open_write(writer, db, "t")[0])
+                later.append(writer.open_write(db, "t")[0])
                 writer.commit_txn(awaited)
 
     progress = Ending()
@@ -251,8 +245,8 @@ def test_a_load_names_the_transactions_that_do_not_end_or_aborts_them_if_it_may(
     changing: Replica, writer: WritingMetastore
 ) -> None:
     db = changing.policy.source_db
-    holder, _ = open_write(writer, db, "t")
-    stranger, _ = open_write(writer, db, "other")
+    holder, _ = writer.open_write(db, "t")
+    stranger, _ = writer.open_write(db, "other")
     with pytest.raises(TransactionsOpen) as caught:
         load_table(waiting_load("t"), load_tools(changing, LoadSettings(0, poll_s=0)))
     assert caught.value.context["transactions"] == [holder]
@@ -267,7 +261,7 @@ def test_rows_above_aborted_write_ids_are_visible_at_once(
     """Hive's own bootstrap hides them: it takes the highest aborted id for the high-water mark (hive-replication.md §0c.3)."""
     db, target_db = changing.policy.source_db, changing.policy.target_db
     for _ in range(2):
-        writer.abort_txn(open_write(writer, db, "t")[0])
+        writer.abort_txn(writer.open_write(db, "t")[0])
     source_sql.run(f"insert into {db}.t values (3)")
     assert changing.source.valid_write_ids([f"{db}.t"])[0].aborted == (2, 3)
     load_table(waiting_load("t"), load_tools(changing))
@@ -280,7 +274,7 @@ def test_a_table_with_only_invalid_writes_gets_all_of_its_write_ids(
 ) -> None:
     """Hive shortens the list of such a table to its lowest write id."""
     db = changing.policy.source_db
-    first, second, third = (open_write(writer, db, "other")[0] for _ in range(3))
+    first, second, third = (writer.open_write(db, "other")[0] for _ in range(3))
     writer.abort_txn(first)
     writer.abort_txn(third)
 

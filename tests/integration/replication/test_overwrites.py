@@ -42,7 +42,8 @@ def test_readers_see_the_old_rows_of_an_overwritten_table_until_the_commit(
     create_source(source_sql, db)
     source_sql.run(f"create table {db}.t (id int, name string) clustered by (id) into 2 buckets {kind}")
     source_sql.run(f"insert into {db}.t values (1, 'old'), (2, 'old')")
-    older = open_write(source, db) if older_open else None
+    with closing(WritingMetastore([source.metastore])) as writer:
+        older = writer.open_write(db, "t")[0] if older_open else None
     replica.follow()
     source_sql.run(f"insert overwrite table {db}.t values (1, 'new'), (2, 'new'), (3, 'new')")
     seen: dict[str, Rows] = {}
@@ -61,14 +62,6 @@ def test_readers_see_the_old_rows_of_an_overwritten_table_until_the_commit(
     source_sql.run(f"insert into {db}.t values (4, 'later')")
     replica.follow()
     check_equal(replica, source_sql, target_sql)
-
-
-def open_write(source: ClusterEndpoints, db: str) -> int:
-    """Allocate a write id of the table in a transaction that stays open; return the transaction."""
-    with closing(WritingMetastore([source.metastore])) as metastore:
-        (txn_id,) = metastore.open_txns()
-        metastore.allocate_write_ids(db, "t", [txn_id])
-        return txn_id
 
 
 def test_rows_of_an_overwrite_are_updated_and_deleted(

@@ -97,7 +97,7 @@ def test_a_released_table_resumes_without_copying_earlier_files_unless_a_writer_
         source_sql.run(f"create table {db}.{table} (id int) {ACID}")
     source_sql.run(f"insert into {db}.resumed values (1)")
     with closing(WritingMetastore([source.metastore])) as writer:
-        held = {table: _hold_write_id(writer, db, table) for table in ("resumed", "ended")}
+        held = {table: writer.open_write(db, table)[0] for table in ("resumed", "ended")}
         replica.follow()
         before = _inodes(replica, "resumed")
         for table in held:
@@ -140,13 +140,6 @@ def test_a_released_table_resumes_without_copying_earlier_files_unless_a_writer_
     assert replica.quarantined() == {}
     assert replica.differences(files=False) == []
     assert replica.target.replayed_txns(replica.policy.txn_map_key) == {}
-
-
-def _hold_write_id(writer: WritingMetastore, db: str, table: str) -> int:
-    """Return a transaction that stays open and holds a write id of a table."""
-    (txn_id,) = writer.open_txns()
-    writer.allocate_write_ids(db, table, [txn_id])
-    return txn_id
 
 
 def _rename_on_target(replica: Replica, old: str, new: str) -> None:

@@ -143,8 +143,7 @@ def check_rows_are_counted(
 def count_after_abort(source: ClusterEndpoints, db: str, name: str) -> None:
     """Write statistics with one more row of a table, or of its partition, under the write id of a transaction that is aborted before."""
     with closing(WritingMetastore([source.metastore])) as writer:
-        (txn_id,) = writer.open_txns()
-        write_id = writer.allocate_write_ids(db, name, [txn_id])[txn_id]
+        txn_id, write_id = writer.open_write(db, name)
         writer.abort_txn(txn_id)
         policy, snapshot = Policy(name=db, source_db=db, target_db=db), f"{write_id}:{2**63 - 1}:"
         valid = f"{db}.{name}:{snapshot}:"
@@ -193,8 +192,7 @@ def truncate_at(
 ) -> None:
     """Truncate in a transaction of its own with this list of valid write ids, whose newest is the transaction's."""
     with closing(WritingMetastore([source.metastore])) as writer:
-        (txn_id,) = writer.open_txns()
-        write_id = writer.allocate_write_ids(db, table, [txn_id])[txn_id]
+        txn_id, write_id = writer.open_write(db, table)
         writer.truncate_table(
             db, table, partition_names=partitions, write_id=write_id, valid_write_ids=snapshot
         )
