@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.files.paths import parse_location
 from handlers.metastore.objects.partitions import BATCH
+from handlers.replication.effects import leftovers
 from handlers.replication.effects.plain_files import (
     has_directory,
     mirror_directory,
@@ -101,12 +102,13 @@ def require_movable(before: Partition, after: Partition, owner: Table) -> None:
         raise _unsupported(owner.tableName)
 
 
-def follow_moved_directory(event: TableAltered, context: Context) -> bool:
-    """Prepare the repetition of a rename of which a killed metastore did only the move of the directory; return whether it did.
+def clear_new_place(event: TableAltered, context: Context) -> bool:
+    """Prepare the repetition of a rename that was refused because its new directory exists; return whether it can be repeated.
 
-    The metastore moves the directory before its database commits. It then refuses the rename, because the new directory exists. A
-    transactional table gets that place, because one whose directory has another name is renamed without a move. Of a plain table, whose
-    directory must not exist, that is removed, and the files come from the source again: by ``return_to_base`` or ``renamed_files``.
+    It exists if a drop left it, or if a killed metastore has moved the directory, which it does before its database commits. In an object store,
+    it may have moved a part. A transactional table whose directory was moved gets that place, because one whose directory has another name
+    is renamed without a move. Of a plain table, the new directory is removed, and the files come from the source again: by
+    ``return_to_base`` or ``renamed_files``.
     """
     old, new = ((each.value.tableName or "").lower() for each in (event.before, event.after))
     table, root = context.target.get_table(context.policy.target_db, old), context.policy.external_base
@@ -115,9 +117,13 @@ def follow_moved_directory(event: TableAltered, context: Context) -> bool:
     if is_external(table) and root is not None:
         above = (context.target.get_database(context.policy.target_db).locationUri or "").rstrip("/")
     moved = f"{above}/{new}"
-    if not owns_data(table) or has_directory(context, place) or not has_directory(context, moved):
+    if not owns_data(table) or not has_directory(context, moved):
         return False
-    if root is None or not is_external(table):
+    if has_directory(context, place) and not is_external(table):
+        return leftovers.make_room(place, moved, context)
+    if leftovers.find_used([parse_location(moved)], context):
+        return False
+    if not has_directory(context, place) and (root is None or not is_external(table)):
         _place_table(table, place, moved, replayed_write_id(event.write_id, table), context)
     if is_external(table):
         context.copied_ahead.record(old, event.event_id, event.event_id - 1)

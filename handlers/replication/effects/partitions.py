@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from handlers.events import Embedded, PartitionsAdded, PartitionsAltered, PartitionsDropped
 from handlers.metastore.objects.partitions import BATCH
-from handlers.replication.effects import accuracy_marks, moves, renamed_files, truncation
+from handlers.replication.effects import accuracy_marks, leftovers, moves, renamed_files, truncation
 from handlers.replication.effects.plain_files import copy_first_files, mirror_directory
 from handlers.replication.entries.copied_ahead import record_copy
 from handlers.replication.target_objects import (
@@ -61,6 +61,7 @@ def _add_some(event: PartitionsAdded, context: Context) -> None:
         )
         for item, name in zip(event.partitions, names, strict=True)
     ]
+    leftovers.clear_partitions(owner, names, context)
     context.target.add_partitions(
         context.policy.target_db, event.table, partitions, environment=KEEP_STATISTICS
     )
@@ -78,6 +79,7 @@ def _add_some(event: PartitionsAdded, context: Context) -> None:
 def add_one(partition: Partition, table: str, context: Context) -> None:
     """Add a partition that a write event names but that does not exist (§3.4)."""
     owner = context.table_cache.table(table)
+    leftovers.clear_partitions(owner, [name_partition(partition, owner)], context)
     context.target.add_partitions(
         context.policy.target_db,
         table,
@@ -181,7 +183,10 @@ def rename(event: PartitionsAltered, before: Partition, owner: Table, context: C
     try:
         rename()
     except InvalidRequest:
-        if not moves.replace_by_new_place(event, old, owner, context):
+        moved = f"{owner.sd.location}/{format_partition_name(keys, list(after.values or []))}"
+        if not moves.replace_by_new_place(event, old, owner, context) and not leftovers.make_room(
+            location, moved, context
+        ):
             raise
         rename()
     finally:
@@ -201,6 +206,7 @@ def drop(event: PartitionsDropped, context: Context) -> None:
         context.table_cache.forget_partition(event.table, name)
     with suppress(NotFound):
         _drop(event, names, owner, context)
+    leftovers.remove_dropped_partitions(owner, names, context)
 
 
 def _drop(event: PartitionsDropped, names: Sequence[str], owner: Table, context: Context) -> None:

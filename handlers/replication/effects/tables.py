@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from handlers.replication.effects import (
     accuracy_marks,
     cascades,
+    leftovers,
     moves,
     renamed_files,
     statistics,
@@ -54,6 +55,8 @@ def create(event: TableCreated, context: Context) -> None:
         context.target.create_table(target_table, environment=KEEP_STATISTICS)
     except AlreadyExists:
         _require_same_kind(translate(event.after.copy(), context.target), context)
+    else:
+        leftovers.clear_table(_name(target_table), context)
     _copy_first_rows(event, source_location, context)
 
 
@@ -105,7 +108,7 @@ def rename(event: TableAltered, context: Context) -> None:
         try:
             _replace(event, old, context)
         except InvalidRequest:
-            if not moves.follow_moved_directory(event, context):
+            if not moves.clear_new_place(event, context):
                 raise
             _replace(event, old, context)
     except NotFound:
@@ -233,8 +236,9 @@ def drop(event: TableDropped, context: Context) -> None:
 
 def _drop(db: str | None, name: str, context: Context) -> None:
     try:
-        delete_data = owns_data(context.table_cache.table(name))
-        context.target.drop_table(context.policy.target_db, name, delete_data=delete_data)
+        table = context.table_cache.table(name)
+        context.target.drop_table(context.policy.target_db, name, delete_data=owns_data(table))
+        leftovers.remove_dropped_table(table, context)
     except NotFound:
         pass
     finally:

@@ -25,6 +25,7 @@ from handlers.replication.batch.plan import find_early_copies
 from handlers.replication.effects.partitions import add_one
 from handlers.replication.effects.plain_files import remove_file
 from handlers.replication.transactions.base_names import BaseNames, has_base
+from handlers.replication.transactions.empty_buckets import copy_empty_buckets
 from handlers.replication.transactions.pending_writes import (
     PendingWrite,
     discard_writes,
@@ -247,11 +248,14 @@ class TransactionFiles:
         them already: then this commit is repeated, and the table is complete.
         """
         infos: list[WriteEventInfo] = []
+        owners = self._owners.get(event.txn_id, {})
         for table, writes in group_by_table(self._pending.get(event.txn_id, ())).items():
             try:
                 for write in writes:
                     self._context.copies.wait(write.handles)
                     failpoint("replay.after-copies")
+                empty = copy_empty_buckets(writes, event, self._context, owner_text=owners.get(table))
+                self._pending[event.txn_id] += empty
             except (FileLost, BadInput, Refused) as error:
                 if discard_writes(writes, self._context):
                     self._context.handle_failure(table, event.event_id, error)

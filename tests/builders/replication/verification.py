@@ -91,7 +91,8 @@ def check_equal(replica: Replica, source_sql: Session, target_sql: Session) -> N
             for sql, db in ((source_sql, replica.policy.source_db), (target_sql, replica.policy.target_db))
         )
         assert theirs == ours, name
-    assert find_differences(replica, *names) == {}
+    found = find_differences(replica, *names)
+    assert not found, found
 
 
 def find_differences(replica: Replica, *names: str) -> dict[str, Sequence[Difference]]:

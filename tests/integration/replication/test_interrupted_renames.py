@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,10 +46,10 @@ def test_a_rename_of_which_only_the_directory_was_moved_is_completed(
 
 
 @pytest.mark.parametrize("kind", [ACID, PLAIN], ids=["transactional", "plain"])
-def test_a_table_whose_files_were_moved_in_part_is_loaded_when_it_is_released(
+def test_a_rename_of_which_the_files_were_copied_in_part_is_repeated(
     source_sql: Session, target_sql: Session, replica: Replica, kind: str
 ) -> None:
-    """An object store moves a directory object by object."""
+    """An object store copies a directory object by object, and removes the originals after that."""
     db = replica.policy.source_db
     create_source(source_sql, db)
     source_sql.run(f"create table {db}.sales (id int) partitioned by (dt string) {kind}")
@@ -56,8 +57,46 @@ def test_a_table_whose_files_were_moved_in_part_is_loaded_when_it_is_released(
     replica.follow()
     source_sql.run(f"alter table {db}.sales rename to {db}.orders")
     place = Path(parse_location(replica.context.table_cache.location("sales")).path)
-    place.with_name("orders").mkdir()
-    (place / "dt=a").rename(place.with_name("orders") / "dt=a")
+    shutil.copytree(place / "dt=a", place.with_name("orders") / "dt=a")
+    replica.follow()
+    source_sql.run(f"insert into {db}.orders values (3,'a'),(4,'c')")
+    replica.follow()
+    check_equal(replica, source_sql, target_sql)
+
+
+@pytest.mark.parametrize("kind", [ACID, PLAIN], ids=["transactional", "plain"])
+def test_a_rename_of_a_partition_of_which_the_files_were_copied_in_part_is_repeated(
+    source_sql: Session, target_sql: Session, replica: Replica, kind: str
+) -> None:
+    db = replica.policy.source_db
+    create_source(source_sql, db)
+    source_sql.run(
+        f"create table {db}.sales (id int) partitioned by (dt string) clustered by (id) into 2 buckets {kind}"
+    )
+    source_sql.run(f"insert into {db}.sales values (1,'a'),(2,'a'),(3,'a'),(4,'a'),(5,'b')")
+    replica.follow()
+    source_sql.run(f"alter table {db}.sales partition (dt='a') rename to partition (dt='c')")
+    place = Path(parse_location(replica.context.table_cache.location("sales", "dt=a")).path)
+    shutil.copytree(place, place.with_name("dt=c"))
+    min(path for path in place.with_name("dt=c").rglob("*0000*") if path.is_file()).unlink()
+    replica.follow()
+    source_sql.run(f"insert into {db}.sales values (6,'c')")
+    replica.follow()
+    check_equal(replica, source_sql, target_sql)
+
+
+def test_a_plain_table_whose_files_were_moved_in_part_gets_them_from_the_source(
+    source_sql: Session, target_sql: Session, replica: Replica
+) -> None:
+    move_one_of_two_partitions(source_sql, replica, PLAIN)
+    replica.follow()
+    check_equal(replica, source_sql, target_sql)
+
+
+def test_a_transactional_table_whose_files_were_moved_in_part_is_loaded_when_it_is_released(
+    source_sql: Session, target_sql: Session, replica: Replica
+) -> None:
+    move_one_of_two_partitions(source_sql, replica, ACID)
     replica.follow()
     assert replica.quarantined() == {"orders": "invalid-request", "sales": "invalid-request"}
     for table in ("sales", "orders"):
@@ -66,6 +105,19 @@ def test_a_table_whose_files_were_moved_in_part_is_loaded_when_it_is_released(
     replica.follow()
     assert replica.quarantined() == {}
     check_equal(replica, source_sql, target_sql)
+
+
+def move_one_of_two_partitions(sql: Session, replica: Replica, kind: str) -> None:
+    """Rename a table at the source, and leave the target as a metastore that was killed in the middle of the same rename."""
+    db = replica.policy.source_db
+    create_source(sql, db)
+    sql.run(f"create table {db}.sales (id int) partitioned by (dt string) {kind}")
+    sql.run(f"insert into {db}.sales values (1,'a'),(2,'b')")
+    replica.follow()
+    sql.run(f"alter table {db}.sales rename to {db}.orders")
+    place = Path(parse_location(replica.context.table_cache.location("sales")).path)
+    place.with_name("orders").mkdir()
+    (place / "dt=a").rename(place.with_name("orders") / "dt=a")
 
 
 def find_write_ids(metastore: Metastore, db: str) -> dict[str, int | None]:

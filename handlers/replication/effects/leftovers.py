@@ -1,0 +1,150 @@
+"""Files that a dropped table or partition left in its directory.
+
+Hive drops a table or partition in its database first and removes the files after that. If that fails, the metastore only logs it
+(``HMSHandler.deleteTableData``), and one that is killed in between does not repeat it. Readers choose files by the names of their
+directories, so a new transactional table or partition there would show the old rows. A plain one is compared with the source
+(``copy_first_files``).
+
+Replay therefore removes what is still there after a drop, before a partition is added, and after a table is created. The position is
+recorded between a drop and a later creation of the same table, so nothing that was written since is there then.
+
+Hive also refuses a rename whose new directory exists (``HiveAlterHandler``). A metastore that was killed leaves one in an object store, where it
+copies all objects before it removes them from the former directory (of large tables: before it removes the first few hundred).
+
+A directory in which any table or partition of the target database is, is never removed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from handlers.files.filled_directories import find_filled, has_entries
+from handlers.files.paths import parse_location
+from handlers.files.table_listing import TableDirectory
+from handlers.metastore.objects.partitions import BATCH
+from handlers.replication.effects.plain_files import has_directory, make_directory, remove_directory
+from handlers.replication.target_objects import is_transactional, owns_data
+
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from handlers.files.paths import Location
+    from handlers.replication.context import Context
+    from handlers.structs.objects import Table
+
+
+log = structlog.get_logger(__name__)
+
+_TABLES_PAGE: Final = 100
+
+
+def clear_table(name: str, context: Context) -> None:
+    """Empty the directory of a transactional table that was just created."""
+    if not is_transactional(context.table_cache.table(name)):
+        return
+    place = parse_location(context.table_cache.location(name))
+    if has_entries(context.files, place) and remove_unused([place], context, but_for=name):
+        make_directory(context, str(place))
+
+
+def clear_partitions(owner: Table, names: Sequence[str], context: Context) -> None:
+    """Remove the directories of partitions that are about to be added to a transactional table, except for those it already has."""
+    if not is_transactional(owner) or owner.sd.location is None:
+        return
+    root = parse_location(owner.sd.location)
+    filled = find_filled(context.files, root, names)
+    present = context.table_cache.locations(_name(owner), filled) if filled else {}
+    remove_unused([root.join(name) for name in filled if name not in present], context)
+
+
+def remove_dropped_table(table: Table, context: Context) -> None:
+    """Remove the directory of a table that was dropped with its files, if the metastore did not."""
+    if owns_data(table) and table.sd.location and has_directory(context, table.sd.location):
+        remove_unused([parse_location(table.sd.location)], context)
+
+
+def remove_dropped_partitions(owner: Table, names: Sequence[str], context: Context) -> None:
+    """Remove the directories of partitions that were dropped with their files, if the metastore did not."""
+    if owns_data(owner) and owner.sd.location:
+        root = parse_location(owner.sd.location)
+        remove_unused([root.join(name) for name in find_filled(context.files, root, names)], context)
+
+
+def make_room(place: str, moved: str, context: Context) -> bool:
+    """Remove the directory ``moved``, to which a rename could not move ``place`` because it exists; return whether that was done.
+
+    It is removed only if ``place`` still has all its files, because a metastore that was killed may have moved some.
+    """
+    if not has_directory(context, place) or not has_directory(context, moved):
+        return False
+    if not _find_files(moved, context) <= _find_files(place, context):
+        return False
+    return remove_unused([parse_location(moved)], context)
+
+
+def _find_files(directory: str, context: Context) -> set[tuple[str, str, int]]:
+    """Return the path below ``directory``, the name and the size of each visible file."""
+    listing = TableDirectory(context.files, directory)
+    return {
+        (each.file.subdir, parse_location(each.file.uri).name, each.size_bytes)
+        for each in listing.read_files(listing.names)
+    }
+
+
+def remove_unused(places: Collection[Location], context: Context, *, but_for: str = "") -> bool:
+    """Remove those directories in which neither a table other than ``but_for`` nor a partition is; return whether that were all."""
+    used = find_used(places, context, but_for=but_for)
+    for place in places:
+        if place in used:
+            log.warning("a leftover directory is used by another table or partition", directory=str(place))
+        else:
+            log.warning("a leftover directory is removed", directory=str(place))
+            remove_directory(context, str(place))
+    return not used
+
+
+def find_used(places: Collection[Location], context: Context, *, but_for: str = "") -> set[Location]:
+    """Return those directories in which a table of the target database is, other than ``but_for``, or a partition."""
+    wanted = set(places)
+    above = {each for place in wanted for each in _list_ancestors(place)}
+    used: set[Location] = set()
+    for table in _list_tables(context) if wanted else ():
+        if not table.sd.location:
+            continue
+        at = parse_location(table.sd.location)
+        if _name(table) != but_for:
+            used |= wanted & set(_list_ancestors(at))
+        if at in above and table.partitionKeys:
+            for each in _list_partitions(table, context):
+                used |= wanted & set(_list_ancestors(each))
+    return used
+
+
+def _list_ancestors(location: Location) -> Iterator[Location]:
+    """Yield the location and the directories that it is in."""
+    while location.parent != location:
+        yield location
+        location = location.parent
+
+
+def _list_tables(context: Context) -> Iterator[Table]:
+    db = context.policy.target_db
+    names = context.target.table_names(db)
+    for start in range(0, len(names), _TABLES_PAGE):
+        yield from context.target.get_tables(db, names[start : start + _TABLES_PAGE])
+
+
+def _list_partitions(table: Table, context: Context) -> Iterator[Location]:
+    db = context.policy.target_db
+    names = context.target.partition_names(db, _name(table))
+    for start in range(0, len(names), BATCH):
+        for each in context.target.get_partitions(db, _name(table), names[start : start + BATCH]):
+            if each.sd.location:
+                yield parse_location(each.sd.location)
+
+
+def _name(table: Table) -> str:
+    return (table.tableName or "").lower()
