@@ -18,6 +18,7 @@ from dev.stack.downloads.maven_repository import find_repository
 from dev.stack.hive.settings import ClusterSettings
 from dev.stack.object_store import VARIABLE
 from dev.stack.process.owner_watch import OwnerWatch
+from handlers.files.paths import parse_location
 
 
 if TYPE_CHECKING:
@@ -72,6 +73,19 @@ class TestStore:
             "fs.s3a.path.style.access": "true",
             "fs.s3a.connection.ssl.enabled": str(self.scheme == "https").lower(),
         }
+
+    def copy_objects(self, directory: str, target: str) -> None:
+        """Copy the objects below a directory, as a client does that begins to move it; both are URIs."""
+        import pyarrow.fs
+
+        system = pyarrow.fs.S3FileSystem(**self.arrow)
+        old, new = (parse_location(uri) for uri in (directory, target))
+        for each in system.get_file_info(
+            pyarrow.fs.FileSelector(f"{old.authority}{old.path}", recursive=True)
+        ):
+            if each.type == pyarrow.fs.FileType.File:
+                relative = each.path.removeprefix(f"{old.authority}{old.path}")
+                system.copy_file(each.path, f"{new.authority}{new.path}{relative}")
 
     @property
     def spark(self) -> dict[str, str]:

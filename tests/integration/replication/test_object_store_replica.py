@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+import uuid
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +16,8 @@ from dev.stack.servers.hdfs import Hdfs
 from tests.builders.components.availability import start_or_skip
 from tests.builders.components.clusters import Pair, on_file_system, running_pair
 from tests.builders.components.object_store import TestStore, in_store
+from tests.builders.replication.replica import build_replica
+from tests.builders.replication.small_workload import ACID, create_source
 from tests.builders.replication.whole_workload import replicate_workload
 
 
@@ -47,3 +50,30 @@ def test_a_replica_in_an_object_store_equals_its_source(pair: Pair, store: TestS
     counters = replica.context.copies.counters()
     assert (counters.files > 0, counters.mismatches) == (True, 0)
     replica.projection.close()
+
+
+@pytest.mark.parametrize("pair", ["file"], indirect=True)
+def test_a_rename_of_which_a_killed_metastore_copied_some_objects_is_repeated(
+    pair: Pair, store: TestStore
+) -> None:
+    db, source = f"db_{uuid.uuid4().hex[:12]}", pair.source.endpoints()
+    replica = build_replica(
+        pair.source.metastore.uri,
+        pair.target.metastore.uri,
+        db=db,
+        roots=[source.warehouse, source.external, source.cmroot],
+        files={"s3a": store.arrow},
+    )
+    with pair.source.sql() as ours, pair.target.sql() as theirs, closing(replica.projection):
+        create_source(ours, db)
+        ours.run(f"create table {db}.sales (id int) partitioned by (dt string) {ACID}")
+        ours.run(f"insert into {db}.sales values (1,'a'),(2,'b')")
+        replica.follow()
+        ours.run(f"alter table {db}.sales rename to {db}.orders")
+        ours.run(f"alter table {db}.orders partition (dt='b') rename to partition (dt='c')")
+        place = replica.context.table_cache.location("sales")
+        store.copy_objects(f"{place}/dt=a", f"{place.removesuffix('sales')}orders/dt=a")
+        replica.follow()
+        assert replica.quarantined() == {}
+        query = "select id, dt from {}.orders order by id"
+        assert theirs.rows(query.format(replica.policy.target_db)) == [("1", "a"), ("2", "c")]
