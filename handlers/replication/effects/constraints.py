@@ -7,6 +7,7 @@ replicated without it.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from handlers.structs import tjson
@@ -15,6 +16,8 @@ from state.errors import NotFound
 
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from handlers.events import ConstraintDropped, ConstraintsAdded
     from handlers.replication.context import Context
 
@@ -73,6 +76,26 @@ def drop(event: ConstraintDropped, context: Context) -> None:
         context.target.drop_constraint(context.policy.target_db, event.table, event.name)
     except NotFound:
         return
+
+
+@contextmanager
+def keep_constraints(table: str, context: Context) -> Iterator[None]:
+    """Add constraints again that the target's table loses when the block drops another table with constraints of equal names.
+
+    Hive then removes those of all tables, also in other databases: names and positions alone are the primary key of its
+    objects (``MConstraint``; seen with 4.2). Two tables have equal names while one of them is loaded under the later name of the other.
+    """
+    db = context.policy.target_db
+    before = context.target.all_constraints(db, table)
+    yield
+    present = context.target.constraint_names(db, table) if any(before.values()) else set()
+    for kind, columns in before.items():
+        lost: dict[str, list[Any]] = {}
+        for column in columns:
+            if kind.name_of(column) not in present:
+                lost.setdefault(kind.name_of(column) or "", []).append(column)
+        for group in lost.values():
+            context.target.add_constraint(kind, group)
 
 
 def rewrite_database(column: Any, source_db: str, target_db: str) -> bool:

@@ -6,7 +6,7 @@ unchanged.
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING
 
 from handlers.replication.effects import (
@@ -18,6 +18,7 @@ from handlers.replication.effects import (
     statistics,
     truncation,
 )
+from handlers.replication.effects.constraints import keep_constraints
 from handlers.replication.effects.plain_files import copy_first_files, mirror_directory
 from handlers.replication.entries.copied_ahead import note_copy, record_copy
 from handlers.replication.target_objects import (
@@ -214,8 +215,9 @@ def rename_quarantined(move: Rename, context: Context) -> None:
 
 
 def drop_renamed_away(move: Rename, context: Context) -> None:
-    """Drop a table that was renamed out of the policy, because its later events are not replayed."""
-    _drop(move.before[0], move.before[1], context)
+    """Drop a table that was renamed out of the policy, or to a name under which it is loaded, because its later events are not replayed."""
+    with keep_constraints(move.after[1], context) if context.policy.covers(*move.after) else nullcontext():
+        _drop(move.before[0], move.before[1], context)
 
 
 def forget(db: str | None, name: str, context: Context) -> None:
