@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import orjson
 
 from handlers.files.paths import parse_location
+from handlers.replication.view_text import rename_database
 from handlers.structs.statistics import ColumnStatistics, ColumnStatisticsDesc
 
 
@@ -143,10 +144,10 @@ def to_target_table(source: Table, policy: Policy, location: str | None) -> Tabl
 
 
 def rewrite_view_text(text: str | None, policy: Policy) -> str | None:
-    """Replace the source database in a view's text, in the quoted form that Hive expands names to."""
+    """Replace the source database in a view's text."""
     if text is None or policy.source_db == policy.target_db:
         return text
-    return text.replace(f"`{policy.source_db}`.", f"`{policy.target_db}`.")
+    return rename_database(text, policy.source_db, policy.target_db)
 
 
 def to_target_partition(source: Partition, policy: Policy, location: str | None) -> Partition:
