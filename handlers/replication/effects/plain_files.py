@@ -78,8 +78,16 @@ def overwrite(
 
     If some of them no longer exist, a later statement has replaced or removed them. The table then gets what is at the source
     now, but never loses all its rows for it: files that vanished without a statement must not empty the replica.
+
+    Without ``files``, the statement has removed all, or none: Hive logs a CONCATENATE that merged nothing in the same way. What is at the
+    source now decides.
     """
-    if copy_plain_files(context, files, location, owner=owner):
+    if files:
+        complete = copy_plain_files(context, files, location, owner=owner)
+    else:
+        files = _list_source(context, source_root) or ()
+        complete = _copy_existing(context, files, location)
+    if complete:
         remove_other_files(context, location, kept=_target_uris(files, location))
     else:
         mirror_directory(context, source_root, location, may_be_empty=False)

@@ -320,6 +320,30 @@ def test_files_of_equal_names_in_the_sub_directories_of_a_union_are_all_kept(
     assert replica.files_on_target() == ["orders/a"], "the next overwrite removes them"
 
 
+@pytest.mark.parametrize("kind", ["MANAGED_TABLE", "EXTERNAL_TABLE"])
+@pytest.mark.parametrize(
+    ("at_source", "left"),
+    [([], []), (["old", "merged"], ["merged", "old"]), (["merged"], ["merged"]), (None, [])],
+)
+def test_an_overwrite_that_logs_no_files_leaves_those_of_the_source(
+    replica: FakedReplica, kind: str, at_source: list[str] | None, left: list[str]
+) -> None:
+    """A CONCATENATE that merges nothing removes nothing, either."""
+    old = replica.target.warehouse / "orders" / "old"
+    old.parent.mkdir(parents=True)
+    old.write_bytes(b"old")
+    directory = replica.directory / "source" / "shown"
+    (directory.parent / "another").mkdir(parents=True)
+    if at_source is not None:
+        directory.mkdir()
+        for name in at_source:
+            (directory / name).write_bytes(name.encode())
+    owner = a_table(parameters=PLAIN, location=f"file:{directory}", kind=kind)
+    context = context_on(replica, plain_table(replica, kind), RecordingMetastore({"current_event_id": 9}))
+    plain_files.insert(replace(inserted(overwrite=True), owner=embedded(owner)), context)
+    assert replica.files_on_target() == [f"orders/{name}" for name in left]
+
+
 def test_an_overwrite_without_a_partition_removes_no_files_of_a_partitioned_table(
     replica: FakedReplica,
 ) -> None:
