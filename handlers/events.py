@@ -328,10 +328,12 @@ class FunctionDropped(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionCommitted(Event):
-    """COMMIT_COMPACTION_EVENT; never replicated."""
+    """COMMIT_COMPACTION_EVENT."""
 
     txn_id: int
     partition_name: str | None = None
+    compaction_type: str | None = None
+    """``MINOR``, ``MAJOR`` or ``REBALANCE``, as Hive writes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

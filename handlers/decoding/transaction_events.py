@@ -128,4 +128,5 @@ def build_compaction_committed(common: dict[str, Any], message: Fields) -> Compa
         **fill_names(common, message, "dbname", "tableName"),
         txn_id=message.required_number("txnid", least=1),
         partition_name=message.text("partName"),
+        compaction_type=message.text("type"),
     )

@@ -1,7 +1,7 @@
 """Dispatch of events: decides whether an event concerns the policy, and calls the one function that knows its effect.
 
 Events of kinds that are not listed here have no effect on a replica by intent: catalogs, compactions (the target
-compacts on its own) and unknown kinds. The same holds for the events of tables that cannot be replicated, such as materialized views.
+compacts on its own, and a rebalanced table is loaded) and unknown kinds. The same holds for the events of tables that cannot be replicated, such as materialized views.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from handlers.decoding.header import UNREADABLE_KIND
 from handlers.events import (
+    CompactionCommitted,
     ConstraintDropped,
     ConstraintsAdded,
     DatabaseAltered,
@@ -48,6 +49,7 @@ from handlers.replication.effects import (
 )
 from handlers.replication.entries.unreplicated_tables import is_unreplicated
 from handlers.replication.loading import event_rules
+from handlers.replication.loading.event_rules import NOTHING_TO_DO
 from handlers.replication.loading.table_loads import LOADED, LOADING
 from handlers.replication.loading.unreadable_events import find_changed_tables
 from handlers.replication.metadata_only import select_metadata
@@ -108,7 +110,6 @@ IGNORED_IF_UNDECODABLE: Final = frozenset(
 )
 """Kinds that have no effect on a replica, so that their content is not needed. (The target's transaction is opened at its first
 write id.)"""
-NOTHING_TO_DO: Final = "nothing-to-do"
 OUT_OF_SCOPE: Final = "out-of-scope"
 
 
@@ -168,6 +169,8 @@ class Dispatcher:
             return self._apply_to_transaction(event)
         if kind in DATABASE_EFFECTS:
             return self._apply_to_database(event)
+        if isinstance(event, CompactionCommitted):
+            return self._apply_compaction(event)
         return self._apply_undecodable(event) if isinstance(event, Undecodable) else NOTHING_TO_DO
 
     def remember(self, event: Event) -> None:
@@ -372,6 +375,12 @@ class Dispatcher:
         if changed and self._context.policy.on_failure == "fail":
             raise event.error
         return self._load(changed) if changed else OUT_OF_SCOPE
+
+    def _apply_compaction(self, event: CompactionCommitted) -> str:
+        """Load a table that was rebalanced at the source; other compactions have no effect."""
+        if not self._context.policy.covers(event.db, event.table):
+            return OUT_OF_SCOPE
+        return event_rules.skip_compaction(event, self._context) or self._load([event.table or ""])
 
     def _load(self, tables: Iterable[str]) -> str:
         """Have tables loaded after this event."""

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from handlers.events import (
+    CompactionCommitted,
     FilesWritten,
     Inserted,
     PartitionsAltered,
@@ -35,6 +36,8 @@ def select_metadata(event: Event, policy: Policy) -> Event | None:
         return event
     match event:
         case FilesWritten() | WriteIdsAllocated() | Inserted() | StatisticsUpdated() | StatisticsDeleted():
+            return None
+        case CompactionCommitted():
             return None
         case TableAltered() | PartitionsAltered():
             return None if event.truncate else replace(event, write_id=None)

@@ -6,6 +6,8 @@
   transaction ends.
 - A table that is renamed into the policy waits for a load, because no event contains its rows. So does one whose rows are replicated
   under only one of its names.
+- A table that was rebalanced at the source waits for a load as well. Its rows have new ids, and later updates and deletions name them by these. They
+  would change other rows of the target.
 
 A load may be of a later table than an event: if the table ``a`` was loaded as of event 9, and event 7 renames an earlier table
 ``a`` to ``b``, then the rows of ``b`` are neither in the load nor on the target. ``b`` waits for a load of its own then.
@@ -14,18 +16,29 @@ A load may be of a later table than an event: if the table ``a`` was loaded as o
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+import structlog
 
 from handlers.events import FilesWritten, TableDropped, WriteIdsAllocated
+from handlers.replication.context import QUARANTINED
 from handlers.replication.effects import tables
 from handlers.replication.loading.table_loads import LOADED, LOADING
 from handlers.replication.metadata_only import starts_or_stops
 
 
 if TYPE_CHECKING:
-    from handlers.events import Event
+    from handlers.events import CompactionCommitted, Event
     from handlers.replication.context import Context
     from handlers.replication.renames import Rename
+
+
+log = structlog.get_logger(__name__)
+
+NOTHING_TO_DO: Final = "nothing-to-do"
+"""The reason why an event has no effect that concerns nothing of the target."""
+_REBALANCE: Final = "REBALANCE"
+"""The kind of compaction that gives rows new ids (since Hive 4.0)."""
 
 
 def is_loaded(event: Event, table: str, context: Context) -> bool:
@@ -47,6 +60,21 @@ def select_new_write_ids(event: Event, table: str, context: Context) -> Event:
         return event
     pairs = tuple(pair for pair in event.pairs if not context.loads.contains_write(table, pair[1]))
     return event if pairs == event.pairs else replace(event, pairs=pairs)
+
+
+def skip_compaction(event: CompactionCommitted, context: Context) -> str | None:
+    """Return why a compaction at the source has no effect; None if its table must be loaded."""
+    table = event.table or ""
+    if event.compaction_type != _REBALANCE:
+        return NOTHING_TO_DO
+    if is_loaded(event, table, context):
+        return LOADED
+    if context.loads.is_waiting(table):
+        return LOADING
+    if table in context.quarantine:
+        return QUARANTINED
+    log.info("a table was rebalanced at the source and will be loaded", table=table, event_id=event.event_id)
+    return None
 
 
 def apply_to_waiting(event: Event, table: str, context: Context) -> str | None:

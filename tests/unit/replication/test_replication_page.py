@@ -12,7 +12,14 @@ import pytest
 from handlers import events
 from handlers.decoding import notifications
 from handlers.decoding.header import LOST_KIND
-from handlers.events import FilesWritten, TxnAborted, TxnCommitted, TxnsOpened, WriteIdsAllocated
+from handlers.events import (
+    CompactionCommitted,
+    FilesWritten,
+    TxnAborted,
+    TxnCommitted,
+    TxnsOpened,
+    WriteIdsAllocated,
+)
 from handlers.replication.dispatch import DATABASE_EFFECTS, TABLE_EFFECTS
 
 
@@ -45,6 +52,8 @@ def expected(kind: str) -> tuple[str, str]:
         return "applied", f"{module}.{effect.__name__}"
     if cls in REPLAYED:
         return "applied", "transactions/replay"
+    if cls is CompactionCommitted:
+        return "applied", "dispatch"
     return ("deferred", "transactions/replay") if cls is TxnsOpened else ("ignored", "-")
 
 
