@@ -18,7 +18,7 @@ import orjson
 import structlog
 
 from daemon.process.steps import StillWorking
-from state.errors import BadInput, ConfigError, Refused, TidelineError, Transient
+from state.errors import BadInput, ConfigError, FilesUnavailable, Refused, TidelineError, Transient
 
 
 if TYPE_CHECKING:
@@ -56,14 +56,26 @@ class Inbox:
         """Serve the waiting requests in order of arrival and return how many are finished.
 
         A request that fails gets its error as answer. One that is not finished (``StillWorking``) stays, to be served again.
+        Raises FilesUnavailable if an answer cannot be written; the request is then served again.
         """
-        waiting = sorted(self._directory.glob("*.request"), key=_age)
+        try:
+            finished = self._serve_waiting(do)
+            self._delete_old()
+        except OSError as error:
+            raise FilesUnavailable(
+                "the answer to a request cannot be written",
+                path=str(self._directory),
+                reason=error.strerror,
+                hint="Check the state volume: it may be full, read-only or gone.",
+            ) from error
+        return finished
+
+    def _serve_waiting(self, do: Callable[[Request], Request]) -> int:
         finished = 0
-        for path in waiting:
+        for path in sorted(self._directory.glob("*.request"), key=_age):
             with suppress(StillWorking):
                 self._answer(path, _serve(path, do))
                 finished += 1
-        self._delete_old()
         return finished
 
     def has_waiting(self) -> bool:

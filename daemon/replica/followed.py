@@ -66,6 +66,7 @@ class FollowedReplica:
 
     def open(self) -> Position:
         """Open the projection and the inbox, wait while the policy is paused, and let tables catch up."""
+        self._projection.recover()
         self._inbox.open()
         if (promoted := self._hold_if_promoted()) is not None:
             return promoted
@@ -148,6 +149,7 @@ class FollowedReplica:
 
     def _do_while_failed(self, request: Request) -> Request:
         """Serve one request; a ``resume`` lets the policy be opened as after a restart, even if another instance has fenced it."""
+        self._projection.recover()
         if request.get("do") == "promote":
             self._stop_copies()
         answer = self._requests_of_failed.do(request)

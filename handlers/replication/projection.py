@@ -129,6 +129,10 @@ class ReplicationProjection:
         """The last part of the last event that was applied."""
         return self._recorded.current
 
+    def recover(self) -> None:
+        """Open the state file again if it has failed, before anything reads it; raise FilesUnavailable while the cause lasts."""
+        self._store.recover()
+
     def open(self) -> Position:
         """Open the policy, or open it again after an error; return the position to continue from. Raises what ``Opening.open`` raises."""
         self._opening.open()

@@ -125,7 +125,7 @@ def describe_external(policy: str, db: str, thread: ExternalThread) -> ExternalS
 
 
 def _describe_error(last: CycleProgress | None) -> str | None:
-    return None if last is None or last.error is None else f"{last.error.code}: {last.error}"
+    return None if last is None or last.error is None else str(last.error)
 
 
 class ExternalSection(StatusSection[tuple[ExternalStatus, ...]]):
@@ -151,6 +151,14 @@ class ExternalSection(StatusSection[tuple[ExternalStatus, ...]]):
         )
         rows = [_row(each, now_s) for each in value if each.state in {IDLE, COPYING}]
         return table_text(header, rows) if rows else ""
+
+    def problems(self, value: tuple[ExternalStatus, ...]) -> list[str]:
+        """Return what ended the last cycle of each policy early; it is repeated."""
+        return [
+            f"replication:{each.policy}: the last copy of external tables ended early: {each.problem}"
+            for each in value
+            if each.problem
+        ]
 
     def actions(self, value: tuple[ExternalStatus, ...]) -> Iterator[OperatorAction]:
         """Return one entry for each policy with directories that could not be copied."""

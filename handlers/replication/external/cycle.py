@@ -17,7 +17,7 @@ from handlers.files.paths import parse_location
 from handlers.replication.external.directories import DirectoryCopier, Tree, TreeCounts, TreeProblem
 from handlers.replication.external.trees import TreeCopier
 from handlers.replication.target_objects import map_external_location
-from state.errors import BadInput, TidelineError
+from state.errors import BadInput, FilesUnavailable, TidelineError
 from state.external.directories import find_collisions, format_directories, is_below, select_outermost
 
 
@@ -110,6 +110,7 @@ class ExternalCycle:
         """Copy what differs; the result is in ``progress``. Raises transient errors, Interrupted and Fenced."""
         progress, base = self.progress, self._context.policy.external_base
         assert base is not None
+        self._records.recover()
         tables, problems = self._list_tables()
         self._write_list(tables)
         trees, refused = self._plan(tables)
@@ -151,14 +152,22 @@ class ExternalCycle:
         return tables, [TableProblem((name,), None, error.code, str(error)) for name, error in errors.items()]
 
     def _write_list(self, tables: Iterable[TableDirectories]) -> None:
-        """Write the list of directories, so that a reader sees the old or the new one."""
+        """Write the list of directories, so that a reader sees the old or the new one; raise FilesUnavailable."""
         if self._settings.list_directory is None:
             return
-        self._settings.list_directory.mkdir(parents=True, exist_ok=True)
         path = self._settings.list_directory / DIRECTORY_LIST
         draft = path.with_suffix(".tmp")
-        draft.write_text(format_directories(tables))
-        draft.replace(path)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            draft.write_text(format_directories(tables))
+            draft.replace(path)
+        except OSError as error:
+            raise FilesUnavailable(
+                "the list of the directories of external tables cannot be written",
+                path=str(path),
+                reason=error.strerror,
+                hint="Check the state volume: it may be full, read-only or gone.",
+            ) from error
 
     def _plan(self, tables: Sequence[TableDirectories]) -> tuple[list[Tree], list[TableProblem]]:
         """Return each directory once with its place on the target, and the problems of those that have none."""

@@ -29,6 +29,10 @@ class CopyRecords:
     def __init__(self, store: Store) -> None:
         self._store = store
 
+    def recover(self) -> None:
+        """Open the file again if it has failed; raise FilesUnavailable while the cause lasts."""
+        self._store.recover()
+
     def read(self, directory: str) -> dict[str, CopiedFile]:
         """Return the records of the files directly in a directory of the source, by name; raise StateCorrupt."""
         prefix = _prefix(directory)

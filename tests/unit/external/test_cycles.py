@@ -16,10 +16,12 @@ from handlers.replication.external.cycle import DIRECTORY_LIST, ExternalSettings
 from handlers.replication.external.cycle_thread import RETRY_S, ExternalThread
 from handlers.replication.external.records import CopyRecords
 from handlers.structs.objects import StorageDescriptor, Table
-from state.errors import MetastoreUnavailable, StateCorrupt
+from state.errors import FilesUnavailable, MetastoreUnavailable, StateCorrupt
 from state.store.memory import MemoryStore
+from state.store.sqlite import SqliteStore
 from tests.builders.replication.external import ExternalCopies, Source
 from tests.builders.replication.fake_target import Clock, FakedReplica, faked_replica
+from tests.builders.stores.full_disk import full_disk
 
 
 if TYPE_CHECKING:
@@ -209,6 +211,28 @@ def test_a_cycle_runs_when_it_is_due_and_sooner_after_a_failure(world: World) ->
     totals = thread.totals()
     assert (totals.cycles, totals.copied, totals.size_bytes) == (2, 1, 1)
     thread.close()
+
+
+def test_a_cycle_uses_its_records_again_once_their_disk_has_space(world: World, tmp_path: Path) -> None:
+    world.copies.store = SqliteStore(tmp_path / "external-shop.db", schema_version=1)
+    world.create("flat", f"file:{world.ext}/flat")
+    thread = Thread(world, Clock())
+    with full_disk(64), pytest.raises(FilesUnavailable):
+        CopyRecords(world.copies.store).complete(1)
+    thread.run_due()
+    assert thread.last is not None
+    assert thread.last.is_complete, thread.last.problems
+    thread.close()
+
+
+def test_a_list_of_directories_that_cannot_be_written_is_named(world: World) -> None:
+    blocked = world.copies.settings.list_directory
+    assert blocked is not None
+    blocked.write_text("a file where the directory should be")
+    thread = Thread(world, Clock())
+    thread.run_due()
+    assert thread.reason().startswith("files-unavailable")
+    assert str(blocked / DIRECTORY_LIST) in thread.reason()
 
 
 def test_the_time_of_the_last_complete_cycle_survives_a_restart(world: World) -> None:

@@ -19,7 +19,8 @@ from daemon.process.inbox import (
     send_request,
 )
 from daemon.process.steps import SteppedWork, StillWorking
-from state.errors import BadInput, ConfigError, NotFound, Refused, Transient
+from state.errors import BadInput, ConfigError, FilesUnavailable, NotFound, Refused, Transient
+from tests.builders.stores.full_disk import full_disk
 
 
 if TYPE_CHECKING:
@@ -99,6 +100,13 @@ def test_answers_that_are_not_fetched_are_removed(inbox: Inbox, tmp_path: Path) 
     os.utime(old, (long_ago, long_ago))
     inbox.serve(lambda _: {})
     assert not old.exists()
+
+
+def test_a_request_is_served_again_if_the_disk_is_full_for_its_answer(inbox: Inbox, tmp_path: Path) -> None:
+    (tmp_path / "requests" / "1.request").write_bytes(b"{}")
+    with full_disk(0), pytest.raises(FilesUnavailable, match="state volume"):
+        inbox.serve(lambda _: {"done": True})
+    assert inbox.serve(lambda _: {"done": True}) == 1
 
 
 def test_an_error_is_unchanged_by_its_json_form() -> None:

@@ -16,10 +16,19 @@ from daemon.replica.sections.left import LEFT, list_left
 from daemon.replica.sections.points import POINTS, PointStatus, PointTaker
 from handlers.replication.loading.load_thread import LoadThread
 from handlers.replication.loading.table.tools import LoadedTable, LoadProgress, LoadSettings, LoadTools
-from state.errors import BadInput, ConfigError, IncompleteReplica, InvalidRequest, NotFound
+from state.errors import (
+    BadInput,
+    ConfigError,
+    FilesUnavailable,
+    IncompleteReplica,
+    InvalidRequest,
+    NotFound,
+)
+from state.store.sqlite import SqliteStore
 from tests.builders.daemon.loops import eventually
 from tests.builders.replication.fake_target import FakedReplica, faked_replica
 from tests.builders.replication.replay_events import a_table, allocated, altered, created
+from tests.builders.stores.full_disk import full_disk
 
 
 if TYPE_CHECKING:
@@ -86,6 +95,39 @@ def follow(replica: FakedReplica, directory: Path) -> tuple[FollowedReplica, Bea
     beats = Beats()
     followed.connect(beats)
     return followed, beats, pauses
+
+
+@pytest.fixture
+def stored_replica(tmp_path: Path) -> Iterator[FakedReplica]:
+    """A replica with a state file."""
+    made = faked_replica(tmp_path, store=SqliteStore(tmp_path / "replication-shop.db", schema_version=1))
+    yield made
+    made.projection.close()
+
+
+def fill_disk_of_the_state(replica: FakedReplica) -> None:
+    """Let the state file fail because its disk is full. There is space again afterwards."""
+    with full_disk(64), pytest.raises(FilesUnavailable):
+        replica.projection.pause.begin()
+
+
+def test_a_policy_is_followed_again_once_the_disk_of_its_state_has_space(
+    stored_replica: FakedReplica, tmp_path: Path
+) -> None:
+    followed, _, _ = follow(stored_replica, tmp_path)
+    followed.open()
+    fill_disk_of_the_state(stored_replica)
+    assert followed.open().event_id == 0
+    assert followed.apply([created(1)]).event_id == 1
+
+
+def test_requests_about_a_failed_policy_are_served_once_the_disk_of_its_state_has_space(
+    stored_replica: FakedReplica, tmp_path: Path
+) -> None:
+    followed, _, _ = follow(stored_replica, tmp_path)
+    followed.open()
+    fill_disk_of_the_state(stored_replica)
+    assert followed._do_while_failed({"do": "resume"}) == {"paused_since_s": None}
 
 
 def test_a_release_makes_a_quarantined_table_wait_and_can_be_repeated(replica: FakedReplica) -> None:
