@@ -141,7 +141,20 @@ class _Catalog:
         self._is_readable = self._read_state()
         """Whether there is a state to answer from, which may be old."""
         self._measured_s = 0.0
-        self.status = ProjectionStatus(name, source, "starting", None, None)
+        self.status = self._read_status()
+
+    def _read_status(self) -> ProjectionStatus:
+        """Return what the state says, before the projection is open."""
+        projection = self._opened.projection
+        return ProjectionStatus(
+            projection.name,
+            projection.source,
+            "starting",
+            position=projection.position if self._is_readable else None,
+            applied_time_s=None,
+            quarantined=projection.quarantined(),
+            failures=projection.failures(),
+        )
 
     def run(self, heartbeat: Heartbeat) -> None:
         """Follow until a stop is requested. The state is released only then, because a restart of the loop continues with it."""
@@ -149,7 +162,7 @@ class _Catalog:
         try:
             if self._reader is None:
                 self._reader = self._open_reader()
-            follow(self._served, self._reader, heartbeat, self._report)
+            follow(self._served, self._reader, heartbeat, self._report, self.status)
         except GapDetected as gap:
             self._cross_gap(gap)
             raise Interrupted("the catalog lost events; its tables are loaded again") from gap
@@ -174,7 +187,7 @@ class _Catalog:
         self._served.close()
 
     def serve_failed(self) -> bool:
-        """Serve requests while the loop has failed; return whether there were some, so that the loop runs again."""
+        """Serve requests while the loop waits after an error; return whether there were some, so that the loop runs again."""
         return self._served.serve_failed()
 
     def known(self, branch: str) -> Any:

@@ -99,12 +99,17 @@ def follow(
     reader: TopicReader,
     heartbeat: Heartbeat,
     report: Callable[[ProjectionStatus], None],
+    last: ProjectionStatus | None = None,
 ) -> None:
     """Drive ``projection`` until ``heartbeat`` requests a stop; ``report`` receives the status in every iteration.
 
-    Raises what ``projection`` and ``reader`` raise. Does not close the projection: the caller does.
+    ``last`` is the status of the run before, or as the state has it. Its position and quarantine are reported until the projection is
+    open: while a target is down, they must not vanish. Raises what ``projection`` and ``reader`` raise. Does not close the
+    projection: the caller does.
     """
-    status = ProjectionStatus(projection.name, projection.source, "starting", None, None)
+    if last is None:
+        last = ProjectionStatus(projection.name, projection.source, "starting", None, None)
+    status = replace(last, state="starting", problem=None, paused_since_s=None)
     report(status)
     with closing(reader):
         position = projection.open()
@@ -114,6 +119,7 @@ def follow(
             status,
             state="following",
             position=position,
+            applied_time_s=status.applied_time_s if position == status.position else None,
             quarantined=projection.quarantined(),
             failures=projection.failures(),
         )

@@ -33,7 +33,7 @@ log = structlog.get_logger(__name__)
 
 
 _REVIVE_S = 0.5
-"""How often a failed loop looks for requests, at most."""
+"""How often a loop that waits for its next run looks for requests, at most."""
 
 
 class LoopState(StrEnum):
@@ -121,7 +121,7 @@ class Job:
     name: str
     run: Callable[[Heartbeat], None]
     revive: Callable[[], bool] | None = None
-    """Called while the loop has failed; it runs again at once if this returns True, as after a request of an operator."""
+    """Called while the loop waits after an error; it runs again at once if this returns True, as after a request of an operator."""
 
 
 class _Loop:
@@ -209,6 +209,10 @@ class _Loop:
             next_try_s=round(pause_s, 1),
             exc_info=None if isinstance(error, TidelineError) else error,
         )
+        self._wait(pause_s)
+
+    def _wait(self, pause_s: float) -> None:
+        """Wait until the loop is to run again, an operator's request lets it run now, or a stop is requested."""
         until_s = time.monotonic() + pause_s
         while (left_s := until_s - time.monotonic()) > 0 and not self._stopping.wait(min(_REVIVE_S, left_s)):
             if self._is_requested():
@@ -219,7 +223,7 @@ class _Loop:
         try:
             return self._job.revive is not None and self._job.revive()
         except Exception:
-            log.exception("a failed loop cannot serve requests")
+            log.exception("a loop that does not run cannot serve requests")
             return False
 
     def _back_off(self, error: Exception, code: str, failures: int) -> None:
@@ -235,7 +239,7 @@ class _Loop:
             pause_s=round(pause_s, 1),
             exc_info=None if isinstance(error, TidelineError) else error,
         )
-        self._stopping.wait(pause_s)
+        self._wait(pause_s)
 
 
 class Supervisor:

@@ -142,7 +142,7 @@ class RelayLoop:
             return cross_gap(gap, self._outbox, self._stored, self._open_publisher, source)
 
     def serve_failed(self) -> bool:
-        """Serve requests while the loop has failed; return whether there were some, so that the loop runs again."""
+        """Serve requests while the loop waits after an error; return whether there were some, so that the loop runs again."""
         return (
             self._inbox is not None and self._inbox.serve(lambda request: serve(request, self.cross_gap)) > 0
         )

@@ -65,13 +65,18 @@ class FollowedReplica:
         self._heartbeat = heartbeat
 
     def open(self) -> Position:
-        """Open the projection and the inbox, wait while the policy is paused, and let tables catch up."""
+        """Wait while the policy is paused, then open the projection and let tables catch up.
+
+        A paused policy is not opened, because its target may be down for maintenance.
+        """
         self._projection.recover()
         self._inbox.open()
+        if self._projection.pause.since_s() is not None and self._projection.find_promotion() is None:
+            self._projection.read_state()  # what is in memory may be ahead of the state
+            self._hold_while_paused()
         if (promoted := self._hold_if_promoted()) is not None:
             return promoted
-        position = self._projection.open()
-        self._hold_while_paused()
+        position = self._projection.position if self._is_stopping() else self._projection.open()
         if not self._is_stopping():
             self._projection.loads.catch_up(self.read_events)
         return position
@@ -144,12 +149,12 @@ class FollowedReplica:
         return Position(promotion.event_id)
 
     def serve_failed(self) -> bool:
-        """Serve requests while the loop has failed; return whether there were some, so that the loop runs again."""
+        """Serve requests while the loop waits after an error; return whether there were some, so that the loop runs again."""
         return self._inbox.serve(self._do_while_failed) > 0
 
     def _do_while_failed(self, request: Request) -> Request:
         """Serve one request; a ``resume`` lets the policy be opened as after a restart, even if another instance has fenced it."""
-        self._projection.recover()
+        self._projection.read_state()  # what is in memory may be ahead of the state
         if request.get("do") == "promote":
             self._stop_copies()
         answer = self._requests_of_failed.do(request)

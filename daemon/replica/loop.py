@@ -218,6 +218,7 @@ class _ReplicaLoop:
         self._progress = LoadCounts()
         context = self._projection.loads.context
         try:
+            self.status = self._read_status()
             self._external = build_external(config, name, context)
         except BaseException:
             self._projection.close()
@@ -237,14 +238,26 @@ class _ReplicaLoop:
             self._report_promotion,
         )
         self.points = PointTaker(name)
-        self.status = ProjectionStatus(self._projection.name, self._projection.source, "starting", None, None)
+
+    def _read_status(self) -> ProjectionStatus:
+        """Return what the state says about the policy, before it is open."""
+        projection = self._projection
+        return ProjectionStatus(
+            projection.name,
+            projection.source,
+            "starting",
+            position=projection.read_state(),
+            applied_time_s=projection.find_time_s(),
+            quarantined=projection.quarantined(),
+            failures=projection.failures(),
+        )
 
     def run(self, heartbeat: Heartbeat) -> None:
         """Follow until a stop is requested. The state is released only then, because a restart of the loop continues with it."""
         self._pulse.connect(heartbeat)
         self._followed.connect(heartbeat)
         try:
-            follow(self._followed, self._reader, heartbeat, self._report)
+            follow(self._followed, self._reader, heartbeat, self._report, self.status)
         finally:
             if heartbeat.stopping.is_set():
                 self.close()

@@ -48,6 +48,10 @@ TIMEOUT_S: Final = 300.0
 """How long a running daemon may take to answer: it serves requests between two batches."""
 
 
+_NEED_STATE: Final = frozenset({"load", "release", "plan-prune", "prune", "cross-gap"})
+"""Requests that write the position, which must be known then."""
+
+
 def requests_directory(config: Config, policy: str) -> Path:
     """Return the directory of requests to a policy."""
     return config.state.dir / "requests" / f"replication-{policy}"
@@ -77,6 +81,8 @@ class PolicyRequests:
 
     def _do_following(self, request: Request) -> Request:
         """Serve one request about a policy that is followed."""
+        if request.get("do") in _NEED_STATE:
+            self._projection.require_state()
         match request.get("do"):
             case "load":
                 reason = request.get("reason", "repair")

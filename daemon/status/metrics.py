@@ -25,7 +25,7 @@ _SOURCE_GAUGES: Final = (
     ("tideline_relay_lag_events", "Events of the source that are not in the topic yet.", "lag_events"),
     (
         "tideline_relay_lag_seconds",
-        "Time for which the relay has been behind the source; 0 if it has caught up.",
+        "Time for which the relay has been behind the source, or could not read it; 0 if it has caught up.",
         "lag_s",
     ),
 )

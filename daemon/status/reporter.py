@@ -202,7 +202,7 @@ class StatusReporter:
             relayed_event_id=relayed,
             relay_state=loop.state.value if part.relays else None,
             lag_events=lag_events,
-            lag_s=self._lag_s(part.loop, lag_events, end.relayed_time_s, now_s),
+            lag_s=self._source_lag_s(loop, lag_events, end.relayed_time_s, now_s),
             records=end.records,
             size_bytes=end.size_bytes,
             commits_with_writes=end.commits_with_writes,
@@ -227,7 +227,9 @@ class StatusReporter:
             position=str(own.position) if own.position is not None else None,
             event_id=event_id,
             lag_events=lag_events,
-            lag_s=self._lag_s(part.name, lag_events, own.applied_time_s, now_s),
+            lag_s=None
+            if own.state == "promoted"
+            else self._lag_s(part.name, lag_events, own.applied_time_s, now_s),
             quarantined=tuple(own.quarantined),
             failures=tuple(own.failures),
             repair=part.repair,
@@ -255,9 +257,22 @@ class StatusReporter:
         if lag_events == 0:
             self._caught_up_s[loop] = now_s
             return 0.0
-        if lag_events is None or reached_time_s is None:
+        if lag_events is None:
             return None
+        if reached_time_s is None:  # it has applied nothing yet in this process
+            reached_time_s = int(self._started_s)
         return max(0.0, now_s - max(reached_time_s, self._caught_up_s.get(loop, 0.0)))
+
+    def _source_lag_s(
+        self, loop: LoopStatus, lag_events: int | None, reached_time_s: int | None, now_s: float
+    ) -> float | None:
+        """Return for how long the newest events of a source have not been known to be in the topic.
+
+        A loop that does not follow cannot know whether there are newer ones: while a metastore refuses its login, it looks caught up.
+        """
+        if loop.state is LoopState.FOLLOWING or lag_events:
+            return self._lag_s(loop.name, lag_events, reached_time_s, now_s)
+        return max(0.0, now_s - self._caught_up_s.get(loop.name, self._started_s))
 
 
 def _state(loop: LoopStatus, own: ProjectionStatus) -> str:

@@ -133,6 +133,33 @@ class ReplicationProjection:
         """Open the state file again if it has failed, before anything reads it; raise FilesUnavailable while the cause lasts."""
         self._store.recover()
 
+    def read_state(self) -> Position | None:
+        """Read the state as it is stored, without contacting a metastore; return the position, None if there is no state yet.
+
+        Status and requests need it while the policy cannot be opened. Must not be called while following.
+        """
+        self.recover()
+        self._context.load_state(self._store)
+        stored = self._store.get(POSITION_KEY)
+        if stored is None:
+            return None
+        self._recorded.current = Position.from_bytes(stored)
+        return self.position
+
+    def find_time_s(self) -> int | None:
+        """Return the time of the last applied event at the source (Unix time) if it is known."""
+        return self._recorded.find_time_s()
+
+    def require_state(self) -> None:
+        """Raise ConfigError if the state has no position."""
+        if self._store.get(POSITION_KEY) is None:
+            name = self._context.policy.name
+            raise ConfigError(
+                "the state directory has no position of this policy",
+                key=f"policies.{name}",
+                hint=f"Check state.dir, and run 'tideline bootstrap {name}' if the policy is new.",
+            )
+
     def open(self) -> Position:
         """Open the policy, or open it again after an error; return the position to continue from. Raises what ``Opening.open`` raises."""
         self._opening.open()
@@ -184,7 +211,12 @@ class ReplicationProjection:
         return plan_drops(tables, self._context)
 
     def prune(self, tables: Sequence[str]) -> Sequence[str]:
-        """Drop tables on the target that left the policy (``left_tables``); must be called between two batches."""
+        """Drop tables on the target that left the policy (``left_tables``); must be called between two batches.
+
+        Raises Fenced if the policy is not open here, and another instance holds the target.
+        """
+        if not self._context.target_position.stamp:
+            self._claim.require_own()
         return drop_left(tables, self._context, self._recorded.record)
 
     def find_promotion(self) -> Promotion | None:
@@ -217,19 +249,10 @@ class ReplicationProjection:
 
     def _load_unless_claimed(self) -> None:
         """Read the state if this process has not opened the policy; raise Fenced if another instance holds the target."""
-        context = self._context
-        stored = self._store.get(POSITION_KEY)
-        if stored is None:
-            raise ConfigError(
-                "the state directory has no position of this policy",
-                key=f"policies.{context.policy.name}",
-                hint=f"Check state.dir, and run 'tideline bootstrap {context.policy.name}' if the policy is new.",
-            )
-        if context.target_position.stamp:
+        self.require_state()
+        if self._context.target_position.stamp:
             return
-        self._store.recover()
-        context.load_state(self._store)
-        self._recorded.current = Position.from_bytes(stored)
+        self.read_state()
         if find_promotion(self._store) is None:
             self._recorded.on_target = self._claim.require_own()
 

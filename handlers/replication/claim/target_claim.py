@@ -138,7 +138,9 @@ class TargetClaim:
                 context.loads.request(table, reason)
 
     def record(self, txn: Transaction) -> None:
-        """Record the target's position in the store transaction of the policy's own position."""
+        """Record the target's position in the store transaction of the policy's own position, once it is known."""
+        if not self._context.target_position.stamp:
+            return
         written = self._context.target_position.written
         if written is None:
             txn.delete(WRITTEN_KEY)

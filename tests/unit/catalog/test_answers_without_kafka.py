@@ -52,7 +52,13 @@ def catalog_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[boo
 
     def make(has_state: bool) -> CatalogPart:
         projection = SimpleNamespace(
-            name="catalog:lake", source="lake", read_state=lambda: has_state, close=lambda: None
+            name="catalog:lake",
+            source="lake",
+            read_state=lambda: has_state,
+            position=Position(7),
+            quarantined=lambda: ("db.b",),
+            failures=tuple,
+            close=lambda: None,
         )
         known = KnownTable(event_id=7, waiting={}, quarantined={})
         opened = SimpleNamespace(
@@ -82,8 +88,12 @@ def test_a_catalog_with_a_state_answers_from_it_and_says_that_it_is_stale(
         known = part.known("tables")
         assert (known.event_id, known.stale) == (7, True)
     assert part.part.counts() is None
+    status = part.part.status()
+    assert (status.position, status.quarantined) == (Position(7), ("db.b",))
 
-    def follow(_: object, __: object, ___: object, report: Callable[[ProjectionStatus], None]) -> None:
+    def follow(
+        _: object, __: object, ___: object, report: Callable[[ProjectionStatus], None], ____: object
+    ) -> None:
         status = ProjectionStatus("catalog:lake", "lake", "following", Position(8), None)
         monkeypatch.setattr(loop, "MEASURE_S", 1e9)
         report(status)
@@ -103,3 +113,4 @@ def test_a_catalog_that_never_had_a_state_has_no_answers(catalog_of: Callable[[b
     with pytest.raises(KafkaUnavailable):
         part.job.run(heartbeat)
     assert part.known("tables") is None
+    assert part.part.status().position is None

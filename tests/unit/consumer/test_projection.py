@@ -57,6 +57,36 @@ def test_a_failure_of_the_projection_ends_the_loop_and_closes_the_reader(reader_
     assert reader._fetcher is None
 
 
+class _Closed(Collecting):
+    def open(self) -> Position:
+        raise MetastoreUnavailable("the target is away")
+
+
+def test_position_and_quarantine_are_reported_while_the_projection_cannot_be_opened(
+    reader_of: ReaderOf,
+) -> None:
+    last = ProjectionStatus(
+        "collecting", "lake", "following", Position(7), 60, ["a.b"], problem="old", paused_since_s=5
+    )
+    reports = list[ProjectionStatus]()
+    with pytest.raises(MetastoreUnavailable):
+        follow(_Closed(), reader_of(topic_of(9)), Line(), reports.append, last)
+    assert reports == [ProjectionStatus("collecting", "lake", "starting", Position(7), 60, ["a.b"])]
+
+
+@pytest.mark.parametrize(("position", "time_s"), [(7, 60), (9, None)])
+def test_the_time_of_the_last_event_is_reported_until_the_position_changes(
+    position: int, time_s: int | None, reader_of: ReaderOf
+) -> None:
+    last, reports = (
+        ProjectionStatus("collecting", "lake", "following", Position(7), 60),
+        list[ProjectionStatus](),
+    )
+    line = Line(until=lambda: len(reports) > 1)
+    follow(Collecting(Position(position)), reader_of(topic_of(9)), line, reports.append, last)
+    assert reports[1].applied_time_s == time_s
+
+
 class _WithoutPosition(Collecting):
     def open(self) -> Position:
         raise ConfigError("bootstrap the policy first")

@@ -185,6 +185,18 @@ def test_a_loop_that_backs_off_stops_immediately() -> None:
     assert supervisor.stop(5) == []
 
 
+def test_a_loop_that_backs_off_serves_an_operators_request_and_runs_again() -> None:
+    loop, requested = Scripted(MetastoreUnavailable("away"), None), threading.Event()
+    supervisor, _ = supervise(Job("a", loop.run, revive=requested.is_set))
+    object.__setattr__(supervisor._loops[0]._backoff, "max_s", 3600.0)
+    object.__setattr__(supervisor._loops[0]._backoff, "min_s", 3600.0)
+    supervisor.start()
+    eventually(lambda: supervisor.statuses()["a"].state is LoopState.BACKING_OFF)
+    requested.set()
+    assert loop.running.wait(10)
+    assert supervisor.stop(5) == []
+
+
 def test_a_loop_that_failed_permanently_runs_again_on_an_operators_request() -> None:
     loop, requested = Scripted(GapDetected("gone"), None), threading.Event()
     supervisor, _ = supervise(Job("a", loop.run, revive=requested.is_set))

@@ -14,6 +14,7 @@ from daemon.replica.followed import FollowedReplica
 from daemon.replica.requests import PolicyRequests
 from daemon.replica.sections.left import LEFT, list_left
 from daemon.replica.sections.points import POINTS, PointStatus, PointTaker
+from handlers.replication.claim.target_claim import WRITTEN_KEY
 from handlers.replication.loading.load_thread import LoadThread
 from handlers.replication.loading.table.tools import LoadedTable, LoadProgress, LoadSettings, LoadTools
 from state.errors import (
@@ -22,8 +23,10 @@ from state.errors import (
     FilesUnavailable,
     IncompleteReplica,
     InvalidRequest,
+    MetastoreUnavailable,
     NotFound,
 )
+from state.positions import POSITION_KEY, Position
 from state.store.sqlite import SqliteStore
 from tests.builders.daemon.loops import eventually
 from tests.builders.replication.fake_target import FakedReplica, faked_replica
@@ -232,6 +235,76 @@ def test_a_paused_policy_sends_heartbeats_and_serves_requests_until_it_is_resume
     assert not opened.is_alive()
     assert pauses[0] is not None
     assert pauses[-1] is None
+
+
+def stop_target(replica: FakedReplica, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the target's metastore be down."""
+
+    def refuse(_name: str) -> None:
+        raise MetastoreUnavailable("down for maintenance")
+
+    monkeypatch.setattr(replica.target, "get_database", refuse)
+
+
+def test_a_policy_is_paused_after_a_restart_although_its_target_is_down(
+    replica: FakedReplica, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests_of(replica.projection).do({"do": "pause"})
+    replica.projection.forget_claim()
+    stop_target(replica, monkeypatch)
+    followed, beats, pauses = follow(replica, tmp_path)
+    opened = threading.Thread(target=followed.open)
+    opened.start()
+    eventually(lambda: beats.beats > 0)
+    answer = send_request(tmp_path / "requests", {"do": "load", "tables": ["orders"]}, 10)
+    assert answer == {"tables": ["orders"]}
+    beats.stopping.set()
+    opened.join(10)
+    assert not opened.is_alive()
+    assert pauses[0] is not None
+
+
+def test_a_paused_policy_is_promoted(replica: FakedReplica, tmp_path: Path) -> None:
+    requests_of(replica.projection).do({"do": "pause"})
+    followed, beats, _ = follow(replica, tmp_path)
+    opened = threading.Thread(target=followed.open)
+    opened.start()
+    eventually(lambda: beats.beats > 0)
+    assert send_request(tmp_path / "requests", {"do": "promote"}, 10)["database"] == "shop_r"
+    with pytest.raises(ConfigError, match="promoted"):
+        send_request(tmp_path / "requests", {"do": "release", "table": "orders"}, 10)
+    beats.stopping.set()
+    opened.join(10)
+    assert not opened.is_alive()
+
+
+def test_a_policy_that_cannot_be_opened_keeps_position_and_quarantine_when_it_gets_a_request(
+    replica: FakedReplica, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replica.projection.apply([created(1), created(2, "other")])
+    replica.target.fails("alter_table", InvalidRequest("no"))
+    replica.projection.apply([altered(3)])
+    stop_target(replica, monkeypatch)
+    with pytest.raises(MetastoreUnavailable):
+        replica.restart()
+    assert replica.projection.read_state() == Position(3)
+    assert replica.projection.quarantined() == ("shop.orders",)
+    followed, _, _ = follow(replica, tmp_path)
+    followed._do_while_failed({"do": "load", "tables": ["other"], "reason": "repair"})
+    assert replica.stored_position() == 3
+    assert replica.stored_quarantine() == {"orders": "invalid-request"}
+    assert replica.store.get(WRITTEN_KEY) is not None, "the next opening compares it with the target"
+
+
+def test_a_request_that_writes_the_position_is_refused_while_there_is_none(
+    replica: FakedReplica, tmp_path: Path
+) -> None:
+    with replica.store.transaction() as txn:
+        txn.delete(POSITION_KEY)
+    followed, _, _ = follow(replica, tmp_path)
+    with pytest.raises(ConfigError, match="no position"):
+        followed._do_while_failed({"do": "load", "tables": ["orders"], "reason": "repair"})
+    assert followed._do_while_failed({"do": "resume"}) == {"paused_since_s": None}
 
 
 def test_a_pause_survives_a_restart(replica: FakedReplica) -> None:

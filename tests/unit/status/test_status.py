@@ -150,7 +150,7 @@ def line(
     made.reporter = StatusReporter(
         supervisor,
         [SourcePart("lake", "relay:lake", relays=True, status=made.relay)],
-        [ProjectionPart("replication:shop", "lake", status=lambda: own)],
+        [ProjectionPart("replication:shop", "lake", status=lambda: made.own)],
     )
     return made
 
@@ -185,6 +185,31 @@ def test_the_first_event_after_a_quiet_night_is_not_a_lag_of_hours() -> None:
     lag_s = made.reporter.status().projections[0].lag_s
     assert lag_s is not None
     assert lag_s < 60
+
+
+def test_a_projection_that_has_applied_nothing_since_the_start_is_behind_since_the_start() -> None:
+    made = line(Scripted(None), position=Position(100), newest=101, applied_time_s=None)
+    made.reporter._started_s -= 3600
+    assert made.reporter.status().projections[0].lag_s == pytest.approx(3600, abs=60)
+
+
+def test_a_promoted_policy_is_not_behind() -> None:
+    made = line(Scripted(None), position=Position(100), newest=101, applied_time_s=0)
+    made.own = replace(made.own, state="promoted")
+    assert made.reporter.status().projections[0].lag_s is None
+
+
+def test_a_relay_that_cannot_read_its_source_does_not_look_caught_up() -> None:
+    """Expired credentials, for example: the newest event that it knows is in the topic."""
+    made = line(Scripted(None), position=Position(90), newest=90, applied_time_s=0)
+    made.reporter._started_s -= 3600
+    assert made.reporter.status().sources[0].lag_s == pytest.approx(3600, abs=60)
+    made.supervisor.start()
+    eventually(lambda: made.reporter.status().sources[0].lag_s == 0.0)
+    made.supervisor.stop(5)
+    lag_s = made.reporter.status().sources[0].lag_s
+    assert lag_s is not None
+    assert 0 < lag_s < 60
 
 
 def test_a_projection_that_is_started_later_is_in_the_status_from_then_on() -> None:
