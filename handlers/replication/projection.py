@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from handlers.replication.batch.replay import BatchReplay
 from handlers.replication.claim.target_claim import TargetClaim
@@ -50,6 +50,10 @@ if TYPE_CHECKING:
     from handlers.replication.context import Context
     from handlers.replication.entries.left_tables import PlannedDrop
     from state.store import Store
+
+
+CHECK_AT_REST_S: Final = 30.0
+"""How often the target is checked while there is nothing to apply. A check is one call."""
 
 
 class ReplicationProjection:
@@ -112,6 +116,7 @@ class ReplicationProjection:
         self._reconciliation = Reconciliation(context, self._transactions, clock)
         self._is_sound = False
         """Whether the last call to apply events or to settle succeeded."""
+        self._clock, self._checked_s = clock, clock()
         self.pause = Pause(store)
 
     @property
@@ -163,6 +168,9 @@ class ReplicationProjection:
     def open(self) -> Position:
         """Open the policy, or open it again after an error; return the position to continue from. Raises what ``Opening.open`` raises."""
         self._opening.open()
+        self._checked_s = (
+            self._clock()
+        )  # the next event may drop the database, as an ended process may have done already
         return self.position
 
     def apply(self, events: Sequence[Event]) -> Position:
@@ -172,6 +180,7 @@ class ReplicationProjection:
         """
         self._is_sound = False
         self._replay.apply(events)
+        self._checked_s = self._clock()
         self.loads.load_unlogged()
         self._reconcile()
         self._is_sound = True
@@ -183,10 +192,17 @@ class ReplicationProjection:
             self._recorded.record()
 
     def settle(self) -> None:
-        """Raise the target's ``repl.last.id`` to the position; called when there is nothing to apply (``target_progress``)."""
+        """Raise the target's ``repl.last.id`` to the position; called when there is nothing to apply (``target_progress``).
+
+        Also checks the target from time to time, so that a database that was dropped, or that another instance took over, is reported
+        before the next event.
+        """
         self._is_sound = False
         if self._target_progress.is_due_at_rest():
             self._target_progress.raise_position()
+        if self._clock() - self._checked_s >= CHECK_AT_REST_S:
+            self._context.target_position.check()
+            self._checked_s = self._clock()
         self._reconcile()
         self._is_sound = True
 

@@ -107,19 +107,23 @@ def was_held_by_others(
     ours = found in {claim.epoch, claim.replaced}
     on_target = parameters.get("repl.last.id", "")
     behind = last_id is not None and (not on_target.isdecimal() or int(on_target) < last_id)
-    if behind or (not ours and epoch_number(found) < epoch_number(claim.epoch)):
+    if behind:
         raise restored_target(database, on_target or None, last_id)
+    if not ours and epoch_number(found) < epoch_number(claim.epoch):
+        raise restored_target(database, found, claim.epoch, key=EPOCH)
     return not ours
 
 
-def restored_target(database: str, found: str | int | None, last_id: int | None) -> TargetDiverged:
-    """Return the error for a target that is older than what this state wrote into it."""
+def restored_target(
+    database: str, found: str | int | None, expected: str | int | None, *, key: str = "repl.last.id"
+) -> TargetDiverged:
+    """Return the error for a target whose parameter ``key`` is older than what this state wrote into it."""
     return TargetDiverged(
         "the target database is older than what was written to it: it was restored from a backup, or changed by hand",
         database=database,
-        key="repl.last.id",
+        key=key,
         value=found,
-        expected=last_id,
+        expected=expected,
         hint="If the whole target was restored, move the policy's state file away: replication then continues from the "
         "target's own position. Otherwise set the parameter to the expected value and run 'tideline verify'.",
     )

@@ -21,7 +21,7 @@ from handlers.replication.claim.fencing import Claim
 from handlers.replication.claim.target_position import LAST_ID
 from handlers.replication.entries.kept_entries import parse_entries
 from handlers.replication.entries.left_tables import LeftTable
-from state.errors import Fenced, StateCorrupt, Unsupported
+from state.errors import ConfigError, Fenced, StateCorrupt, Unsupported
 
 
 if TYPE_CHECKING:
@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 CLAIM_KEY: Final = b"target/claim"
 WRITTEN_KEY: Final = b"target/last-id"
 """The ``repl.last.id`` that was on the target when the state was recorded."""
+
+
+DATABASE_KEY: Final = b"target/database"
+"""The name of the target database that the state belongs to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +62,10 @@ class TargetClaim:
     def open(self, *, state_lost: bool = False) -> OpenedTarget:
         """Claim the database, or compare if this process has claimed it before.
 
-        If the state file is lost or out of date, the quarantine and the waiting loads are taken over from the target. Raises what ``TargetPosition.check`` raises, except for a missing database.
+        If the state file is lost or out of date, the quarantine and the waiting loads are taken over from the target. Raises what ``TargetPosition.check`` raises, except for a missing database,
+        and ConfigError if the state belongs to another target database.
         """
+        self._require_same_database()
         position = self._context.target_position
         if position.stamp:
             return OpenedTarget(position.read())
@@ -76,6 +82,7 @@ class TargetClaim:
         epoch = fencing.next_epoch(on_target, claim.epoch if claim is not None else None)
         with self._store.transaction() as txn:  # step 2
             txn.put(CLAIM_KEY, Claim(epoch, on_target).to_bytes())
+            txn.put(DATABASE_KEY, self._context.policy.target_db.encode())
             self._context.quarantine.flush(txn)
             self._context.loads.flush(txn)
             self._context.left.flush(txn)
@@ -92,6 +99,7 @@ class TargetClaim:
 
         The source is not asked, because it may be gone.
         """
+        self._require_same_database()
         database, claim = self._context.policy.target_db, self._load_claim()
         parameters = self._context.target_position.find_parameters() or {}
         others = fencing.was_held_by_others(
@@ -107,6 +115,18 @@ class TargetClaim:
             )
         text = parameters.get(LAST_ID, "")
         return int(text) if text.isdecimal() else -1
+
+    def _require_same_database(self) -> None:
+        """Raise ConfigError if ``target_database`` was changed: the new database has none of the tables that the state counts on."""
+        stored, policy = self._store.get(DATABASE_KEY), self._context.policy
+        if stored is not None and stored.decode() != policy.target_db:
+            raise ConfigError(
+                "the policy replicated into another target database before",
+                key=f"policies.{policy.name}.target_database",
+                value=policy.target_db,
+                expected=stored.decode(),
+                hint="Restore the setting. To replicate into the new database, give the policy another name and bootstrap it.",
+            )
 
     def _examine(
         self, parameters: Mapping[str, str], claim: Claim | None, last_id: int | None, identity: str

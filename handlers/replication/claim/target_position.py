@@ -87,7 +87,7 @@ class TargetPosition:
                 raise TargetDiverged(
                     "the target database is gone, although no event dropped it",
                     database=self._policy.target_db,
-                    hint=f"Restore it, or move the policy's state file away and run 'tideline bootstrap {self._policy.name}'.",
+                    hint=f"Restore it; or stop the daemon, move the policy's state file away, and run 'tideline bootstrap {self._policy.name}'.",
                 )
 
     def find_parameters(self) -> dict[str, str] | None:

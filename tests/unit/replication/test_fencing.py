@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,12 @@ from handlers.replication.claim.fencing import EPOCH, INSTANCE, SOURCE, Claim, e
 from handlers.replication.claim.target_claim import CLAIM_KEY
 from handlers.replication.claim.target_position import FRESH_S, LAST_ID, TargetPosition
 from handlers.replication.policy import Policy
-from handlers.replication.projection import ReplicationProjection
+from handlers.replication.projection import CHECK_AT_REST_S, ReplicationProjection
 from handlers.replication.target_progress import TARGET_LAG_S
 from handlers.replication.transactions import files as transaction_files
 from handlers.replication.transactions import replay as transactions
 from handlers.structs.objects import Database
-from state.errors import AmbiguousCall, Fenced, StateCorrupt, TargetDiverged, Unsupported
+from state.errors import AmbiguousCall, ConfigError, Fenced, StateCorrupt, TargetDiverged, Unsupported
 from state.positions import POSITION_KEY, Position
 from state.store.memory import MemoryStore
 from tests.builders.replication.fake_target import Clock, FakeClient, FakedReplica, FakeTarget, fake_context
@@ -196,6 +197,54 @@ def test_a_target_database_that_vanished_stops_the_policy(replica: FakedReplica)
     with pytest.raises(TargetDiverged, match="is gone"):
         replica.projection.apply([created(2, "other")])
     assert "create_table" not in replica.target.calls[1:]
+
+
+def test_a_target_that_others_changed_or_dropped_is_reported_although_nothing_is_to_be_applied(
+    replica: FakedReplica,
+) -> None:
+    replica.projection.apply([created(1)])
+    replica.projection.settle()
+    kept = dict(replica.target.databases)
+    replica.target.databases.clear()
+    replica.projection.settle()
+    replica.clock.now_s += CHECK_AT_REST_S
+    with pytest.raises(TargetDiverged, match="is gone"):
+        replica.projection.settle()
+    replica.target.databases.update(kept)
+    second_instance(replica, position=1)
+    with pytest.raises(Fenced, match="another instance took over"):
+        replica.projection.settle()
+
+
+def with_target(replica: FakedReplica, database: str) -> ReplicationProjection:
+    """Configure another target database for the policy, and start it again."""
+    policy = replace(replica.context.policy, target_db=database)
+    replica.context = replace(replica.context, policy=policy)
+    return replica.restart()
+
+
+def test_a_state_is_never_used_for_another_target_database(replica: FakedReplica) -> None:
+    replica.projection.apply([created(1)])
+    replica.projection.settle()
+    before = dict(replica.parameters)
+    with pytest.raises(ConfigError, match=r"target_database.*'shop_x'.*'shop_r'.*Restore the setting"):
+        with_target(replica, "shop_x")
+    with pytest.raises(ConfigError, match="another target database"):
+        replica.projection.plan_promotion()
+    assert replica.parameters == before
+    with_target(replica, "shop_r").apply([created(2, "other")])
+
+
+def test_the_error_for_a_target_with_an_older_epoch_names_the_epochs(replica: FakedReplica) -> None:
+    replica.projection.apply([created(1)])
+    replica.projection.settle()
+    expected = replica.parameters[EPOCH]
+    replica.parameters[EPOCH] = "0-old"
+    with pytest.raises(TargetDiverged, match=r"key='tideline.epoch', value='0-old'") as stopped:
+        replica.restart()
+    replica.parameters[EPOCH] = str(stopped.value.context["expected"])
+    assert replica.parameters[EPOCH] == expected
+    replica.restart()
 
 
 def test_a_database_that_a_killed_run_dropped_is_dropped_again_without_complaint(
