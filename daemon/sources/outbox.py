@@ -101,7 +101,7 @@ class Outbox:
         if current < event_id:
             raise Inconsistent(
                 "the metastore's newest event is older than the last relayed event",
-                hint="It was restored from a backup, or it is another metastore: configure another topic, and bootstrap again.",
+                hint="It was restored from a backup, or it is another metastore: see docs/OPERATIONS.md#the-source-was-restored-from-a-backup.",
                 source=self._settings.source,
                 relayed=event_id,
                 current=current,

@@ -95,6 +95,8 @@ def _of_failed_loop(loop: FailedLoop) -> OperatorAction:
     match kind, loop.code:
         case "relay", "gap":
             look, command = "the-relay-lost-events", f"tideline relay --gap {name}"
+        case "relay", "inconsistent":
+            look = "the-source-was-restored-from-a-backup"
         case "replication", "gap":
             command = f"tideline bootstrap {name} --gap"
         case "replication", "fenced":

@@ -103,6 +103,8 @@ def _bootstrap(config: Config, policy: str, *, reuses_files: bool, as_json: bool
         return
     state = "was already bootstrapped" if done.repeated else "is bootstrapped"
     click.echo(f"policy {policy} {state}; replication continues after event {done.event_id}")
+    if done.repeated:
+        click.echo("Nothing was loaded. To start over, see docs/OPERATIONS.md#bootstrapping-a-policy-again.")
     if progress.tables:
         click.echo(progress.line())
     for table, problem in progress.problems.items():

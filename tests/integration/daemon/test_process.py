@@ -90,7 +90,9 @@ def test_a_bootstrapped_policy_is_followed_in_little_memory_and_the_daemon_exits
         Database(name=database, locationUri=f"file:{stack.source.warehouse}/{database}.db")
     )
     assert tideline(config, "bootstrap", "shop").returncode == 0
-    assert "was already bootstrapped" in tideline(config, "bootstrap", "shop").stdout
+    again = tideline(config, "bootstrap", "shop").stdout
+    assert "was already bootstrapped" in again
+    assert "Nothing was loaded. To start over, see" in again
     process = start()
     before = status_when(tmp_path / "state", lambda s: s.projections[0].state == "following")
     changed = source.get_database(database)

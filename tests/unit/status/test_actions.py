@@ -239,6 +239,11 @@ def test_something_that_passes_by_itself_needs_no_operator() -> None:
     assert listed(status(view("replication:a", "backing-off", code="metastore-unavailable"))) == ()
 
 
+def test_a_relay_whose_source_was_restored_has_a_runbook_of_its_own() -> None:
+    (action,) = list_actions(status(failed_loops=(failed("relay:lake", "inconsistent"),)))
+    assert action.look.endswith("#the-source-was-restored-from-a-backup")
+
+
 def test_a_command_quotes_the_name_of_a_table_for_the_shell() -> None:
     failure = TableFailure("shop.two words", 7, 5, "file-lost", "gone")
     odd = view("replication:a", failures=(failure,), repair="tideline release a {table}")
