@@ -114,7 +114,8 @@ class DeadLetterReader:
 
     def read(self, number: int) -> DeadLetter:
         """Return one dead letter; raise NotFound."""
-        found = next(self._from(number), None)
+        low, high = self._find_ends()
+        found = next(self._from(number), None) if low <= number < high else None
         if found is None or found.number != number:
             raise NotFound("there is no such dead letter", number=number, topic=self._topic)
         return found
@@ -133,15 +134,20 @@ class DeadLetterReader:
         return ReplayResult(letter, ReplayOutcome.RESENT, event)
 
     def _all(self) -> Iterator[DeadLetter]:
+        low, high = self._find_ends()
+        if low < high:
+            yield from self._from(low)
+
+    def _find_ends(self) -> tuple[int, int]:
+        """Return the oldest offset of the topic and the one after the newest; equal if the topic is empty or does not exist."""
         try:
             with translate_errors("read the dead letters", topic=self._topic):
                 low, high = self._consumer.get_watermark_offsets(
                     TopicPartition(self._topic, PARTITION), timeout=self._broker.timeout_s
                 )
         except NotFound:
-            return
-        if low < high:
-            yield from self._from(low)
+            return 0, 0
+        return low, high
 
     def _from(self, offset: int) -> Iterator[DeadLetter]:
         """Yield the dead letters from ``offset`` to the end of the topic."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import errno
+from typing import TYPE_CHECKING, Final
 
 from state.errors import TidelineError
 
@@ -75,8 +76,29 @@ def bytes_text(size_bytes: int) -> str:
     return f"{size:.1f} TiB"
 
 
+_REFUSALS: Final = frozenset(
+    {
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EFBIG,
+        errno.EROFS,
+        errno.EIO,
+        errno.EACCES,
+        errno.EPERM,
+        errno.EMFILE,
+        errno.ENFILE,
+    }
+)
+"""Failures of a disk, a device or a limit; these are not defects of Tideline."""
+
+
 def failure_lines(error: Exception) -> list[str]:
     """Return the lines of an error: the message, the values of its context, and the hint; control characters are escaped."""
+    if isinstance(error, OSError) and error.errno in _REFUSALS:
+        return [
+            _escape(f"Error: the operating system refused to read or write: {error}"),
+            "  Check free space, access rights and limits, then run the command again.",
+        ]
     if not isinstance(error, TidelineError):
         return [
             _escape(f"Error: {type(error).__name__}: {error}"),

@@ -207,6 +207,9 @@ def test_an_undecodable_record_becomes_a_dead_letter_and_reading_continues(strea
     stream.produce([*records[:2], b"\x00hello", records[2], None, records[3]])
     with DeadLetterReader(stream.broker, stream.name + ".dead") as box:
         assert list(box.read_all()) == []
+        for number in (0, 99_999_999_999_999_999_999):
+            with pytest.raises(NotFound, match="no such dead letter"):
+                box.read(number)
     for _ in range(2):  # a restarted reader writes the same dead letters again
         reader = stream.reader()
         events = drain(reader, Position(0))

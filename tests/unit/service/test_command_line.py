@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import subprocess
 import sys
@@ -41,6 +42,15 @@ def test_control_characters_of_an_error_are_escaped() -> None:
 
 def test_a_defect_is_printed_with_an_instruction(capsys: pytest.CaptureFixture[str]) -> None:
     assert failure_lines(KeyError("x"))[0] == "Error: KeyError: 'x'"
+
+
+def test_a_full_disk_is_no_defect() -> None:
+    lines = failure_lines(OSError(errno.ENOSPC, "No space left on device"))
+    assert (
+        lines[0] == "Error: the operating system refused to read or write: [Errno 28] No space left on device"
+    )
+    assert "defect" not in "".join(lines)
+    assert "defect" in "".join(failure_lines(FileNotFoundError(errno.ENOENT, "No such file")))
 
 
 @pytest.mark.parametrize(
