@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from handlers.files.paths import parse_location
 from handlers.replication.claim import fencing
 from handlers.replication.claim.fencing import Claim
 from handlers.replication.claim.target_position import LAST_ID
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from handlers.metastore.client import Metastore
     from handlers.replication.context import Context
+    from handlers.replication.policy import Policy
     from state.store import Store, Transaction
 
 
@@ -39,6 +41,8 @@ WRITTEN_KEY: Final = b"target/last-id"
 
 DATABASE_KEY: Final = b"target/database"
 """The name of the target database that the state belongs to."""
+BASE_KEY: Final = b"target/external-base"
+"""Where the state's external tables are on the target; empty if the target chose their places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +67,10 @@ class TargetClaim:
         """Claim the database, or compare if this process has claimed it before.
 
         If the state file is lost or out of date, the quarantine and the waiting loads are taken over from the target. Raises what ``TargetPosition.check`` raises, except for a missing database,
-        and ConfigError if the state belongs to another target database.
+        and ConfigError if the state belongs to another target database, or to another ``external_base``.
         """
         self._require_same_database()
+        self._require_same_base()
         position = self._context.target_position
         if position.stamp:
             return OpenedTarget(position.read())
@@ -83,6 +88,7 @@ class TargetClaim:
         with self._store.transaction() as txn:  # step 2
             txn.put(CLAIM_KEY, Claim(epoch, on_target).to_bytes())
             txn.put(DATABASE_KEY, self._context.policy.target_db.encode())
+            txn.put(BASE_KEY, _format_base(self._context.policy).encode())
             self._context.quarantine.flush(txn)
             self._context.loads.flush(txn)
             self._context.left.flush(txn)
@@ -126,6 +132,18 @@ class TargetClaim:
                 value=policy.target_db,
                 expected=stored.decode(),
                 hint="Restore the setting. To replicate into the new database, give the policy another name and bootstrap it.",
+            )
+
+    def _require_same_base(self) -> None:
+        """Raise ConfigError if ``external_base`` was changed: files would go below the new one, and the tables stay at the former one."""
+        stored, policy = self._store.get(BASE_KEY), self._context.policy
+        if stored is not None and stored.decode() != _format_base(policy):
+            raise ConfigError(
+                "the external tables of the policy are in another place",
+                key=f"policies.{policy.name}.external_base",
+                value=policy.external_base,
+                expected=stored.decode() or None,
+                hint="Restore the setting. To move the tables, see docs/OPERATIONS.md#bootstrapping-a-policy-again.",
             )
 
     def _examine(
@@ -178,6 +196,10 @@ class TargetClaim:
         if not stored.isdigit():
             raise StateCorrupt("the target's position in the state cannot be read", value=stored)
         return int(stored)
+
+
+def _format_base(policy: Policy) -> str:
+    return "" if policy.external_base is None else str(parse_location(policy.external_base))
 
 
 def _find_uuid(source: Metastore) -> str | None:

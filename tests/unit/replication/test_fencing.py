@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from handlers.events import DatabaseAltered, DatabaseCreated, DatabaseDropped
 from handlers.replication import dispatch, target_progress
 from handlers.replication.claim.fencing import EPOCH, INSTANCE, SOURCE, Claim, epoch_number, next_epoch
-from handlers.replication.claim.target_claim import CLAIM_KEY
+from handlers.replication.claim.target_claim import BASE_KEY, CLAIM_KEY
 from handlers.replication.claim.target_position import FRESH_S, LAST_ID, TargetPosition
 from handlers.replication.policy import Policy
 from handlers.replication.projection import CHECK_AT_REST_S, ReplicationProjection
@@ -233,6 +233,23 @@ def test_a_state_is_never_used_for_another_target_database(replica: FakedReplica
         replica.projection.plan_promotion()
     assert replica.parameters == before
     with_target(replica, "shop_r").apply([created(2, "other")])
+
+
+def with_base(replica: FakedReplica, base: str | None) -> ReplicationProjection:
+    """Configure another place for the policy's external tables, and start it again."""
+    policy = replace(replica.context.policy, external_base=base)
+    replica.context = replace(replica.context, policy=policy)
+    return replica.restart()
+
+
+def test_external_tables_are_never_followed_in_another_place(replica: FakedReplica) -> None:
+    with replica.store.transaction() as txn:
+        txn.delete(BASE_KEY)  # as in the state of an earlier build
+    with_base(replica, "file:/replica/")
+    for changed in ("file:/elsewhere", None):
+        with pytest.raises(ConfigError, match=r"external_base.*'file:/replica'.*Restore the setting"):
+            with_base(replica, changed)
+    with_base(replica, "file:///replica").apply([created(1)])
 
 
 def test_the_error_for_a_target_with_an_older_epoch_names_the_epochs(replica: FakedReplica) -> None:
