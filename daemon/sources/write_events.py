@@ -7,7 +7,7 @@ transaction with a hundred thousand of them does not have to fit into memory.
 
 One transaction must not stop the relay for all others. If its answer is too large, or if the metastore fails while it answers, its
 write events are read page by page: for each database (and table, if they are known). If that is not possible either, the commit is
-relayed without them and says why; each policy that is concerned then reads them for itself (``handlers.replication.transactions.source_writes``).
+relayed without them and says why; each policy that is concerned then reads them for itself (``handlers.replication.transactions.files.source_writes``).
 Failures of the metastore count only after ``ATTEMPTS_MIN`` attempts in ``PATIENCE_S`` seconds, while it serves the notification log.
 """
 
@@ -22,7 +22,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from handlers.decoding.messages import unpack
-from handlers.replication.transactions.same_table import SameTableSource
+from handlers.replication.transactions.files.same_table import SameTableSource
 from state.errors import BadInput, MetastoreUnavailable, Refused, ServerFault, Unsupported
 
 

@@ -33,7 +33,7 @@ from handlers.replication.target_objects import (
     is_transactional,
     partition_key_names,
 )
-from handlers.replication.transactions.same_table import is_same_table
+from handlers.replication.transactions.files.same_table import is_same_table
 from state.errors import NotFound
 
 

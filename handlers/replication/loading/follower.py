@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from handlers.replication.loading.resume import ReadEvents
     from handlers.replication.loading.table.tools import LoadedTable
     from handlers.replication.loading.table_loads import Reason, TableLoad
-    from handlers.replication.transactions.files import TransactionFiles
+    from handlers.replication.transactions.files.transaction_files import TransactionFiles
     from state.errors import TidelineError
 
 

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING
 
 from handlers.failpoints import failpoint
 from handlers.replication.effects.accuracy_marks import complete_committed, mark_inaccurate
-from handlers.replication.transactions.files import TransactionFiles
+from handlers.replication.transactions.files.source_writes import fail_tables, fetch_writes
+from handlers.replication.transactions.files.transaction_files import TransactionFiles
 from handlers.replication.transactions.lookahead import WriteIdLookahead
-from handlers.replication.transactions.source_writes import fail_tables, fetch_writes
 from handlers.replication.transactions.target_write_ids import find_state, require_committed
 from state.errors import BadInput, Refused, ServerFault, TargetDiverged
 from state.transactions.joined_allocations import WriteIdOfTxn

@@ -20,8 +20,8 @@ from handlers.replication.claim.target_position import FRESH_S, LAST_ID, TargetP
 from handlers.replication.policy import Policy
 from handlers.replication.projection import CHECK_AT_REST_S, ReplicationProjection
 from handlers.replication.target_progress import TARGET_LAG_S
-from handlers.replication.transactions import files as transaction_files
 from handlers.replication.transactions import replay as transactions
+from handlers.replication.transactions.files import transaction_files
 from handlers.structs.objects import Database
 from state.errors import AmbiguousCall, ConfigError, Fenced, StateCorrupt, TargetDiverged, Unsupported
 from state.positions import POSITION_KEY, Position

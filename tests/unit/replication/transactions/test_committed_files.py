@@ -9,8 +9,8 @@ import pytest
 
 from handlers.events import Event, SourceFile
 from handlers.replication import recorded_position
-from handlers.replication.transactions import files as transaction_files
 from handlers.replication.transactions import replay as transactions
+from handlers.replication.transactions.files import transaction_files
 from handlers.replication.transactions.target_write_ids import find_state, require_committed
 from handlers.structs.notifications import WriteEventInfo
 from state.errors import MalformedEvent, ServerFault, TargetDiverged

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from handlers.events import SourceFile
-from handlers.replication.transactions import files as transaction_files
 from handlers.replication.transactions import replay as transactions
-from handlers.replication.transactions.base_names import find_bases, rename_in_entry
+from handlers.replication.transactions.files import transaction_files
+from handlers.replication.transactions.files.base_names import find_bases, rename_in_entry
 from state.errors import FileLost
 from state.store.memory import MemoryStore
 from tests.builders.replication.fake_target import FakedReplica, Killed

@@ -24,16 +24,16 @@ from handlers.files.copying.copies import build_copy_task
 from handlers.replication.batch.plan import find_early_copies
 from handlers.replication.effects.partitions import add_one
 from handlers.replication.effects.plain_files import remove_file
-from handlers.replication.transactions.base_names import BaseNames, has_base
-from handlers.replication.transactions.empty_buckets import copy_empty_buckets
-from handlers.replication.transactions.pending_writes import (
+from handlers.replication.transactions.files.base_names import BaseNames, has_base
+from handlers.replication.transactions.files.empty_buckets import copy_empty_buckets
+from handlers.replication.transactions.files.pending_writes import (
     PendingWrite,
     discard_writes,
     group_by_table,
     to_infos,
 )
+from handlers.replication.transactions.files.unlogged_writes import find_unlogged_write
 from handlers.replication.transactions.target_write_ids import find_state, is_committed
-from handlers.replication.transactions.unlogged_writes import find_unlogged_write
 from handlers.structs import tjson
 from handlers.structs.objects import Partition
 from state.errors import BadInput, FileLost, FilesUnavailable, NotFound, Refused, TargetDiverged

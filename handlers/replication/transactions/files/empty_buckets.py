@@ -19,7 +19,7 @@ from handlers.files.copying.copies import build_copy_task
 from handlers.files.listing import list_write
 from handlers.files.paths import parse_location
 from handlers.replication.target_objects import is_insert_only
-from handlers.replication.transactions.same_table import LoggedWrite, select_same_partitions
+from handlers.replication.transactions.files.same_table import LoggedWrite, select_same_partitions
 from state.errors import FileLost
 
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from handlers.events import SourceFile, TxnCommitted
     from handlers.replication.context import Context
-    from handlers.replication.transactions.pending_writes import PendingWrite
+    from handlers.replication.transactions.files.pending_writes import PendingWrite
 
 
 def copy_empty_buckets(
