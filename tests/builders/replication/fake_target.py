@@ -360,12 +360,17 @@ class FakeTarget:
     def replayed_txns(self, _policy: str) -> dict[int, int]:
         return dict(self._txns)
 
+    def all_constraints(self, _db: str, _table: str) -> dict[Any, list[Any]]:
+        """No table has constraints."""
+        return {}
+
     def close(self) -> None:
         """Nothing to release."""
 
 
 READS = frozenset(
     {
+        "all_constraints",
         "close",
         "current_event_id",
         "function_names",
