@@ -38,7 +38,7 @@ def test_a_gap_is_crossed_and_the_loop_runs_again(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(catalog_loop, "follow", lose)
     projection = FakeProjection()
     loop: Any = object.__new__(catalog_loop._Catalog)
-    loop._pulse, loop._reader, loop._report = Pulse(), SimpleNamespace(), None
+    loop._pulse, loop._reader, loop._report, loop.status = Pulse(), SimpleNamespace(), None, None
     loop._served = SimpleNamespace(source="lake")
     loop._opened = SimpleNamespace(projection=projection)
     run: Callable[[Any], None] = loop.run
