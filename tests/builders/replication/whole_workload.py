@@ -25,16 +25,22 @@ def write_workload(sql: Session, db: str) -> None:
         _run(sql, step)
 
 
-def replicate_workload(pair: Pair, files: Mapping[str, Mapping[str, object]] | None = None) -> Replica:
-    """Write the workload at the source, follow it, and require that both sides are equal; ``files`` as for ``build_replica``."""
-    db, source = f"db_{uuid.uuid4().hex[:12]}", pair.source.endpoints()
-    replica = build_replica(
+def build_replica_of(pair: Pair, files: Mapping[str, Mapping[str, object]] | None = None) -> Replica:
+    """Build a replica from the source to the target of a pair, for a database that does not exist yet."""
+    source = pair.source.endpoints()
+    return build_replica(
         pair.source.metastore.uri,
         pair.target.metastore.uri,
-        db=db,
+        db=f"db_{uuid.uuid4().hex[:12]}",
         roots=[source.warehouse, source.external, source.cmroot],
         files=files,
     )
+
+
+def replicate_workload(pair: Pair, files: Mapping[str, Mapping[str, object]] | None = None) -> Replica:
+    """Write the workload at the source, follow it, and require that both sides are equal; ``files`` as for ``build_replica``."""
+    replica = build_replica_of(pair, files)
+    db = replica.policy.source_db
     with pair.source.sql() as ours, pair.target.sql() as theirs:
         write_workload(ours, db)
         replica.follow()

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import uuid
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
@@ -16,9 +15,8 @@ from dev.stack.servers.hdfs import Hdfs
 from tests.builders.components.availability import start_or_skip
 from tests.builders.components.clusters import Pair, on_file_system, running_pair
 from tests.builders.components.object_store import TestStore, in_store
-from tests.builders.replication.replica import build_replica
 from tests.builders.replication.small_workload import ACID, create_source
-from tests.builders.replication.whole_workload import replicate_workload
+from tests.builders.replication.whole_workload import build_replica_of, replicate_workload
 
 
 if TYPE_CHECKING:
@@ -56,14 +54,8 @@ def test_a_replica_in_an_object_store_equals_its_source(pair: Pair, store: TestS
 def test_a_rename_of_which_a_killed_metastore_copied_some_objects_is_repeated(
     pair: Pair, store: TestStore
 ) -> None:
-    db, source = f"db_{uuid.uuid4().hex[:12]}", pair.source.endpoints()
-    replica = build_replica(
-        pair.source.metastore.uri,
-        pair.target.metastore.uri,
-        db=db,
-        roots=[source.warehouse, source.external, source.cmroot],
-        files={"s3a": store.arrow},
-    )
+    replica = build_replica_of(pair, {"s3a": store.arrow})
+    db = replica.policy.source_db
     with pair.source.sql() as ours, pair.target.sql() as theirs, closing(replica.projection):
         create_source(ours, db)
         ours.run(f"create table {db}.sales (id int) partitioned by (dt string) {ACID}")
