@@ -168,9 +168,8 @@ class ReplicationProjection:
     def open(self) -> Position:
         """Open the policy, or open it again after an error; return the position to continue from. Raises what ``Opening.open`` raises."""
         self._opening.open()
-        self._checked_s = (
-            self._clock()
-        )  # the next event may drop the database, as an ended process may have done already
+        # Not checked at once: the next event may drop the database, and a process that was killed may have done so already.
+        self._checked_s = self._clock()
         return self.position
 
     def apply(self, events: Sequence[Event]) -> Position:

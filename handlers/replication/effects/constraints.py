@@ -16,10 +16,11 @@ from state.errors import NotFound
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from handlers.events import ConstraintDropped, ConstraintsAdded
     from handlers.replication.context import Context
+    from handlers.structs.constraints import ConstraintKind
 
 
 _KINDS: Final = {kind.event_type: kind for kind in CONSTRAINT_KINDS}
@@ -33,7 +34,7 @@ def add(event: ConstraintsAdded, context: Context) -> None:
         context.table_cache.table(event.table)
     except NotFound:
         return
-    present = {name.lower() for name in context.target.constraint_names(db, event.table)}
+    present = lower_names(context.target.constraint_names(db, event.table))
     columns = [tjson.decode(kind.column, text) for text in event.texts]
     missing = [column for column in columns if (kind.name_of(column) or "").lower() not in present]
     kept = [column for column in missing if _find_parent(column, context)]
@@ -61,7 +62,7 @@ def _find_parent(column: Any, context: Context) -> bool:
         context.table_cache.table(name)
     except NotFound:
         return False
-    keys = {key.lower() for key in context.target.constraint_names(context.policy.target_db, name)}
+    keys = lower_names(context.target.constraint_names(context.policy.target_db, name))
     return column.pk_name is None or column.pk_name.lower() in keys
 
 
@@ -88,14 +89,24 @@ def keep_constraints(table: str, context: Context) -> Iterator[None]:
     db = context.policy.target_db
     before = context.target.all_constraints(db, table)
     yield
-    present = context.target.constraint_names(db, table) if any(before.values()) else set()
+    present = lower_names(context.target.constraint_names(db, table)) if any(before.values()) else set()
     for kind, columns in before.items():
-        lost: dict[str, list[Any]] = {}
-        for column in columns:
-            if kind.name_of(column) not in present:
-                lost.setdefault(kind.name_of(column) or "", []).append(column)
-        for group in lost.values():
-            context.target.add_constraint(kind, group)
+        for name, group in group_by_constraint(kind, columns).items():
+            if name not in present:
+                context.target.add_constraint(kind, group)
+
+
+def group_by_constraint(kind: ConstraintKind[Any], columns: Iterable[Any]) -> dict[str, list[Any]]:
+    """Return the columns of each constraint by its name in lower case: each is added by one call, and may have several columns."""
+    named: dict[str, list[Any]] = {}
+    for column in columns:
+        named.setdefault((kind.name_of(column) or "").lower(), []).append(column)
+    return named
+
+
+def lower_names(names: Iterable[str]) -> set[str]:
+    """Return the names in lower case, in which they are compared."""
+    return {name.lower() for name in names}
 
 
 def rewrite_database(column: Any, source_db: str, target_db: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from handlers.replication.effects.constraints import rewrite_database
+from handlers.replication.effects.constraints import group_by_constraint, lower_names, rewrite_database
 from handlers.structs.constraints import CONSTRAINT_KINDS, FOREIGN_KEY, PRIMARY_KEY
 from state.errors import InvalidRequest, NotFound
 
@@ -30,7 +30,7 @@ def load_constraints(table: str, tools: LoadTools) -> None:
         if kind is not FOREIGN_KEY and (columns := tools.source.constraints(kind, policy.source_db, table))
     }
     if found:
-        present = _lower(tools.target.constraint_names(policy.target_db, table))
+        present = lower_names(tools.target.constraint_names(policy.target_db, table))
         for kind, columns in found.items():
             _add_missing(kind, columns, present, tools)
     load_foreign_keys(table, tools)
@@ -49,7 +49,7 @@ def load_foreign_keys(table: str, tools: LoadTools) -> None:
     if not columns or not _exists(table, tools):
         return
     columns = [column for column in columns if _has_key(column.pktable_name, tools)]
-    present = _lower(tools.target.constraint_names(policy.target_db, table))
+    present = lower_names(tools.target.constraint_names(policy.target_db, table))
     with suppress(InvalidRequest):  # the load of the other table adds the same foreign key at the same time
         _add_missing(FOREIGN_KEY, columns, present, tools)
 
@@ -71,17 +71,10 @@ def _has_key(table: str | None, tools: LoadTools) -> bool:
 def _add_missing(
     kind: ConstraintKind[Any], columns: Iterable[Any], present: set[str], tools: LoadTools
 ) -> None:
-    """Add the constraints that are not ``present``, one call for each, because one may have several columns."""
-    named: dict[str, list[Any]] = {}
-    for column in columns:
-        named.setdefault((kind.name_of(column) or "").lower(), []).append(column)
-    for name, group in named.items():
+    """Add the constraints that are not ``present``."""
+    for name, group in group_by_constraint(kind, columns).items():
         rewritten = [
             rewrite_database(column, tools.policy.source_db, tools.policy.target_db) for column in group
         ]
         if name not in present and all(rewritten):
             tools.target.add_constraint(kind, group)
-
-
-def _lower(names: Iterable[str]) -> set[str]:
-    return {name.lower() for name in names}

@@ -1,8 +1,8 @@
 """The files of buckets without rows, which Hive leaves out of its write events.
 
-A bucketed insert-only table has a file for each bucket of a write; Hive refuses a bucket join of a table that lacks some. In an insert with dynamic
-partitions, it adds the files of buckets without rows after it has listed the others for the write event (4.0 to 4.2, seen in runs). They are
-listed at the source, in the directories of the others. The statements of a full ACID table write no such files.
+A bucketed insert-only table has a file for each bucket of a write, also for those without rows. The write events of an insert with dynamic
+partitions lack the latter (seen with 4.2), so they are listed at the source, in the directories of the others. Statements that write into a full ACID table
+make no such files.
 
 Nothing is added if the partition or its table was renamed or dropped since, because the same directory may belong to another one by then. A
 file that vanishes meanwhile was merged by a compaction, and has no row.
