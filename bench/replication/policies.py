@@ -17,7 +17,7 @@ from handlers.files.paths import AllowedRoots
 from handlers.files.systems.schemes import open_file_systems
 from handlers.replication.context import Context, SilentObserver
 from handlers.replication.loading.bootstrap import begin_bootstrap
-from handlers.replication.policy import Policy
+from handlers.replication.policy.policy import Policy
 from handlers.replication.projection import ReplicationProjection
 from state.store.sqlite import SqliteStore
 

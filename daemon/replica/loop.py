@@ -34,7 +34,7 @@ from handlers.replication.context import Context
 from handlers.replication.loading.bootstrap_run import BootstrapOptions
 from handlers.replication.loading.load_thread import LoadThread
 from handlers.replication.loading.table.tools import LoadSettings
-from handlers.replication.policy import Policy
+from handlers.replication.policy.policy import Policy
 from handlers.replication.projection import ReplicationProjection
 from state.positions import Position
 

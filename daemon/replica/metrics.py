@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from daemon.consumer.metrics import ProjectionMetrics
     from handlers.replication.batch.overlap import BatchOverlap
-    from handlers.replication.entries.quarantine import QuarantinedTable
+    from handlers.replication.tables.quarantine import QuarantinedTable
 
 
 log = structlog.get_logger(__name__)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from daemon.config.model import Config
-    from handlers.replication.policy import Policy
+    from handlers.replication.policy.policy import Policy
     from state.store.sqlite import SqliteStore
 
 

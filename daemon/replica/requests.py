@@ -30,7 +30,7 @@ from daemon.process.inbox import Request, send_request
 from daemon.process.lock import state_lock
 from daemon.process.state_file import state_path
 from daemon.status.client import find_daemon
-from handlers.replication.loading.table_loads import Reason
+from handlers.replication.tables.table_loads import Reason
 from state.errors import BadInput, InvalidRequest, NotFound
 
 

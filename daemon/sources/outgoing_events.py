@@ -21,7 +21,7 @@ from handlers.decoding.records.commit_parts import CommitParts
 from handlers.decoding.records.encoder import encode_event, encode_unreadable
 from handlers.decoding.records.record_writer import RecordWriter, to_printable
 from handlers.failpoints import failpoint
-from handlers.replication.transactions.files.same_table import select_same_partitions
+from handlers.replication.target.same_table import select_same_partitions
 from handlers.structs.notifications import NotificationEvent
 from state.errors import LimitExceeded, TidelineError, Unsupported
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from daemon.sources.unlogged_partitions import UnloggedPartitions
     from daemon.sources.write_events import Commit, NotificationLog
     from handlers.decoding.records.record_writer import Record
-    from handlers.replication.transactions.files.same_table import LoggedWrite
+    from handlers.replication.target.same_table import LoggedWrite
 
 log = structlog.get_logger(__name__)
 

@@ -22,7 +22,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from handlers.decoding.messages import unpack
-from handlers.replication.transactions.files.same_table import SameTableSource
+from handlers.replication.target.same_table import SameTableSource
 from state.errors import BadInput, MetastoreUnavailable, Refused, ServerFault, Unsupported
 
 

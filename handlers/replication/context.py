@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
-from handlers.replication.claim.target_position import TargetPosition
-from handlers.replication.entries.copied_ahead import CopiedAheadTables
-from handlers.replication.entries.left_tables import LeftTables
-from handlers.replication.entries.quarantine import Quarantine
-from handlers.replication.entries.unchecked_marks import UncheckedTables
-from handlers.replication.entries.unreplicated_tables import UnreplicatedTables
-from handlers.replication.external.tables import ExternalTables
-from handlers.replication.loading.table_loads import TableLoads
-from handlers.replication.table_cache import TableCache
+from handlers.replication.effects.unreplicated import UnreplicatedTables
+from handlers.replication.tables.copied_ahead import CopiedAheadTables
+from handlers.replication.tables.left_tables import LeftTables
+from handlers.replication.tables.quarantine import Quarantine
+from handlers.replication.tables.table_loads import TableLoads
+from handlers.replication.tables.unchecked_marks import UncheckedTables
+from handlers.replication.target.external_tables import ExternalTables
+from handlers.replication.target.table_cache import TableCache
+from handlers.replication.target.target_position import TargetPosition
 from state.errors import Fenced
 from state.transactions.resumption import describe_stop
 from state.transactions.unproven_commits import UnprovenCommits
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from handlers.files.filesystems import FileSystems
     from handlers.metastore.client import Metastore
     from handlers.replication.batch.overlap import BatchOverlap
-    from handlers.replication.entries.quarantine import QuarantinedTable
-    from handlers.replication.policy import Policy
+    from handlers.replication.policy.policy import Policy
+    from handlers.replication.tables.quarantine import QuarantinedTable
     from state.errors import TidelineError
     from state.store import Reader, Transaction
 

@@ -38,22 +38,14 @@ from handlers.events import (
 )
 from handlers.failpoints import failpoint
 from handlers.replication.context import QUARANTINED, Context
-from handlers.replication.effects import (
-    constraints,
-    databases,
-    functions,
-    partitions,
-    plain_files,
-    statistics,
-    tables,
-)
-from handlers.replication.entries.unreplicated_tables import is_unreplicated
-from handlers.replication.loading import event_rules
-from handlers.replication.loading.event_rules import NOTHING_TO_DO
-from handlers.replication.loading.table_loads import LOADED, LOADING
-from handlers.replication.loading.unreadable_events import find_changed_tables
-from handlers.replication.metadata_only import select_metadata
-from handlers.replication.renames import (
+from handlers.replication.effects import constraints, databases, functions, partitions, statistics, tables
+from handlers.replication.effects import loaded_tables as event_rules
+from handlers.replication.effects.files import plain_files
+from handlers.replication.effects.loaded_tables import NOTHING_TO_DO
+from handlers.replication.effects.unreadable_events import find_changed_tables
+from handlers.replication.effects.unreplicated import is_unreplicated
+from handlers.replication.policy.metadata_only import select_metadata
+from handlers.replication.policy.renames import (
     Rename,
     find_rename,
     follow_table,
@@ -61,6 +53,7 @@ from handlers.replication.renames import (
     may_concern,
     name_on_target,
 )
+from handlers.replication.tables.table_loads import LOADED, LOADING
 from handlers.replication.transactions.replay import TransactionReplay
 from state.errors import BadInput, Inconsistent, NotFound, Refused, ServerFault, TidelineError
 

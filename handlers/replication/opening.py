@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from handlers.replication.effects import functions
-from handlers.replication.entries.unreplicated_tables import record_existing
+from handlers.replication.effects.unreplicated import record_existing
 from handlers.replication.loading.bootstrap import begin_bootstrap, is_pending
 from handlers.replication.loading.bootstrap_run import run_bootstrap
 from handlers.replication.loading.scope import follow_scope
@@ -24,11 +24,11 @@ from state.positions import POSITION_KEY, Position
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from handlers.replication.claim.target_claim import TargetClaim
     from handlers.replication.context import Context
     from handlers.replication.loading.bootstrap_run import BootstrapOptions
     from handlers.replication.loading.follower import LoadFollower
-    from handlers.replication.recorded_position import RecordedPosition
+    from handlers.replication.position.recorded_position import RecordedPosition
+    from handlers.replication.position.target_claim import TargetClaim
     from handlers.replication.transactions.replay import TransactionReplay
     from state.store import Store
 

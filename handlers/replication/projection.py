@@ -12,11 +12,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from handlers.replication.batch.replay import BatchReplay
-from handlers.replication.claim.target_claim import TargetClaim
 from handlers.replication.dispatch import Dispatcher
 from handlers.replication.effects import functions
-from handlers.replication.entries.kept_entries import format_entries
-from handlers.replication.entries.left_tables import drop_left, plan_drops
 from handlers.replication.loading.bootstrap_run import BootstrapOptions
 from handlers.replication.loading.follower import LoadFollower
 from handlers.replication.loading.gap import (
@@ -35,8 +32,11 @@ from handlers.replication.operations.promotion import (
     promote,
     require_not_promoted,
 )
-from handlers.replication.recorded_position import RecordedPosition
-from handlers.replication.target_progress import TargetProgress
+from handlers.replication.position.recorded_position import RecordedPosition
+from handlers.replication.position.target_claim import TargetClaim
+from handlers.replication.position.target_progress import TargetProgress
+from handlers.replication.tables.kept_entries import format_entries
+from handlers.replication.tables.left_tables import drop_left, plan_drops
 from handlers.replication.transactions.reconciliation import Reconciliation
 from state.errors import ConfigError, TidelineError
 from state.positions import POSITION_KEY, Position
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from handlers.events import Event
     from handlers.replication.context import Context
-    from handlers.replication.entries.left_tables import PlannedDrop
+    from handlers.replication.tables.left_tables import PlannedDrop
     from state.store import Store
 
 

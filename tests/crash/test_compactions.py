@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from dev.stack.endpoints import ClusterEndpoints
     from handlers.metastore.client import Metastore
-    from handlers.replication.policy import Policy
+    from handlers.replication.policy.policy import Policy
 
 __all__ = ["source", "stack", "target"]
 

@@ -28,8 +28,8 @@ from handlers.events import (
 )
 from handlers.replication.batch.joined_events import OF_TABLES, changes_only_objects
 from handlers.replication.batch.plan import is_plain
-from handlers.replication.renames import find_rename
-from handlers.replication.target_objects import is_transactional
+from handlers.replication.policy.renames import find_rename
+from handlers.replication.target.objects import is_transactional
 from state.errors import BadInput
 
 

@@ -39,8 +39,8 @@ from handlers.events import (
     WriteIdsAllocated,
 )
 from handlers.metastore.objects.partitions import BATCH
-from handlers.replication.renames import find_names, needs_checkpoint
-from handlers.replication.target_objects import is_transactional
+from handlers.replication.policy.renames import find_names, needs_checkpoint
+from handlers.replication.target.objects import is_transactional
 from state.errors import BadInput, NotFound
 
 

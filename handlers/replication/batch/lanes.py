@@ -16,9 +16,9 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from handlers.replication.dispatch import apply_table_effect
-from handlers.replication.entries.quarantine import Quarantine
-from handlers.replication.loading.table_loads import TableLoads
-from handlers.replication.table_cache import TableCache
+from handlers.replication.tables.quarantine import Quarantine
+from handlers.replication.tables.table_loads import TableLoads
+from handlers.replication.target.table_cache import TableCache
 from state.transactions.write_id_mapping import WriteIdMapping
 
 

@@ -33,8 +33,8 @@ from handlers.events import (
     Unhandled,
     WriteIdsAllocated,
 )
-from handlers.replication.renames import name_on_target, needs_checkpoint
-from handlers.replication.target_objects import changes_columns
+from handlers.replication.policy.renames import name_on_target, needs_checkpoint
+from handlers.replication.target.objects import changes_columns
 from state.errors import BadInput
 
 

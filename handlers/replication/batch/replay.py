@@ -19,7 +19,7 @@ from handlers.replication.batch.target_faults import TargetFaults
 from handlers.replication.batch.unrecorded_events import UnrecordedEvents, is_repeated_alone
 from handlers.replication.batch.work_ahead import WorkAhead
 from handlers.replication.dispatch import OUT_OF_SCOPE
-from handlers.replication.renames import find_alterations, is_foreign, may_concern, needs_checkpoint
+from handlers.replication.policy.renames import find_alterations, is_foreign, may_concern, needs_checkpoint
 from state.errors import ServerFault
 from state.positions import Step
 
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from handlers.replication.context import Context
     from handlers.replication.dispatch import Dispatcher
     from handlers.replication.loading.follower import LoadFollower
-    from handlers.replication.recorded_position import RecordedPosition
-    from handlers.replication.renames import Alteration
-    from handlers.replication.target_progress import TargetProgress
+    from handlers.replication.policy.renames import Alteration
+    from handlers.replication.position.recorded_position import RecordedPosition
+    from handlers.replication.position.target_progress import TargetProgress
 
 
 UNPROVEN_MAX: Final = 100

@@ -17,14 +17,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from handlers.events import ConstraintDropped, ConstraintsAdded, TxnAborted, TxnCommitted
-from handlers.replication.renames import are_undone, find_names, needs_checkpoint
+from handlers.replication.policy.renames import are_undone, find_names, needs_checkpoint
 
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from handlers.events import Event
-    from handlers.replication.renames import Alteration
+    from handlers.replication.policy.renames import Alteration
 
 
 _CONSTRAINTS: Final = (ConstraintsAdded, ConstraintDropped)

@@ -25,7 +25,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from handlers.metastore.objects.partitions import BATCH
-from handlers.replication.target_objects import (
+from handlers.replication.target.objects import (
     ACCURATE,
     KEEP_STATISTICS,
     STATISTICS,
@@ -33,7 +33,7 @@ from handlers.replication.target_objects import (
     is_transactional,
     partition_key_names,
 )
-from handlers.replication.transactions.files.same_table import is_same_table
+from handlers.replication.target.same_table import is_same_table
 from state.errors import NotFound
 
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from handlers.events import TableAltered
     from handlers.replication.context import Context
-    from handlers.replication.entries.unchecked_marks import UncheckedMarks
+    from handlers.replication.tables.unchecked_marks import UncheckedMarks
     from handlers.structs.objects import Partition, Table
 
 

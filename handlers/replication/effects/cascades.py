@@ -16,8 +16,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from handlers.metastore.objects.partitions import BATCH
-from handlers.replication.target_objects import KEEP_STATISTICS, changes_columns
-from handlers.replication.transactions.files.same_table import is_same_table
+from handlers.replication.target.objects import KEEP_STATISTICS, changes_columns
+from handlers.replication.target.same_table import is_same_table
 from state.errors import NotFound
 
 

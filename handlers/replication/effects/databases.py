@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from handlers.events import DatabaseAltered, DatabaseCreated, DatabaseDropped
     from handlers.metastore.client import Metastore
     from handlers.replication.context import Context
-    from handlers.replication.policy import Policy
+    from handlers.replication.policy.policy import Policy
 
 
 SOURCE_FOR: Final = "repl.source.for"

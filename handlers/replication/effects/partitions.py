@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 from handlers.events import Embedded, PartitionsAdded, PartitionsAltered, PartitionsDropped
 from handlers.metastore.objects.partitions import BATCH
-from handlers.replication.effects import accuracy_marks, leftovers, moves, renamed_files, truncation
-from handlers.replication.effects.plain_files import copy_first_files, mirror_directory
-from handlers.replication.entries.copied_ahead import record_copy
-from handlers.replication.target_objects import (
+from handlers.replication.effects import accuracy_marks
+from handlers.replication.effects.files import leftovers, moves, renamed_files, truncation
+from handlers.replication.effects.files.plain_files import copy_first_files, mirror_directory
+from handlers.replication.tables.copied_ahead import record_copy
+from handlers.replication.target.objects import (
     KEEP_STATISTICS,
     format_partition_name,
     is_external,

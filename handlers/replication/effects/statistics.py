@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from handlers.replication.target_objects import (
+from handlers.replication.target.objects import (
     BASIC,
     build_statistics,
     is_transactional,

@@ -9,19 +9,12 @@ from __future__ import annotations
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING
 
-from handlers.replication.effects import (
-    accuracy_marks,
-    cascades,
-    leftovers,
-    moves,
-    renamed_files,
-    statistics,
-    truncation,
-)
+from handlers.replication.effects import accuracy_marks, cascades, statistics
 from handlers.replication.effects.constraints import keep_constraints
-from handlers.replication.effects.plain_files import copy_first_files, mirror_directory
-from handlers.replication.entries.copied_ahead import note_copy, record_copy
-from handlers.replication.target_objects import (
+from handlers.replication.effects.files import leftovers, moves, renamed_files, truncation
+from handlers.replication.effects.files.plain_files import copy_first_files, mirror_directory
+from handlers.replication.tables.copied_ahead import note_copy, record_copy
+from handlers.replication.target.objects import (
     KEEP_STATISTICS,
     is_external,
     is_plain_managed,
@@ -33,14 +26,14 @@ from handlers.replication.target_objects import (
     replayed_write_id,
     to_target_table,
 )
-from handlers.replication.translation import translate
+from handlers.replication.target.translation import translate
 from state.errors import AlreadyExists, InvalidRequest, NotFound, TargetDiverged
 
 
 if TYPE_CHECKING:
     from handlers.events import TableAltered, TableCreated, TableDropped
     from handlers.replication.context import Context
-    from handlers.replication.renames import Rename
+    from handlers.replication.policy.renames import Rename
     from handlers.structs.objects import Table
 
 

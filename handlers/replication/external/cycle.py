@@ -16,7 +16,7 @@ import structlog
 from handlers.files.paths import parse_location
 from handlers.replication.external.directories import DirectoryCopier, Tree, TreeCounts, TreeProblem
 from handlers.replication.external.trees import TreeCopier
-from handlers.replication.target_objects import map_external_location
+from handlers.replication.target.objects import map_external_location
 from state.errors import BadInput, FilesUnavailable, TidelineError
 from state.external.directories import find_collisions, format_directories, is_below, select_outermost
 

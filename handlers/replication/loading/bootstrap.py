@@ -23,11 +23,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from handlers.failpoints import failpoint
-from handlers.replication.claim.target_position import LAST_ID
 from handlers.replication.effects.databases import TARGET_FOR, mark_source, to_target_database
 from handlers.replication.loading.reuse import detach_tables
-from handlers.replication.loading.table_loads import TableLoad, TableLoads
-from handlers.replication.target_objects import owns_data
+from handlers.replication.tables.table_loads import TableLoad, TableLoads
+from handlers.replication.target.objects import owns_data
+from handlers.replication.target.target_position import LAST_ID
 from state.errors import NotFound, TargetDiverged
 from state.positions import POSITION_KEY, Position
 
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from handlers.metastore.client import Metastore
-    from handlers.replication.claim.target_position import TargetPosition
-    from handlers.replication.policy import Policy
+    from handlers.replication.policy.policy import Policy
+    from handlers.replication.target.target_position import TargetPosition
     from handlers.structs.objects import Database
     from state.store import Reader, Store
 

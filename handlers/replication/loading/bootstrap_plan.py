@@ -12,8 +12,8 @@ from handlers.replication.loading.bootstrap import list_tables
 from handlers.replication.loading.table.snapshot import SnapshotLost, TableSnapshot, list_snapshot_files
 from handlers.replication.loading.table.source_changes import SourceChanges
 from handlers.replication.loading.table.write_id_snapshot import WriteIdStates
-from handlers.replication.replicability import MATERIALIZED_VIEW, find_obstacle
-from handlers.replication.target_objects import is_transactional, is_view
+from handlers.replication.policy.replicability import MATERIALIZED_VIEW, find_obstacle
+from handlers.replication.target.objects import is_transactional, is_view
 from state.errors import NotFound
 from state.transactions.valid_write_ids import ValidWriteIds
 

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from handlers.backoff import Backoff
 from handlers.failpoints import failpoint
-from handlers.replication.entries.unreplicated_tables import record_obstacle
+from handlers.replication.effects.unreplicated import record_obstacle
 from handlers.replication.loading.bootstrap import finish_bootstrap, is_pending
 from handlers.replication.loading.table.load import load_table
 from handlers.replication.loading.table.tools import LoadProgress, LoadSettings, LoadTools, SilentProgress
-from handlers.replication.target_objects import is_view
+from handlers.replication.target.objects import is_view
 from state.errors import BadInput, Fenced, Interrupted, Refused, TidelineError
 from state.positions import POSITION_KEY, Position
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from handlers.replication.context import Context
     from handlers.replication.loading.table.tools import LoadedTable
-    from handlers.replication.loading.table_loads import TableLoad
+    from handlers.replication.tables.table_loads import TableLoad
     from state.store import Store
 
 

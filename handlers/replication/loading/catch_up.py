@@ -36,9 +36,9 @@ from handlers.events import (
 )
 from handlers.failpoints import failpoint
 from handlers.replication.dispatch import Dispatcher
-from handlers.replication.entries.quarantine import Quarantine
-from handlers.replication.loading.table_loads import TableLoads
-from handlers.replication.renames import find_rename, may_concern
+from handlers.replication.policy.renames import find_rename, may_concern
+from handlers.replication.tables.quarantine import Quarantine
+from handlers.replication.tables.table_loads import TableLoads
 from state.transactions.unproven_commits import UnprovenCommits
 from state.transactions.write_id_mapping import WriteIdMapping
 
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 
     from handlers.events import Event
     from handlers.replication.context import Context
-    from handlers.replication.entries.quarantine import QuarantinedTable
-    from handlers.replication.loading.table_loads import TableLoad
+    from handlers.replication.tables.quarantine import QuarantinedTable
+    from handlers.replication.tables.table_loads import TableLoad
     from state.errors import TidelineError
 
 

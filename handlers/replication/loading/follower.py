@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from handlers.failpoints import failpoint
-from handlers.replication.entries.unreplicated_tables import record_obstacle
+from handlers.replication.effects.unreplicated import record_obstacle
 from handlers.replication.loading.catch_up import CatchUp, ResumeFailed
 from handlers.replication.loading.resume import Release, find_release_obstacle
 from state.errors import GapDetected, NotFound, ServerFault, UnloggedFilesGone
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
     from handlers.events import Event
     from handlers.replication.context import Context
-    from handlers.replication.entries.quarantine import QuarantinedTable
     from handlers.replication.loading.resume import ReadEvents
     from handlers.replication.loading.table.tools import LoadedTable
-    from handlers.replication.loading.table_loads import Reason, TableLoad
+    from handlers.replication.tables.quarantine import QuarantinedTable
+    from handlers.replication.tables.table_loads import Reason, TableLoad
     from handlers.replication.transactions.files.transaction_files import TransactionFiles
     from state.errors import TidelineError
 

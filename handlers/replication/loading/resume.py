@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from handlers.replication.loading.table.target_table import LOAD
-from handlers.replication.target_objects import is_transactional
+from handlers.replication.target.objects import is_transactional
 from handlers.replication.transactions.target_write_ids import find_state
 from state.errors import GapDetected, NotFound
 from state.transactions.resumption import TargetWriteIds, find_obstacle
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from handlers.events import Event
     from handlers.replication.context import Context
-    from handlers.replication.entries.quarantine import QuarantinedTable
+    from handlers.replication.tables.quarantine import QuarantinedTable
     from state.transactions.resumption import Held
 
     ReadEvents = Callable[[int, int], Iterable[Event]]

@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.files.paths import parse_location
 from handlers.files.table_listing import TableDirectory
-from handlers.replication.claim.fencing import EPOCH
-from handlers.replication.claim.target_position import LAST_ID
 from handlers.replication.effects.databases import SOURCE_FOR
-from handlers.replication.target_objects import (
+from handlers.replication.target.fencing import EPOCH
+from handlers.replication.target.objects import (
     is_external,
     is_transactional,
     is_view,
     owns_data,
     partition_key_names,
 )
-from handlers.replication.translation import translate
+from handlers.replication.target.target_position import LAST_ID
+from handlers.replication.target.translation import translate
 from handlers.structs.objects import FieldSchema, SerDeInfo, StorageDescriptor, Table
 from state.errors import NotFound, TargetDiverged
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from handlers.files.filesystems import FileSystems
     from handlers.metastore.client import Metastore
-    from handlers.replication.policy import Policy
+    from handlers.replication.policy.policy import Policy
     from handlers.structs.objects import Database
 
 

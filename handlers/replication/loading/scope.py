@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from handlers.metastore.client import Metastore
     from handlers.replication.context import Context
     from handlers.replication.loading.follower import LoadFollower
-    from handlers.replication.policy import Policy
+    from handlers.replication.policy.policy import Policy
     from state.store import Reader, Store
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from handlers.replication.target_objects import is_transactional
+from handlers.replication.target.objects import is_transactional
 from handlers.structs.transactions import CompactionType
 from state.errors import InvalidRequest
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from handlers.metastore.client import Metastore
-    from handlers.replication.policy import Policy
+    from handlers.replication.policy.policy import Policy
     from handlers.structs.transactions import ShowCompactResponseElement
 
 

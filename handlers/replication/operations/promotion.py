@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from handlers.failpoints import failpoint
-from handlers.replication.claim.target_position import INCOMPATIBLE
 from handlers.replication.effects.databases import SOURCE_FOR, is_replication_parameter, unmark_source
 from handlers.replication.loading.bootstrap import PROMOTED
+from handlers.replication.target.target_position import INCOMPATIBLE
 from handlers.replication.transactions.open_writes import discard_open_writes, read_write_ids
 from state.errors import ConfigError, IncompleteReplica, NotFound, StateCorrupt, Transient
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from handlers.replication.context import Context
-    from handlers.replication.policy import Policy
+    from handlers.replication.policy.policy import Policy
     from handlers.replication.transactions.open_writes import WriteIds
     from handlers.structs.objects import Database
     from state.store import Reader, Store

@@ -17,7 +17,7 @@ from state.transactions.write_id_mapping import WriteIdMapping
 
 if TYPE_CHECKING:
     from handlers.metastore.client import Metastore
-    from handlers.replication.policy import Policy
+    from handlers.replication.policy.policy import Policy
     from state.store import Reader, Store
 
 

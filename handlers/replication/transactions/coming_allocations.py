@@ -26,9 +26,9 @@ from handlers.events import (
     Unhandled,
     WriteIdsAllocated,
 )
-from handlers.replication.renames import find_names
-from handlers.replication.replicability import find_obstacle
-from handlers.replication.target_objects import is_transactional
+from handlers.replication.policy.renames import find_names
+from handlers.replication.policy.replicability import find_obstacle
+from handlers.replication.target.objects import is_transactional
 from state.errors import BadInput
 
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final
 from handlers.events import WriteIdsAllocated
 from handlers.failpoints import failpoint
 from handlers.replication.batch.overlap import LookaheadCounts
-from handlers.replication.loading import event_rules
+from handlers.replication.effects import loaded_tables as event_rules
 from handlers.replication.transactions.coming_allocations import find_coming_allocations
 from handlers.replication.transactions.openings import Openings
 from state.errors import BadInput, Inconsistent, Refused, ServerFault

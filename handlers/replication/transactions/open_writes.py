@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from handlers.files.paths import parse_location
 from handlers.files.table_listing import TableDirectory
 from handlers.replication.effects.accuracy_marks import mark_inaccurate
-from handlers.replication.target_objects import format_partition_name, is_transactional, partition_key_names
+from handlers.replication.target.objects import format_partition_name, is_transactional, partition_key_names
 from state.errors import BadInput, NotFound
 from state.transactions.acid_directories import AcidDirectory
 

@@ -12,7 +12,7 @@ from handlers.decoding.limits import DEFAULT_LIMITS
 from handlers.decoding.messages import unpack
 from handlers.decoding.notifications import build_event
 from handlers.events import CATALOGS, PartitionsAdded, PartitionsAltered, TxnAborted, WriteIdsAllocated
-from handlers.replication.target_objects import format_partition_name, partition_key_names
+from handlers.replication.target.objects import format_partition_name, partition_key_names
 from state.errors import BadInput
 
 

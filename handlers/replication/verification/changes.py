@@ -24,7 +24,7 @@ from handlers.events import (
     Undecodable,
 )
 from handlers.metastore.hive_version import V4_1
-from handlers.replication.renames import find_rename, is_foreign
+from handlers.replication.policy.renames import find_rename, is_foreign
 from state.errors import GapDetected
 from state.transactions.valid_write_ids import WriteIdState
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from handlers.metastore.client import Metastore
-    from handlers.replication.policy import Policy
+    from handlers.replication.policy.policy import Policy
     from handlers.structs.notifications import NotificationEvent
     from state.transactions.valid_write_ids import ValidWriteIds
 

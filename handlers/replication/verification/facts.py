@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from handlers.replication.effects.databases import select_own_parameters
-from handlers.replication.target_objects import STATISTICS, is_view, rewrite_view_text
+from handlers.replication.target.objects import STATISTICS, is_view, rewrite_view_text
 from handlers.replication.verification.findings import Difference, Finding, Kind, NotCompared
 from handlers.structs.constraints import FOREIGN_KEY
 from handlers.structs.objects import PrincipalType
@@ -19,7 +19,7 @@ from handlers.structs.objects import PrincipalType
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from handlers.replication.policy import Policy
+    from handlers.replication.policy.policy import Policy
     from handlers.structs.constraints import ConstraintKind
     from handlers.structs.objects import Database, FieldSchema, StorageDescriptor, Table
     from handlers.structs.struct import Struct

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from handlers.files.paths import parse_location
-from handlers.replication.target_objects import (
+from handlers.replication.target.objects import (
     ELSEWHERE,
     format_partition_name,
     is_external,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from handlers.files.filesystems import FileSystems
     from handlers.metastore.client import Metastore
-    from handlers.replication.policy import Policy
+    from handlers.replication.policy.policy import Policy
     from handlers.replication.verification.file_rules import AcidFiles, Files
     from handlers.structs.objects import Partition, Table
     from handlers.structs.statistics import ColumnStatisticsObj

@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from handlers.replication.target_objects import ACCURATE, STATISTICS, list_accurate
+from handlers.replication.target.objects import ACCURATE, STATISTICS, list_accurate
 from handlers.replication.verification.findings import Difference, Finding, NotCompared
 
 

@@ -17,9 +17,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
-from handlers.replication.replicability import find_obstacle
-from handlers.replication.target_objects import is_plain_managed
-from handlers.replication.translation import translate
+from handlers.replication.policy.replicability import find_obstacle
+from handlers.replication.target.objects import is_plain_managed
+from handlers.replication.target.translation import translate
 from handlers.replication.verification.changes import RecentChanges
 from handlers.replication.verification.descriptions import (
     Description,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from handlers.metastore.client import Metastore
     from handlers.replication.context import Context
-    from handlers.replication.external.tables import ExternalTables
+    from handlers.replication.target.external_tables import ExternalTables
     from state.external.directories import TableDirectories
     from state.store import Store
 

@@ -14,13 +14,13 @@ from handlers.files.copying.copies import Copier
 from handlers.files.copying.pool import CopyPool
 from handlers.files.paths import AllowedRoots
 from handlers.files.systems.schemes import open_file_systems
-from handlers.replication.claim.target_position import TargetPosition
 from handlers.replication.context import Context, SilentObserver
-from handlers.replication.entries.quarantine import Quarantine
-from handlers.replication.loading.table_loads import TableLoads
-from handlers.replication.policy import Policy
+from handlers.replication.policy.policy import Policy
 from handlers.replication.projection import ReplicationProjection
-from handlers.replication.table_cache import TableCache
+from handlers.replication.tables.quarantine import Quarantine
+from handlers.replication.tables.table_loads import TableLoads
+from handlers.replication.target.table_cache import TableCache
+from handlers.replication.target.target_position import TargetPosition
 from handlers.structs.objects import Database
 from handlers.structs.transactions import GetOpenTxnsInfoResponse, TxnInfo, TxnState
 from state.errors import AlreadyExists, NotFound, TidelineError

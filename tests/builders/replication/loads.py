@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from handlers.replication.loading.bootstrap_run import SilentBootstrap
 from handlers.replication.loading.table.load import load_table
 from handlers.replication.loading.table.tools import LoadSettings, LoadTools
-from handlers.replication.loading.table_loads import TableLoad
+from handlers.replication.tables.table_loads import TableLoad
 
 
 if TYPE_CHECKING:

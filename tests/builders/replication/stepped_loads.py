@@ -14,7 +14,7 @@ from tests.builders.daemon.loops import eventually
 
 
 if TYPE_CHECKING:
-    from handlers.replication.loading.table_loads import TableLoad
+    from handlers.replication.tables.table_loads import TableLoad
     from tests.builders.replication.replica import Replica
 
 

@@ -11,7 +11,7 @@ import pytest
 from dev.fixtures.hive_tables import ACID, a_partition, a_table, whole_number_statistics
 from dev.fixtures.writing_client import WritingMetastore
 from handlers.replication.loading.table.load import load_table
-from handlers.replication.target_objects import ACCURATE
+from handlers.replication.target.objects import ACCURATE
 from handlers.structs.objects import Database
 from tests.builders.replication.fake_target import Killed
 from tests.builders.replication.loads import load_tools, waiting_load
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from dev.stack.endpoints import ClusterEndpoints
-    from handlers.replication.loading.table_loads import TableLoad
+    from handlers.replication.tables.table_loads import TableLoad
     from handlers.structs.objects import Partition
 
 

@@ -18,7 +18,7 @@ from dev.stack.hive.sql_session import Session
 from handlers.replication.loading.table.load import load_table
 from handlers.replication.loading.table.target_table import LOAD
 from handlers.replication.loading.table.tools import LoadSettings
-from handlers.replication.target_objects import ACCURATE
+from handlers.replication.target.objects import ACCURATE
 from handlers.structs.objects import Database
 from state.errors import Interrupted, NotFound, TransactionsOpen
 from tests.builders.replication.loads import RecordedProgress, load_all, load_tools, waiting_load

@@ -14,7 +14,7 @@ from dev.fixtures.hive_tables import a_table
 from dev.stack.hive.sql_session import Session
 from handlers.metastore.client import Metastore
 from handlers.replication.loading.bootstrap import begin_bootstrap
-from handlers.replication.policy import Policy
+from handlers.replication.policy.policy import Policy
 from handlers.structs.objects import Database
 from state.errors import TargetDiverged
 from state.store.memory import MemoryStore

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from handlers.replication.loading.bootstrap import begin_bootstrap
-from handlers.replication.policy import Policy
-from handlers.replication.replicability import REPLICATE
+from handlers.replication.policy.policy import Policy
+from handlers.replication.policy.replicability import REPLICATE
 from state.errors import TargetDiverged
 from state.store.memory import MemoryStore
 from tests.builders.replication.external import ExternalCopies

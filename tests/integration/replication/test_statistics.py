@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from dev.fixtures.writing_client import WritingMetastore
-from handlers.replication.policy import Policy
-from handlers.replication.target_objects import ACCURATE, KEEP_STATISTICS, build_statistics
+from handlers.replication.policy.policy import Policy
+from handlers.replication.target.objects import ACCURATE, KEEP_STATISTICS, build_statistics
 from state.errors import InvalidRequest
 from tests.builders.replication.small_workload import ACID, PLAIN, create_source, roll_back
 from tests.builders.replication.verification import find_differences, verify

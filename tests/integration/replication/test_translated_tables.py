@@ -17,7 +17,7 @@ from dev.stack.hive.settings import ClusterSettings
 from handlers.events import TableCreated
 from handlers.files.paths import parse_location
 from handlers.replication.effects import tables
-from handlers.replication.target_objects import KEEP_STATISTICS
+from handlers.replication.target.objects import KEEP_STATISTICS
 from handlers.replication.verification.findings import Outcome
 from handlers.structs.objects import Database, FieldSchema
 from tests.builders.components.availability import start_or_skip

@@ -12,7 +12,7 @@ from handlers.events import (
     TableAltered,
     TableCreated,
 )
-from handlers.replication.external.tables import ExternalTables
+from handlers.replication.target.external_tables import ExternalTables
 from state.external.directories import TableDirectories
 from tests.builders.replication.external import Source, partition
 from tests.builders.replication.replay_events import embedded

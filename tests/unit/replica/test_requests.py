@@ -14,9 +14,9 @@ from daemon.replica.followed import FollowedReplica
 from daemon.replica.requests import PolicyRequests
 from daemon.replica.sections.left import LEFT, list_left
 from daemon.replica.sections.points import POINTS, PointStatus, PointTaker
-from handlers.replication.claim.target_claim import WRITTEN_KEY
 from handlers.replication.loading.load_thread import LoadThread
 from handlers.replication.loading.table.tools import LoadedTable, LoadProgress, LoadSettings, LoadTools
+from handlers.replication.position.target_claim import WRITTEN_KEY
 from state.errors import (
     BadInput,
     ConfigError,
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from handlers.replication.loading.table_loads import TableLoad
     from handlers.replication.operations.promotion import Promotion
     from handlers.replication.projection import ReplicationProjection
+    from handlers.replication.tables.table_loads import TableLoad
 
 
 @pytest.fixture

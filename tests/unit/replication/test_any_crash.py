@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from handlers.events import Event, SourceFile
-from handlers.replication import recorded_position
 from handlers.replication.context import Context
+from handlers.replication.position import recorded_position
+from handlers.replication.position.recorded_position import RECORD_EVENTS
 from handlers.replication.projection import ReplicationProjection
-from handlers.replication.recorded_position import RECORD_EVENTS
 from handlers.replication.transactions import lookahead
 from state.positions import POSITION_KEY, Position
 from state.store.memory import MemoryStore

@@ -8,7 +8,7 @@ import pytest
 
 from daemon.replica.commands.compaction import states_text
 from handlers.replication.operations.compaction import CompactionState, list_compactions, request_compactions
-from handlers.replication.policy import Policy
+from handlers.replication.policy.policy import Policy
 from handlers.structs.transactions import CompactionResponse, CompactionType, ShowCompactResponseElement
 from state.errors import InvalidRequest
 from tests.builders.replication.recording_metastore import RecordingMetastore

@@ -22,19 +22,19 @@ from handlers.events import (
     StatisticsUpdated,
     TableAltered,
 )
-from handlers.replication.claim.target_position import TargetPosition
 from handlers.replication.context import SilentObserver
 from handlers.replication.effects import (
     accuracy_marks,
     constraints,
     databases,
     partitions,
-    plain_files,
     statistics,
     tables,
 )
-from handlers.replication.table_cache import TableCache
-from handlers.replication.target_objects import ACCURATE
+from handlers.replication.effects.files import plain_files
+from handlers.replication.target.objects import ACCURATE
+from handlers.replication.target.table_cache import TableCache
+from handlers.replication.target.target_position import TargetPosition
 from handlers.structs import tjson
 from handlers.structs.constraints import SQLForeignKey, SQLPrimaryKey
 from handlers.structs.objects import Database, Partition, StorageDescriptor, Table

@@ -10,7 +10,7 @@ import pytest
 
 from handlers.events import DatabaseDropped, Embedded, Event, Undecodable
 from handlers.replication.batch.target_faults import FAULTS_MIN, FAULTS_S
-from handlers.replication.entries.quarantine import BREAKER_S, BREAKER_TABLES
+from handlers.replication.tables.quarantine import BREAKER_S, BREAKER_TABLES
 from handlers.structs import tjson
 from handlers.structs.objects import Table
 from state.errors import (

@@ -13,13 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handlers.events import DatabaseAltered, DatabaseCreated, DatabaseDropped
-from handlers.replication import dispatch, target_progress
-from handlers.replication.claim.fencing import EPOCH, INSTANCE, SOURCE, Claim, epoch_number, next_epoch
-from handlers.replication.claim.target_claim import BASE_KEY, CLAIM_KEY
-from handlers.replication.claim.target_position import FRESH_S, LAST_ID, TargetPosition
-from handlers.replication.policy import Policy
+from handlers.replication import dispatch
+from handlers.replication.policy.policy import Policy
+from handlers.replication.position import target_progress
+from handlers.replication.position.target_claim import BASE_KEY, CLAIM_KEY
+from handlers.replication.position.target_progress import TARGET_LAG_S
 from handlers.replication.projection import CHECK_AT_REST_S, ReplicationProjection
-from handlers.replication.target_progress import TARGET_LAG_S
+from handlers.replication.target.fencing import EPOCH, INSTANCE, SOURCE, Claim, epoch_number, next_epoch
+from handlers.replication.target.target_position import FRESH_S, LAST_ID, TargetPosition
 from handlers.replication.transactions import replay as transactions
 from handlers.replication.transactions.files import transaction_files
 from handlers.structs.objects import Database

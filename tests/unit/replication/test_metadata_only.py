@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from handlers.events import Inserted, PartitionsAltered, TableAltered
 from handlers.replication.loading.scope import PATTERNS_KEY, find_scope_change
-from handlers.replication.metadata_only import select_metadata
-from handlers.replication.policy import Policy
-from handlers.replication.target_objects import STATISTICS, to_target_partition, to_target_table
+from handlers.replication.policy.metadata_only import select_metadata
+from handlers.replication.policy.policy import Policy
+from handlers.replication.target.objects import STATISTICS, to_target_partition, to_target_table
 from handlers.structs.objects import Partition, StorageDescriptor
 from tests.builders.replication.fake_target import FakedReplica, faked_replica
 from tests.builders.replication.replay_events import (

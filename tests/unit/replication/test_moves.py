@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from handlers.events import Inserted, PartitionsAdded, PartitionsAltered, SourceFile
-from handlers.replication.effects import partitions, plain_files, tables
-from handlers.replication.table_cache import TableCache
+from handlers.replication.effects import partitions, tables
+from handlers.replication.effects.files import plain_files
+from handlers.replication.target.table_cache import TableCache
 from handlers.structs.objects import Partition, SkewedInfo, StorageDescriptor
 from state.errors import FileLost, UnsafePath, Unsupported
 from tests.builders.replication.fake_target import faked_replica

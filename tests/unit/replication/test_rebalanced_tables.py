@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from handlers.events import CompactionCommitted
-from handlers.replication.metadata_only import select_metadata
-from handlers.replication.policy import Policy
+from handlers.replication.policy.metadata_only import select_metadata
+from handlers.replication.policy.policy import Policy
 from tests.builders.replication.replay_events import allocated, committed, created, dropped, written
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from handlers.events import DatabaseAltered, Event, PartitionsAltered, TxnCommitted, Undecodable
+from handlers.replication.policy.renames import needs_checkpoint
 from handlers.replication.projection import ReplicationProjection
-from handlers.replication.renames import needs_checkpoint
 from handlers.replication.transactions.replay import TransactionReplay
 from handlers.structs.objects import Database, Partition, StorageDescriptor
 from state.errors import ConfigError, MalformedEvent, TargetDiverged

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from handlers.replication.operations.retirement import Retirement, retire
-from handlers.replication.policy import Policy
+from handlers.replication.policy.policy import Policy
 from handlers.structs.objects import Database
 from state.errors import ConfigError, NotFound
 from state.store.memory import MemoryStore

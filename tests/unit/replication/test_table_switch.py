@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from handlers.replication.loading.table.tools import LoadedTable
-from handlers.replication.replicability import REPLICATE, SWITCHED_OFF, find_obstacle, may_have_obstacle
+from handlers.replication.policy.replicability import (
+    REPLICATE,
+    SWITCHED_OFF,
+    find_obstacle,
+    may_have_obstacle,
+)
 from handlers.structs import tjson
 from state.errors import MalformedEvent
 from tests.builders.replication.fake_target import faked_replica

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handlers.replication.effects.databases import apply_database_changes, to_target_database
-from handlers.replication.policy import Policy
-from handlers.replication.target_objects import (
+from handlers.replication.policy.policy import Policy
+from handlers.replication.target.objects import (
     escape_path_name,
     format_partition_name,
     is_external,
@@ -19,7 +19,7 @@ from handlers.replication.target_objects import (
     place_below,
     to_target_table,
 )
-from handlers.replication.translation import translate
+from handlers.replication.target.translation import translate
 from handlers.structs.objects import Database
 from handlers.table_type import to_stored_type
 from state.errors import UnsafePath

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from handlers.replication import table_cache
-from handlers.replication.claim.target_position import TargetPosition
-from handlers.replication.entries.quarantine import Quarantine, QuarantinedTable
-from handlers.replication.policy import Policy
-from handlers.replication.table_cache import TableCache
+from handlers.replication.policy.policy import Policy
+from handlers.replication.tables.quarantine import Quarantine, QuarantinedTable
+from handlers.replication.target import table_cache
+from handlers.replication.target.table_cache import TableCache
+from handlers.replication.target.target_position import TargetPosition
 from handlers.structs.objects import Database, Partition, StorageDescriptor
 from state.errors import MalformedEvent, NotFound, StateCorrupt, TargetDiverged
 from state.store.memory import MemoryStore

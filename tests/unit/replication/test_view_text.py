@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from handlers.replication.view_text import rename_database
+from handlers.replication.target.view_text import rename_database
 
 
 def of_replica(text: str) -> str:

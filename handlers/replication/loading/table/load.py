@@ -38,8 +38,8 @@ from handlers.replication.loading.table.statistics import (
 from handlers.replication.loading.table.target_partitions import TargetPartitions
 from handlers.replication.loading.table.target_table import TargetTable
 from handlers.replication.loading.table.tools import LoadedTable, SilentProgress
-from handlers.replication.replicability import SWITCHED_OFF, find_obstacle
-from handlers.replication.target_objects import is_view, owns_data
+from handlers.replication.policy.replicability import SWITCHED_OFF, find_obstacle
+from handlers.replication.target.objects import is_view, owns_data
 from state.errors import GapDetected, SourceBusy
 
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from handlers.replication.loading.table.snapshot import TableSnapshot
     from handlers.replication.loading.table.tools import LoadProgress, LoadTools
-    from handlers.replication.loading.table_loads import TableLoad
+    from handlers.replication.tables.table_loads import TableLoad
     from handlers.structs.objects import Table
 
 

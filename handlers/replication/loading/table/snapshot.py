@@ -20,7 +20,7 @@ from handlers.replication.loading.table.source_changes import (
     find_replacement,
 )
 from handlers.replication.loading.table.write_id_snapshot import WriteIdStates, wait_for_open_write_ids
-from handlers.replication.target_objects import is_transactional
+from handlers.replication.target.objects import is_transactional
 from handlers.structs.transactions import TxnState
 from state.errors import NotFound
 from state.transactions.acid_directories import AcidDirectory, is_hidden_original, select_directories

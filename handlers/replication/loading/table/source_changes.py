@@ -22,15 +22,15 @@ from handlers.events import (
     Undecodable,
     WriteIdsAllocated,
 )
-from handlers.replication.renames import find_rename, is_foreign, may_concern
-from handlers.replication.target_objects import is_external, is_transactional, is_view
+from handlers.replication.policy.renames import find_rename, is_foreign, may_concern
+from handlers.replication.target.objects import is_external, is_transactional, is_view
 from state.errors import BadInput, GapDetected
 
 
 if TYPE_CHECKING:
     from handlers.events import Event
     from handlers.metastore.client import Metastore
-    from handlers.replication.policy import Policy
+    from handlers.replication.policy.policy import Policy
     from handlers.structs.objects import Table
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from handlers.replication.target_objects import ACCURATE, build_statistics
+from handlers.replication.target.objects import ACCURATE, build_statistics
 from state.transactions.valid_write_ids import ValidWriteIds
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from handlers.replication.loading.table.statistics import adjust_statistics
-from handlers.replication.target_objects import (
+from handlers.replication.target.objects import (
     KEEP_STATISTICS,
     format_partition_name,
     map_partition_location,

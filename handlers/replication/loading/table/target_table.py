@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 from handlers.failpoints import failpoint
 from handlers.replication.loading.table.statistics import adjust_statistics
 from handlers.replication.loading.table.tools import LoadedTable
-from handlers.replication.replicability import find_obstacle
-from handlers.replication.target_objects import (
+from handlers.replication.policy.replicability import find_obstacle
+from handlers.replication.target.objects import (
     KEEP_STATISTICS,
     is_external,
     is_transactional,
@@ -24,7 +24,7 @@ from handlers.replication.target_objects import (
     partition_key_names,
     to_target_table,
 )
-from handlers.replication.translation import translate
+from handlers.replication.target.translation import translate
 from state.errors import NotFound, TargetDiverged
 from state.transactions.valid_write_ids import ValidWriteIds
 
@@ -32,7 +32,7 @@ from state.transactions.valid_write_ids import ValidWriteIds
 if TYPE_CHECKING:
     from handlers.replication.loading.table.snapshot import TableSnapshot
     from handlers.replication.loading.table.tools import LoadTools
-    from handlers.replication.loading.table_loads import TableLoad
+    from handlers.replication.tables.table_loads import TableLoad
     from handlers.structs.objects import Table
 
 

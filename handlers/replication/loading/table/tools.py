@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from handlers.files.copying.pool import CopyPool
     from handlers.files.filesystems import FileSystems
     from handlers.metastore.client import Metastore
-    from handlers.replication.policy import Policy
-    from handlers.replication.replicability import Obstacle
+    from handlers.replication.policy.policy import Policy
+    from handlers.replication.policy.replicability import Obstacle
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from handlers.files.paths import parse_location, to_target_subdir
-from handlers.replication.effects.plain_files import remove_directory
-from handlers.replication.target_objects import is_insert_only
+from handlers.replication.effects.files.plain_files import remove_directory
+from handlers.replication.target.objects import is_insert_only
 
 
 if TYPE_CHECKING:

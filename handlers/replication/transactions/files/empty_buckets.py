@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from handlers.files.copying.copies import build_copy_task
 from handlers.files.listing import list_write
 from handlers.files.paths import parse_location
-from handlers.replication.target_objects import is_insert_only
-from handlers.replication.transactions.files.same_table import LoggedWrite, select_same_partitions
+from handlers.replication.target.objects import is_insert_only
+from handlers.replication.target.same_table import LoggedWrite, select_same_partitions
 from state.errors import FileLost
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from handlers.decoding.write_events import decode_write_event
-from handlers.replication.renames import follow_table
+from handlers.replication.policy.renames import follow_table
 from state.errors import (
     BadInput,
     FileLost,

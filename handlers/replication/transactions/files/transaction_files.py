@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Final
 from handlers.failpoints import failpoint
 from handlers.files.copying.copies import build_copy_task
 from handlers.replication.batch.plan import find_early_copies
+from handlers.replication.effects.files.plain_files import remove_file
 from handlers.replication.effects.partitions import add_one
-from handlers.replication.effects.plain_files import remove_file
 from handlers.replication.transactions.files.base_names import BaseNames, has_base
 from handlers.replication.transactions.files.empty_buckets import copy_empty_buckets
 from handlers.replication.transactions.files.pending_writes import (

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from handlers.events import FilesWritten
 from handlers.files.listing import list_write
 from handlers.files.paths import to_target_subdir
-from handlers.replication.transactions.files.same_table import LoggedWrite, select_same_partitions
+from handlers.replication.target.same_table import LoggedWrite, select_same_partitions
 from state.errors import NotFound, UnloggedFilesGone
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from handlers.replication.loading.bootstrap import BootstrapResult, begin_bootstrap, is_pending
-from handlers.replication.loading.table_loads import TableLoads
-from handlers.replication.policy import Policy
+from handlers.replication.policy.policy import Policy
+from handlers.replication.tables.table_loads import TableLoads
 from handlers.structs.objects import Database
 from state.errors import AlreadyExists, NotFound, TargetDiverged
 from state.positions import POSITION_KEY, Position

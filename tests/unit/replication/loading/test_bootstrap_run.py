@@ -16,7 +16,7 @@ from handlers.replication.loading import bootstrap_run
 from handlers.replication.loading.bootstrap import begin_bootstrap, is_pending
 from handlers.replication.loading.bootstrap_run import BootstrapOptions, run_bootstrap
 from handlers.replication.loading.table.tools import LoadedTable
-from handlers.replication.policy import Policy
+from handlers.replication.policy.policy import Policy
 from handlers.structs.objects import Database
 from state.errors import Fenced, FilesUnavailable, Interrupted, TargetDiverged, TidelineError, UnsafePath
 from state.store.memory import MemoryStore
@@ -27,7 +27,7 @@ from tests.builders.replication.replay_events import a_table
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from handlers.replication.loading.table_loads import TableLoad
+    from handlers.replication.tables.table_loads import TableLoad
 
 
 QUICK = Backoff(0.001, 0.002)

@@ -10,7 +10,7 @@ import pytest
 
 from handlers.events import DatabaseDropped, Undecodable
 from handlers.replication.loading.table.tools import LoadedTable
-from handlers.replication.loading.table_loads import TableLoad, TableLoads
+from handlers.replication.tables.table_loads import TableLoad, TableLoads
 from state.errors import InvalidRequest, MalformedEvent, NotFound
 from tests.builders.replication.fake_target import FakedReplica, faked_replica
 from tests.builders.replication.replay_events import (

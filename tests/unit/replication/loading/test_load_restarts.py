@@ -12,7 +12,7 @@ from handlers.replication.loading.table.load import SNAPSHOTS_MAX, load_table
 from handlers.replication.loading.table.snapshot import SnapshotLost, TableSnapshot
 from handlers.replication.loading.table.target_table import LOAD, ORIGIN, RESULT
 from handlers.replication.loading.table.tools import LoadSettings, LoadTools
-from handlers.replication.policy import Policy
+from handlers.replication.policy.policy import Policy
 from state.errors import GapDetected, NotFound, SourceBusy
 from state.transactions.valid_write_ids import ValidWriteIds
 from tests.builders.replication.loads import RecordedProgress, waiting_load

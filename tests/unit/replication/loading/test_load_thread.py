@@ -16,7 +16,7 @@ from tests.builders.replication.replay_events import dropped
 
 
 if TYPE_CHECKING:
-    from handlers.replication.loading.table_loads import TableLoad
+    from handlers.replication.tables.table_loads import TableLoad
     from tests.builders.replication.fake_target import Clock, FakedReplica
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from handlers.files.systems.schemes import open_file_systems
 from handlers.replication.loading.reuse import detach_tables, has_directories, remove_other_directories
-from handlers.replication.policy import Policy
+from handlers.replication.policy.policy import Policy
 from handlers.structs.objects import Database
 from state.errors import NotFound, TargetDiverged
 from tests.builders.replication.recording_metastore import RecordingMetastore

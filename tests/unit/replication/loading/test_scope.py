@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from handlers.replication.entries import left_tables
 from handlers.replication.loading.scope import PATTERNS_KEY, find_scope_change
+from handlers.replication.tables import left_tables
 from handlers.structs.objects import StorageDescriptor, Table
 from state.errors import InvalidRequest, Refused, StateCorrupt
 from state.store.memory import MemoryStore

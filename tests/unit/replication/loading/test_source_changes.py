@@ -14,7 +14,7 @@ from handlers.replication.loading.table.source_changes import (
     find_lowest_allocation,
     find_replacement,
 )
-from handlers.replication.policy import Policy
+from handlers.replication.policy.policy import Policy
 from handlers.structs.notifications import NotificationEvent
 from state.errors import GapDetected, MalformedEvent
 from tests.builders.replication.recording_metastore import RecordingMetastore

@@ -13,8 +13,8 @@ from dev.fixtures.hive_tables import ACID, a_partition, a_table
 from handlers.replication.loading.table.snapshot import TableSnapshot
 from handlers.replication.loading.table.target_partitions import TargetPartitions
 from handlers.replication.loading.table.tools import LoadSettings, LoadTools
-from handlers.replication.policy import Policy
-from handlers.replication.target_objects import ACCURATE
+from handlers.replication.policy.policy import Policy
+from handlers.replication.target.objects import ACCURATE
 from handlers.structs.objects import FieldSchema
 from state.transactions.valid_write_ids import ValidWriteIds
 from tests.builders.replication.recording_metastore import RecordingMetastore

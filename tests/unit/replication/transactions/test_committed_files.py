@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from handlers.events import Event, SourceFile
-from handlers.replication import recorded_position
+from handlers.replication.position import recorded_position
 from handlers.replication.transactions import replay as transactions
 from handlers.replication.transactions.files import transaction_files
 from handlers.replication.transactions.target_write_ids import find_state, require_committed

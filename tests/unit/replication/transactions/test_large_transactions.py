@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from handlers.events import Embedded, PartitionsAltered
 from handlers.metastore.objects import partitions
 from handlers.metastore.objects.partitions import PartitionCalls
-from handlers.replication import table_cache
 from handlers.replication.effects import partitions as effects
-from handlers.replication.table_cache import TableCache
+from handlers.replication.target import table_cache
+from handlers.replication.target.table_cache import TableCache
 from handlers.replication.transactions.replay import TransactionReplay
 from handlers.structs import tjson
 from handlers.structs.objects import Partition, StorageDescriptor

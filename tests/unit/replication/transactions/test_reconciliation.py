@@ -9,7 +9,7 @@ import pytest
 
 from handlers.events import Inserted
 from handlers.replication import dispatch
-from handlers.replication.renames import are_undone, find_alterations
+from handlers.replication.policy.renames import are_undone, find_alterations
 from handlers.replication.transactions.reconciliation import RECONCILE_S
 from handlers.structs.transactions import GetOpenTxnsInfoResponse, TxnInfo, TxnState
 from state.store.memory import MemoryStore

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from handlers.replication.target_objects import ACCURATE
+from handlers.replication.target.objects import ACCURATE
 from handlers.replication.transactions.replay import TransactionReplay
 from handlers.structs.objects import Partition, StorageDescriptor
 from state.errors import NotFound

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handlers.replication.policy import Policy
-from handlers.replication.target_objects import ACCURATE
+from handlers.replication.policy.policy import Policy
+from handlers.replication.target.objects import ACCURATE
 from handlers.replication.verification.descriptions import Description, compare
 from handlers.replication.verification.facts import (
     compare_facts,

@@ -23,14 +23,14 @@ import structlog
 from handlers.events import FilesWritten, TableDropped, WriteIdsAllocated
 from handlers.replication.context import QUARANTINED
 from handlers.replication.effects import tables
-from handlers.replication.loading.table_loads import LOADED, LOADING
-from handlers.replication.metadata_only import starts_or_stops
+from handlers.replication.policy.metadata_only import starts_or_stops
+from handlers.replication.tables.table_loads import LOADED, LOADING
 
 
 if TYPE_CHECKING:
     from handlers.events import CompactionCommitted, Event
     from handlers.replication.context import Context
-    from handlers.replication.renames import Rename
+    from handlers.replication.policy.renames import Rename
 
 
 log = structlog.get_logger(__name__)

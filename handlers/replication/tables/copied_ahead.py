@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from handlers.replication.entries.table_entries import TableEntries
-from handlers.replication.target_objects import is_external, is_transactional
+from handlers.replication.tables.table_entries import TableEntries
+from handlers.replication.target.objects import is_external, is_transactional
 from state.errors import Transient
 
 

@@ -17,8 +17,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from handlers.replication.claim import fencing
-from handlers.replication.entries.kept_entries import select_kept
+from handlers.replication.tables.kept_entries import select_kept
+from handlers.replication.target import fencing
 from state.errors import NotFound, TargetDiverged
 
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from handlers.metastore.client import Metastore
-    from handlers.replication.policy import Policy
+    from handlers.replication.policy.policy import Policy
     from handlers.structs.objects import Database
 
 

@@ -20,13 +20,13 @@ from handlers.events import (
     TableAltered,
     WriteIdsAllocated,
 )
-from handlers.replication.renames import name_on_target
+from handlers.replication.policy.renames import name_on_target
 
 
 if TYPE_CHECKING:
     from handlers.events import Event
-    from handlers.replication.policy import Policy
-    from handlers.replication.renames import Rename
+    from handlers.replication.policy.policy import Policy
+    from handlers.replication.policy.renames import Rename
 
 
 def select_metadata(event: Event, policy: Policy) -> Event | None:

@@ -19,15 +19,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, get_args
 from urllib.parse import quote, unquote
 
-from handlers.replication.entries.quarantine import QuarantinedTable
-from handlers.replication.loading.table_loads import Reason
+from handlers.replication.tables.quarantine import QuarantinedTable
+from handlers.replication.tables.table_loads import Reason
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from handlers.replication.entries.left_tables import LeftTable
-    from handlers.replication.loading.table_loads import TableLoad
+    from handlers.replication.tables.left_tables import LeftTable
+    from handlers.replication.tables.table_loads import TableLoad
 
 
 KEPT: Final = "tideline.quarantine"

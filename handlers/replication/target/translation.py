@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from handlers.replication.target_objects import is_plain_managed, translate_plain_table
+from handlers.replication.target.objects import is_plain_managed, translate_plain_table
 
 
 if TYPE_CHECKING:

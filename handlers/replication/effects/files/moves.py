@@ -27,15 +27,15 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.files.paths import parse_location
 from handlers.metastore.objects.partitions import BATCH
-from handlers.replication.effects import leftovers
-from handlers.replication.effects.plain_files import (
+from handlers.replication.effects.files import leftovers
+from handlers.replication.effects.files.plain_files import (
     has_directory,
     mirror_directory,
     remove_directory,
     remove_other_files,
 )
-from handlers.replication.entries.copied_ahead import note_copy
-from handlers.replication.target_objects import (
+from handlers.replication.tables.copied_ahead import note_copy
+from handlers.replication.target.objects import (
     KEEP_STATISTICS,
     format_partition_name,
     hash_location,

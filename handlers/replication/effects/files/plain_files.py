@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 from handlers.files.copying.copies import build_copy_task
 from handlers.files.listing import keep_relative_path, list_plain_files
 from handlers.files.paths import parse_location
-from handlers.replication.entries.copied_ahead import record_copy
-from handlers.replication.target_objects import (
+from handlers.replication.tables.copied_ahead import record_copy
+from handlers.replication.target.objects import (
     format_partition_name,
     is_external,
     is_transactional,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from handlers.replication.entries.table_entries import TableEntries
+from handlers.replication.tables.table_entries import TableEntries
 
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
-from handlers.replication.target_objects import format_partition_name, partition_key_names
+from handlers.replication.target.objects import format_partition_name, partition_key_names
 from state.errors import TargetDiverged
 
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from handlers.metastore.client import Metastore
-    from handlers.replication.policy import Policy
+    from handlers.replication.policy.policy import Policy
     from handlers.structs.objects import Table
 
 

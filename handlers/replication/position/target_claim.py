@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from handlers.files.paths import parse_location
-from handlers.replication.claim import fencing
-from handlers.replication.claim.fencing import Claim
-from handlers.replication.claim.target_position import LAST_ID
-from handlers.replication.entries.kept_entries import parse_entries
-from handlers.replication.entries.left_tables import LeftTable
+from handlers.replication.tables.kept_entries import parse_entries
+from handlers.replication.tables.left_tables import LeftTable
+from handlers.replication.target import fencing
+from handlers.replication.target.fencing import Claim
+from handlers.replication.target.target_position import LAST_ID
 from state.errors import ConfigError, Fenced, StateCorrupt, Unsupported
 
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from handlers.metastore.client import Metastore
     from handlers.replication.context import Context
-    from handlers.replication.policy import Policy
+    from handlers.replication.policy.policy import Policy
     from state.store import Store, Transaction
 
 

@@ -16,7 +16,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from handlers.replication.entries.table_entries import TableEntries
+from handlers.replication.tables.table_entries import TableEntries
 from state.errors import BadInput, TidelineError, TooManyFailures, UnloggedFilesGone
 from state.transactions.resumption import StoppedTable
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from handlers.failpoints import failpoint
-from handlers.replication.entries.table_entries import TableEntries
-from handlers.replication.target_objects import is_view, owns_data
+from handlers.replication.tables.table_entries import TableEntries
+from handlers.replication.target.objects import is_view, owns_data
 from state.errors import InvalidRequest, NotFound
 
 

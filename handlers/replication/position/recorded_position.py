@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from handlers.events import Event
-    from handlers.replication.claim.target_claim import TargetClaim
     from handlers.replication.context import Context
+    from handlers.replication.position.target_claim import TargetClaim
     from state.store import Store
 
 

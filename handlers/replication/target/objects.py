@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Final
 import orjson
 
 from handlers.files.paths import parse_location
-from handlers.replication.view_text import rename_database
+from handlers.replication.target.view_text import rename_database
 from handlers.structs.statistics import ColumnStatistics, ColumnStatisticsDesc
 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from handlers.replication.policy import Policy
+    from handlers.replication.policy.policy import Policy
     from handlers.structs.objects import Partition, StorageDescriptor, Table
     from handlers.structs.statistics import ColumnStatisticsObj
 

@@ -25,7 +25,7 @@ from handlers.events import (
     TableDropped,
 )
 from handlers.files.paths import parse_location
-from handlers.replication.target_objects import is_external
+from handlers.replication.target.objects import is_external
 from state.errors import BadInput, NotFound
 from state.external.directories import TableDirectories, is_below
 

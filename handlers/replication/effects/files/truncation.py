@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from handlers.replication.effects import accuracy_marks
-from handlers.replication.effects.plain_files import has_directory, make_directory
-from handlers.replication.target_objects import partition_key_names
+from handlers.replication.effects.files.plain_files import has_directory, make_directory
+from handlers.replication.target.objects import partition_key_names
 from state.errors import InvalidRequest
 
 

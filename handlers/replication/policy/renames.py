@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from handlers.events import Event, FilesWritten
-    from handlers.replication.policy import Policy
+    from handlers.replication.policy.policy import Policy
     from state.transactions.write_id_mapping import WriteIdMapping
 
 

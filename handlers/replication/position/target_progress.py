@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from handlers.failpoints import failpoint
-from handlers.replication.renames import depends_on, find_names
+from handlers.replication.policy.renames import depends_on, find_names
 
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from handlers.events import Event
     from handlers.replication.context import Context
-    from handlers.replication.recorded_position import RecordedPosition
+    from handlers.replication.position.recorded_position import RecordedPosition
 
 
 TARGET_LAG_S: Final = 1.0

@@ -33,14 +33,14 @@ from handlers.events import (
     TableDropped,
 )
 from handlers.replication.effects.tables import rename_kept
-from handlers.replication.entries.table_entries import TableEntries
-from handlers.replication.renames import find_rename
-from handlers.replication.replicability import (
+from handlers.replication.policy.renames import find_rename
+from handlers.replication.policy.replicability import (
     MATERIALIZED_VIEW,
     SWITCHED_OFF,
     find_obstacle,
     may_have_obstacle,
 )
+from handlers.replication.tables.table_entries import TableEntries
 from handlers.structs import tjson
 from handlers.structs.objects import Table
 from state.errors import BadInput, NotFound
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from handlers.events import Event
     from handlers.replication.context import Context
     from handlers.replication.loading.table.tools import LoadedTable
-    from handlers.replication.replicability import Obstacle
+    from handlers.replication.policy.replicability import Obstacle
 
 
 @dataclass(frozen=True, slots=True)

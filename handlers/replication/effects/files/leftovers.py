@@ -24,8 +24,8 @@ from handlers.files.filled_directories import find_filled, has_entries
 from handlers.files.paths import parse_location
 from handlers.files.table_listing import TableDirectory
 from handlers.metastore.objects.partitions import BATCH
-from handlers.replication.effects.plain_files import has_directory, make_directory, remove_directory
-from handlers.replication.target_objects import is_transactional, owns_data
+from handlers.replication.effects.files.plain_files import has_directory, make_directory, remove_directory
+from handlers.replication.target.objects import is_transactional, owns_data
 
 
 if TYPE_CHECKING:

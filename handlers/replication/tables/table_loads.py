@@ -17,7 +17,7 @@ import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from handlers.replication.entries.table_entries import TableEntries
+from handlers.replication.tables.table_entries import TableEntries
 
 
 if TYPE_CHECKING:

@@ -1,1 +1,0 @@
-"""The claim of a target database by one process, and the position recorded in it."""

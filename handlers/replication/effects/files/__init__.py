@@ -1,0 +1,1 @@
+"""Files of tables without transactions: copies, moves, truncation and what drops leave."""

@@ -1,0 +1,1 @@
+"""How far a policy is: in its own state, and on the target."""
