@@ -15,8 +15,9 @@ from handlers.files.copying.copies import Copier
 from handlers.files.copying.pool import CopyPool
 from handlers.files.paths import AllowedRoots
 from handlers.files.systems.schemes import open_file_systems
-from handlers.replication.context import Context, SilentObserver
+from handlers.replication.context import Context
 from handlers.replication.loading.bootstrap import begin_bootstrap
+from handlers.replication.observer import SilentObserver
 from handlers.replication.policy.policy import Policy
 from handlers.replication.projection import ReplicationProjection
 from state.store.sqlite import SqliteStore

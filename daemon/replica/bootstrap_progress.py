@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from handlers.files.copying.jobs import JobStatus
-    from handlers.replication.loading.table.tools import LoadedTable
+    from handlers.replication.tables.table_loads import LoadedTable
 
 
 log = structlog.get_logger(__name__)

@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from daemon.replica.sections.points import PointStatus
     from daemon.sources.connections import CallMetrics
     from handlers.files.copying.jobs import JobStatus
-    from handlers.replication.context import Observer
     from handlers.replication.loading.bootstrap_run import BootstrapProgress
+    from handlers.replication.observer import Observer
     from handlers.replication.operations.promotion import Promotion
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from daemon.consumer.metrics import ProjectionMetrics
-    from handlers.replication.batch.overlap import BatchOverlap
+    from handlers.replication.observer import BatchOverlap
     from handlers.replication.tables.quarantine import QuarantinedTable
 
 

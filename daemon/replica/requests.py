@@ -188,7 +188,7 @@ def serve_here(
     from daemon.process.heartbeat import Pulse
     from daemon.replica.loop import STATE_KIND, build_projection
     from daemon.sources.connections import CallMetrics
-    from handlers.replication.context import SilentObserver
+    from handlers.replication.observer import SilentObserver
 
     if not state_path(config.state.dir, STATE_KIND, policy).is_file():
         raise NotFound(

@@ -1,16 +1,16 @@
-"""What every part of replay works with: the policy, both metastores, copies, caches and an observer."""
+"""The collaborators of every part of replay: the policy, both metastores, copies, caches and an observer."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
-from handlers.replication.effects.unreplicated import UnreplicatedTables
 from handlers.replication.tables.copied_ahead import CopiedAheadTables
 from handlers.replication.tables.left_tables import LeftTables
 from handlers.replication.tables.quarantine import Quarantine
 from handlers.replication.tables.table_loads import TableLoads
 from handlers.replication.tables.unchecked_marks import UncheckedTables
+from handlers.replication.tables.unreplicated_tables import UnreplicatedTables
 from handlers.replication.target.external_tables import ExternalTables
 from handlers.replication.target.table_cache import TableCache
 from handlers.replication.target.target_position import TargetPosition
@@ -28,77 +28,11 @@ if TYPE_CHECKING:
     from handlers.files.copying.pool import CopyPool
     from handlers.files.filesystems import FileSystems
     from handlers.metastore.client import Metastore
-    from handlers.replication.batch.overlap import BatchOverlap
+    from handlers.replication.observer import Observer
     from handlers.replication.policy.policy import Policy
     from handlers.replication.tables.quarantine import QuarantinedTable
     from state.errors import TidelineError
     from state.store import Reader, Transaction
-
-
-class Observer(Protocol):
-    """Receives counts and durations of replay. Implementations are thread-safe and never raise."""
-
-    def event_applied(self, kind: str, seconds: float) -> None:
-        """An event in scope took effect on the target in ``seconds``."""
-
-    def event_skipped(self, kind: str, reason: str) -> None:
-        """An event had no effect.
-
-        The reasons are ``out-of-scope``, ``merged``, ``quarantined``, ``loading``, ``loaded``, ``on-target`` and
-        ``nothing-to-do``.
-        """
-
-    def batch_replayed(self, overlap: BatchOverlap) -> None:
-        """A batch with events of the policy has ended, also by an error."""
-
-    def table_quarantined(self, db: str, entry: QuarantinedTable) -> None:
-        """A table of the source database ``db`` was quarantined."""
-
-    def table_unreplicated(self, table: str, code: str, reason: str) -> None:
-        """``table`` (``db.table``) is of a kind that cannot be replicated."""
-
-    def transactions_open(self, count: int, oldest_s: float) -> None:
-        """So many replayed transactions are open; the oldest began at the source ``oldest_s`` seconds ago."""
-
-    def transaction_reconciled(self, txn_id: int) -> None:
-        """A transaction was aborted on the target because it ended at the source without an event."""
-
-    def transaction_without_files(self, txn_id: int) -> None:
-        """A transaction with write ids committed without any write event: its writer logs none, or dml.events is off."""
-
-    def constraint_left_out(self, table: str, name: str, parent: str) -> None:
-        """Foreign key ``name`` of ``table`` was not created, because the table it refers to is not on the target."""
-
-
-class SilentObserver:
-    """An observer that ignores everything."""
-
-    def event_applied(self, kind: str, seconds: float) -> None:
-        """Do nothing."""
-
-    def event_skipped(self, kind: str, reason: str) -> None:
-        """Do nothing."""
-
-    def batch_replayed(self, overlap: BatchOverlap) -> None:
-        """Do nothing."""
-
-    def table_quarantined(self, db: str, entry: QuarantinedTable) -> None:
-        """Do nothing."""
-
-    def table_unreplicated(self, table: str, code: str, reason: str) -> None:
-        """Do nothing."""
-
-    def transactions_open(self, count: int, oldest_s: float) -> None:
-        """Do nothing."""
-
-    def transaction_reconciled(self, txn_id: int) -> None:
-        """Do nothing."""
-
-    def transaction_without_files(self, txn_id: int) -> None:
-        """Do nothing."""
-
-    def constraint_left_out(self, table: str, name: str, parent: str) -> None:
-        """Do nothing."""
 
 
 class StoredState(Protocol):

@@ -38,8 +38,15 @@ from handlers.events import (
 )
 from handlers.failpoints import failpoint
 from handlers.replication.context import QUARANTINED, Context
-from handlers.replication.effects import constraints, databases, functions, partitions, statistics, tables
-from handlers.replication.effects import loaded_tables as event_rules
+from handlers.replication.effects import (
+    constraints,
+    databases,
+    functions,
+    loaded_tables,
+    partitions,
+    statistics,
+    tables,
+)
 from handlers.replication.effects.files import plain_files
 from handlers.replication.effects.loaded_tables import NOTHING_TO_DO
 from handlers.replication.effects.unreadable_events import find_changed_tables
@@ -194,7 +201,7 @@ class Dispatcher:
         move = self._rename_in_scope(event)
         if move is None:
             return
-        event_rules.remember_rename(event, move, self._context)
+        loaded_tables.remember_rename(event, move, self._context)
         if not self._context.policy.covers(*move.before):
             return
         old, new = (f"{db}.{table}" for db, table in (move.before, move.after))
@@ -205,9 +212,9 @@ class Dispatcher:
 
     def _remember_table(self, event: Event, table: str) -> None:
         context = self._context
-        if event_rules.is_loaded(event, table, context):
+        if loaded_tables.is_loaded(event, table, context):
             return
-        event = event_rules.select_new_write_ids(event, table, context)
+        event = loaded_tables.select_new_write_ids(event, table, context)
         if isinstance(event, WriteIdsAllocated):
             for txn_id, write_id in event.pairs:
                 context.write_ids.allocate(txn_id, f"{event.db}.{table}", write_id, event.event_id)
@@ -255,13 +262,13 @@ class Dispatcher:
         table = name_on_target(event)
         if table is None or not context.policy.covers(event.db, table):
             return OUT_OF_SCOPE
-        if event_rules.is_loaded(event, table, context) or self._is_of_earlier_table(event):
+        if loaded_tables.is_loaded(event, table, context) or self._is_of_earlier_table(event):
             return LOADED
         if context.loads.is_waiting(table):
             return self._apply_to_waiting(event, table)
         if table in context.quarantine and not self._starts_again(event, table):
             return self._apply_to_quarantined(event, table)
-        return self._apply_effect_or_fail(event_rules.select_new_write_ids(event, table, context), table)
+        return self._apply_effect_or_fail(loaded_tables.select_new_write_ids(event, table, context), table)
 
     def _apply_effect_or_fail(self, event: Event, table: str) -> str | None:
         try:
@@ -311,8 +318,8 @@ class Dispatcher:
             return OUT_OF_SCOPE
         failpoint("replay.before-rename")
         try:
-            if event_rules.is_rename_of_loads(event, move, self._context):
-                return event_rules.apply_rename(event, move, self._context)
+            if loaded_tables.is_rename_of_loads(event, move, self._context):
+                return loaded_tables.apply_rename(event, move, self._context)
             if not covers(*move.after):
                 tables.drop_renamed_away(move, self._context)
             elif old in self._context.quarantine:
@@ -337,7 +344,7 @@ class Dispatcher:
     def _apply_to_waiting(self, event: Event, table: str) -> str | None:
         """Skip the event of a table that waits for its load; a drop is applied."""
         try:
-            return event_rules.apply_to_waiting(event, table, self._context)
+            return loaded_tables.apply_to_waiting(event, table, self._context)
         except Refused as error:
             return self._failed(table, event, error)
 
@@ -373,7 +380,7 @@ class Dispatcher:
         """Load a table that was rebalanced at the source; other compactions have no effect."""
         if not self._context.policy.covers(event.db, event.table):
             return OUT_OF_SCOPE
-        return event_rules.skip_compaction(event, self._context) or self._load([event.table or ""])
+        return loaded_tables.skip_compaction(event, self._context) or self._load([event.table or ""])
 
     def _load(self, tables: Iterable[str]) -> str:
         """Have tables loaded after this event."""

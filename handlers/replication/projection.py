@@ -14,14 +14,10 @@ from typing import TYPE_CHECKING, Final
 from handlers.replication.batch.replay import BatchReplay
 from handlers.replication.dispatch import Dispatcher
 from handlers.replication.effects import functions
+from handlers.replication.effects.databases import list_tables_to_load, renew_database
 from handlers.replication.loading.bootstrap_run import BootstrapOptions
 from handlers.replication.loading.follower import LoadFollower
-from handlers.replication.loading.gap import (
-    CrossedGap,
-    list_tables_to_load,
-    renew_database,
-    require_gap,
-)
+from handlers.replication.loading.gap import CrossedGap, require_gap
 from handlers.replication.opening import Opening
 from handlers.replication.operations.pause import Pause
 from handlers.replication.operations.promotion import (
@@ -32,11 +28,11 @@ from handlers.replication.operations.promotion import (
     promote,
     require_not_promoted,
 )
+from handlers.replication.operations.pruning import drop_left, plan_drops
 from handlers.replication.position.recorded_position import RecordedPosition
 from handlers.replication.position.target_claim import TargetClaim
 from handlers.replication.position.target_progress import TargetProgress
 from handlers.replication.tables.kept_entries import format_entries
-from handlers.replication.tables.left_tables import drop_left, plan_drops
 from handlers.replication.transactions.reconciliation import Reconciliation
 from state.errors import ConfigError, TidelineError
 from state.positions import POSITION_KEY, Position
@@ -48,7 +44,7 @@ if TYPE_CHECKING:
 
     from handlers.events import Event
     from handlers.replication.context import Context
-    from handlers.replication.tables.left_tables import PlannedDrop
+    from handlers.replication.operations.pruning import PlannedDrop
     from state.store import Store
 
 

@@ -18,10 +18,10 @@ from handlers.files.copying.pool import CopyPool
 from handlers.files.paths import AllowedRoots
 from handlers.files.systems.schemes import open_file_systems
 from handlers.metastore.client import Metastore
-from handlers.replication.context import SilentObserver
 from handlers.replication.loading.bootstrap import BootstrapResult, begin_bootstrap, is_pending
 from handlers.replication.loading.bootstrap_plan import PlannedTable, plan_bootstrap
 from handlers.replication.loading.table.tools import LoadTools
+from handlers.replication.observer import SilentObserver
 
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from handlers.events import (
     WriteIdsAllocated,
 )
 from handlers.replication.batch.joined_events import OF_TABLES, changes_only_objects
-from handlers.replication.batch.plan import is_plain
+from handlers.replication.batch.superseded_alters import is_plain
 from handlers.replication.policy.renames import find_rename
 from handlers.replication.target.objects import is_transactional
 from state.errors import BadInput

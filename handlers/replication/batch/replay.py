@@ -13,13 +13,14 @@ from handlers.events import DatabaseDropped, WriteIdsAllocated
 from handlers.failpoints import failpoint
 from handlers.replication.batch.joined_events import EventJoiner, join
 from handlers.replication.batch.lanes import Lanes
-from handlers.replication.batch.overlap import BatchOverlap
-from handlers.replication.batch.plan import find_superseded_alters, select_lookahead_events
+from handlers.replication.batch.superseded_alters import find_superseded_alters
 from handlers.replication.batch.target_faults import TargetFaults
 from handlers.replication.batch.unrecorded_events import UnrecordedEvents, is_repeated_alone
 from handlers.replication.batch.work_ahead import WorkAhead
 from handlers.replication.dispatch import OUT_OF_SCOPE
+from handlers.replication.observer import BatchOverlap
 from handlers.replication.policy.renames import find_alterations, is_foreign, may_concern, needs_checkpoint
+from handlers.replication.transactions.files.early_copies import select_lookahead_events
 from state.errors import ServerFault
 from state.positions import Step
 

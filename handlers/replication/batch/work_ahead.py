@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 from handlers.events import PartitionsAltered, TableAltered
 from handlers.replication.batch.independence import CANDIDATES, find_predecessors, may_run_ahead
 from handlers.replication.batch.joined_events import Joinable, join
-from handlers.replication.batch.overlap import LaneCounts
 from handlers.replication.effects.unreplicated import has_obstacle
+from handlers.replication.observer import LaneCounts
 from handlers.replication.policy.metadata_only import select_metadata
 from handlers.replication.policy.renames import needs_checkpoint
 

@@ -121,3 +121,34 @@ def select_own_parameters(database: Database) -> dict[str, str]:
 def is_replication_parameter(key: str) -> bool:
     """Whether a database parameter belongs to replication and must not be copied."""
     return key.startswith(("repl.", "hive.repl.", "tideline."))
+
+
+def list_tables(source: Metastore, policy: Policy) -> list[str]:
+    """Return the tables and views of the source database that are replicated."""
+    names = source.table_names(policy.source_db)
+    return sorted(name for name in names if policy.covers(policy.source_db, name))
+
+
+def list_tables_to_load(context: Context) -> tuple[str, ...]:
+    """Return the tables of both sides that the policy covers; a database that does not exist has none."""
+    policy = context.policy
+    names: set[str] = set()
+    with suppress(NotFound):
+        names.update(list_tables(context.source, policy))
+    with suppress(NotFound):
+        names.update(context.target.table_names(policy.target_db))
+    return tuple(sorted(name for name in names if policy.covers(policy.source_db, name)))
+
+
+def renew_database(context: Context) -> None:
+    """Give the target database the source's properties; create it if it was created at the source within the gap."""
+    policy = context.policy
+    try:
+        source = context.source.get_database(policy.source_db)
+    except NotFound:
+        return
+    mark_source(context.source, policy)
+    try:
+        context.target_position.update(lambda target: apply_database_changes(source, target))
+    except NotFound:
+        context.target.create_database(to_target_database(source, policy))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from handlers.events import SourceFile
 from handlers.files.copying.copies import build_copy_task
 from handlers.files.paths import parse_location
-from handlers.replication.effects.unreplicated import UnreplicatedTable
+from handlers.replication.tables.unreplicated_tables import UnreplicatedTable
 from handlers.structs.functions import ResourceUri
 from state.errors import AlreadyExists, BadInput, Inconsistent, NotFound, Refused, Unsupported
 

@@ -15,8 +15,7 @@ from handlers.events import Embedded, PartitionsAdded, PartitionsAltered, Partit
 from handlers.metastore.objects.partitions import BATCH
 from handlers.replication.effects import accuracy_marks
 from handlers.replication.effects.files import leftovers, moves, renamed_files, truncation
-from handlers.replication.effects.files.plain_files import copy_first_files, mirror_directory
-from handlers.replication.tables.copied_ahead import record_copy
+from handlers.replication.effects.files.plain_files import copy_first_files, mirror_directory, record_copy
 from handlers.replication.target.objects import (
     KEEP_STATISTICS,
     format_partition_name,

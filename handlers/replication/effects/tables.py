@@ -12,8 +12,12 @@ from typing import TYPE_CHECKING
 from handlers.replication.effects import accuracy_marks, cascades, statistics
 from handlers.replication.effects.constraints import keep_constraints
 from handlers.replication.effects.files import leftovers, moves, renamed_files, truncation
-from handlers.replication.effects.files.plain_files import copy_first_files, mirror_directory
-from handlers.replication.tables.copied_ahead import note_copy, record_copy
+from handlers.replication.effects.files.plain_files import (
+    copy_first_files,
+    mirror_directory,
+    note_copy,
+    record_copy,
+)
 from handlers.replication.target.objects import (
     KEEP_STATISTICS,
     is_external,

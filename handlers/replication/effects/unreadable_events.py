@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from handlers.replication.loading.gap import list_tables_to_load, renew_database
+from handlers.replication.effects.databases import list_tables_to_load, renew_database
 from handlers.structs.transactions import TxnState
 from state.errors import LimitExceeded, Unsupported
 

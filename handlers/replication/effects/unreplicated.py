@@ -16,7 +16,6 @@ replicated state. If a table can be replicated again, it is loaded.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -35,12 +34,11 @@ from handlers.events import (
 from handlers.replication.effects.tables import rename_kept
 from handlers.replication.policy.renames import find_rename
 from handlers.replication.policy.replicability import (
-    MATERIALIZED_VIEW,
     SWITCHED_OFF,
     find_obstacle,
     may_have_obstacle,
 )
-from handlers.replication.tables.table_entries import TableEntries
+from handlers.replication.tables.unreplicated_tables import UnreplicatedTable
 from handlers.structs import tjson
 from handlers.structs.objects import Table
 from state.errors import BadInput, NotFound
@@ -49,29 +47,8 @@ from state.errors import BadInput, NotFound
 if TYPE_CHECKING:
     from handlers.events import Event
     from handlers.replication.context import Context
-    from handlers.replication.loading.table.tools import LoadedTable
     from handlers.replication.policy.replicability import Obstacle
-
-
-@dataclass(frozen=True, slots=True)
-class UnreplicatedTable:
-    """A table of the source database that is not replicated. The field names are those of the stored JSON."""
-
-    table: str
-    event_id: int
-    """The event that showed its kind."""
-    code: str = MATERIALIZED_VIEW.code
-    """What the table is; entries of older versions are materialized views."""
-    reason: str = MATERIALIZED_VIEW.reason
-    on_target: bool = False
-    """Whether the target has rows of a time when the table was replicated."""
-
-
-class UnreplicatedTables(TableEntries[UnreplicatedTable]):
-    """The tables of one policy that cannot be replicated, by name."""
-
-    prefix = b"materialized-view/"
-    kind = UnreplicatedTable
+    from handlers.replication.tables.table_loads import LoadedTable
 
 
 def is_unreplicated(event: Event, context: Context) -> bool:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from handlers.failpoints import failpoint
-from handlers.replication.effects.databases import TARGET_FOR, mark_source, to_target_database
+from handlers.replication.effects.databases import TARGET_FOR, list_tables, mark_source, to_target_database
 from handlers.replication.loading.reuse import detach_tables
 from handlers.replication.tables.table_loads import TableLoad, TableLoads
 from handlers.replication.target.objects import owns_data
@@ -97,12 +97,6 @@ def begin_bootstrap(
 def is_pending(reader: Reader) -> bool:
     """Whether the policy's bootstrap has begun and is not finished."""
     return reader.get(PENDING_KEY) is not None
-
-
-def list_tables(source: Metastore, policy: Policy) -> list[str]:
-    """Return the tables and views of the source database that are replicated."""
-    names = source.table_names(policy.source_db)
-    return sorted(name for name in names if policy.covers(policy.source_db, name))
 
 
 def finish_bootstrap(position: TargetPosition, store: Store) -> None:

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from handlers.replication.context import Context
-    from handlers.replication.loading.table.tools import LoadedTable
-    from handlers.replication.tables.table_loads import TableLoad
+    from handlers.replication.tables.table_loads import LoadedTable, TableLoad
     from state.store import Store
 
 

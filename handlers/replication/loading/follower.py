@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from handlers.events import Event
     from handlers.replication.context import Context
     from handlers.replication.loading.resume import ReadEvents
-    from handlers.replication.loading.table.tools import LoadedTable
     from handlers.replication.tables.quarantine import QuarantinedTable
-    from handlers.replication.tables.table_loads import Reason, TableLoad
+    from handlers.replication.tables.table_loads import LoadedTable, Reason, TableLoad
     from handlers.replication.transactions.files.transaction_files import TransactionFiles
     from state.errors import TidelineError
 

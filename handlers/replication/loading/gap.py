@@ -14,17 +14,10 @@ open. Those that still run are ended by their own events.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from handlers.replication.effects.databases import (
-    apply_database_changes,
-    mark_source,
-    to_target_database,
-)
-from handlers.replication.loading.bootstrap import list_tables
-from state.errors import InvalidRequest, NotFound
+from state.errors import InvalidRequest
 
 
 if TYPE_CHECKING:
@@ -53,28 +46,3 @@ def require_gap(context: Context, position: int) -> None:
         source_event_id=current,
         hint=f"To load tables again, run 'tideline verify {context.policy.name} --repair'.",
     )
-
-
-def list_tables_to_load(context: Context) -> tuple[str, ...]:
-    """Return the tables of both sides that the policy covers; a database that does not exist has none."""
-    policy = context.policy
-    names: set[str] = set()
-    with suppress(NotFound):
-        names.update(list_tables(context.source, policy))
-    with suppress(NotFound):
-        names.update(context.target.table_names(policy.target_db))
-    return tuple(sorted(name for name in names if policy.covers(policy.source_db, name)))
-
-
-def renew_database(context: Context) -> None:
-    """Give the target database the source's properties; create it if it was created at the source within the gap."""
-    policy = context.policy
-    try:
-        source = context.source.get_database(policy.source_db)
-    except NotFound:
-        return
-    mark_source(context.source, policy)
-    try:
-        context.target_position.update(lambda target: apply_database_changes(source, target))
-    except NotFound:
-        context.target.create_database(to_target_database(source, policy))

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from handlers.files.copying.pool import CopyPool
     from handlers.replication.context import Context
     from handlers.replication.loading.follower import LoadFollower
-    from handlers.replication.loading.table.tools import LoadedTable
-    from handlers.replication.tables.table_loads import TableLoad
+    from handlers.replication.tables.table_loads import LoadedTable, TableLoad
 
 
 log = structlog.get_logger(__name__)

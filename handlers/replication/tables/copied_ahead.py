@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from handlers.replication.tables.table_entries import TableEntries
-from handlers.replication.target.objects import is_external, is_transactional
-from state.errors import Transient
-
-
-if TYPE_CHECKING:
-    from handlers.replication.context import Context
-    from handlers.structs.objects import Table
 
 
 UNKNOWN: Final = 2**63 - 1
@@ -51,18 +44,3 @@ class CopiedAheadTables(TableEntries[CopiedAhead]):
         """Whether ``event_id`` may have happened at the source before the table's last copy."""
         entry = self.get(table)
         return event_id <= max(self.unknown_up_to, entry.event_id if entry else -1)
-
-
-def record_copy(table: str, owner: Table, event_id: int, context: Context) -> None:
-    """Record that files of ``table`` were copied for the event, if they were read as they are now."""
-    if is_external(owner) and not is_transactional(owner):
-        note_copy(table, event_id, context)
-
-
-def note_copy(table: str, event_id: int, context: Context) -> None:
-    """Record that files of ``table`` were copied for the event, as they are now."""
-    try:
-        newest = context.source.current_event_id()
-    except Transient:
-        newest = UNKNOWN
-    context.copied_ahead.record(table, newest, event_id)

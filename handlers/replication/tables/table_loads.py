@@ -23,6 +23,8 @@ from handlers.replication.tables.table_entries import TableEntries
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from handlers.replication.policy.replicability import Obstacle
+
 
 LOADING: Final = "loading"
 LOADED: Final = "loaded"
@@ -66,6 +68,23 @@ class TableLoad:
     def is_catching_up(self) -> bool:
         """Whether the rows are on the target, but as of an earlier event than the position of replay."""
         return not self.is_loaded and self.snapshot_event_id >= 0
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedTable:
+    """The result of a load."""
+
+    table: str
+    event_id: int
+    """The table is as of this event of the source."""
+    write_id: int = 0
+    """Write ids up to this one are contained; 0 for tables without transactions."""
+    files: int = 0
+    size_bytes: int = 0
+    exists: bool = True
+    """False if the source has no such table, or none that is replicated, as of ``event_id``; the target has none either then."""
+    obstacle: Obstacle | None = None
+    """Why the source's table is not replicated."""
 
 
 class TableLoads(TableEntries[TableLoad]):

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.events import WriteIdsAllocated
 from handlers.failpoints import failpoint
-from handlers.replication.batch.overlap import LookaheadCounts
-from handlers.replication.effects import loaded_tables as event_rules
+from handlers.replication.effects import loaded_tables
+from handlers.replication.observer import LookaheadCounts
 from handlers.replication.transactions.coming_allocations import find_coming_allocations
 from handlers.replication.transactions.openings import Openings
 from state.errors import BadInput, Inconsistent, Refused, ServerFault
@@ -178,7 +178,7 @@ class WriteIdLookahead:
         context, table = self._context, event.table
         if table is None or not context.in_scope(event.db, table) or not context.policy.copies_rows(table):
             return
-        if event_rules.is_loaded(event, table, context):
+        if loaded_tables.is_loaded(event, table, context):
             return
         name = f"{event.db}.{table}"
         mark = context.write_ids.high_water_mark(name)

@@ -14,7 +14,8 @@ from handlers.files.copying.copies import Copier
 from handlers.files.copying.pool import CopyPool
 from handlers.files.paths import AllowedRoots
 from handlers.files.systems.schemes import open_file_systems
-from handlers.replication.context import Context, SilentObserver
+from handlers.replication.context import Context
+from handlers.replication.observer import SilentObserver
 from handlers.replication.policy.policy import Policy
 from handlers.replication.projection import ReplicationProjection
 from handlers.replication.tables.quarantine import Quarantine

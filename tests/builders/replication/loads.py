@@ -16,7 +16,7 @@ from handlers.replication.tables.table_loads import TableLoad
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from handlers.replication.loading.table.tools import LoadedTable
+    from handlers.replication.tables.table_loads import LoadedTable
     from tests.builders.replication.replica import Replica
 
 

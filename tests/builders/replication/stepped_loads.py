@@ -9,12 +9,12 @@ from handlers.files.copying.copies import Copier
 from handlers.files.copying.pool import CopyPool
 from handlers.replication.loading.load_thread import LoadThread
 from handlers.replication.loading.table.load import load_table
-from handlers.replication.loading.table.tools import LoadedTable, LoadProgress, LoadSettings, LoadTools
+from handlers.replication.loading.table.tools import LoadProgress, LoadSettings, LoadTools
 from tests.builders.daemon.loops import eventually
 
 
 if TYPE_CHECKING:
-    from handlers.replication.tables.table_loads import TableLoad
+    from handlers.replication.tables.table_loads import LoadedTable, TableLoad
     from tests.builders.replication.replica import Replica
 
 

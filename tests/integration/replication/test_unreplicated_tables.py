@@ -10,7 +10,8 @@ import pytest
 
 from daemon.replica.sections.unreplicated import list_unreplicated
 from handlers.metastore.client import Metastore
-from handlers.replication.effects.unreplicated import UnreplicatedTables, record_existing
+from handlers.replication.effects.unreplicated import record_existing
+from handlers.replication.tables.unreplicated_tables import UnreplicatedTables
 from handlers.structs.objects import FieldSchema, SerDeInfo, StorageDescriptor, Table
 from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.small_workload import create_source

@@ -16,7 +16,7 @@ from daemon.replica.loop import STATE_KIND, build_projection
 from daemon.replica.metrics import ReplicaMetrics
 from daemon.replica.replicas import Replicas
 from daemon.sources.connections import CallMetrics
-from handlers.replication.context import SilentObserver
+from handlers.replication.observer import SilentObserver
 from state.errors import ConfigError, MetastoreUnavailable
 from tests.builders.daemon.assembly import config_of, parts_of, runtime_of
 

@@ -15,8 +15,9 @@ from daemon.replica.requests import PolicyRequests
 from daemon.replica.sections.left import LEFT, list_left
 from daemon.replica.sections.points import POINTS, PointStatus, PointTaker
 from handlers.replication.loading.load_thread import LoadThread
-from handlers.replication.loading.table.tools import LoadedTable, LoadProgress, LoadSettings, LoadTools
+from handlers.replication.loading.table.tools import LoadProgress, LoadSettings, LoadTools
 from handlers.replication.position.target_claim import WRITTEN_KEY
+from handlers.replication.tables.table_loads import LoadedTable
 from state.errors import (
     BadInput,
     ConfigError,

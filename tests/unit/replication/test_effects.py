@@ -22,7 +22,6 @@ from handlers.events import (
     StatisticsUpdated,
     TableAltered,
 )
-from handlers.replication.context import SilentObserver
 from handlers.replication.effects import (
     accuracy_marks,
     constraints,
@@ -32,6 +31,7 @@ from handlers.replication.effects import (
     tables,
 )
 from handlers.replication.effects.files import plain_files
+from handlers.replication.observer import SilentObserver
 from handlers.replication.target.objects import ACCURATE
 from handlers.replication.target.table_cache import TableCache
 from handlers.replication.target.target_position import TargetPosition

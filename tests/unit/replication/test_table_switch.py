@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from handlers.replication.loading.table.tools import LoadedTable
 from handlers.replication.policy.replicability import (
     REPLICATE,
     SWITCHED_OFF,
     find_obstacle,
     may_have_obstacle,
 )
+from handlers.replication.tables.table_loads import LoadedTable
 from handlers.structs import tjson
 from state.errors import MalformedEvent
 from tests.builders.replication.fake_target import faked_replica

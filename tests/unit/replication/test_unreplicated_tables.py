@@ -17,8 +17,8 @@ from handlers.events import (
     Undecodable,
 )
 from handlers.replication.effects import databases
-from handlers.replication.effects.unreplicated import UnreplicatedTables
 from handlers.replication.policy.replicability import find_obstacle, may_have_obstacle
+from handlers.replication.tables.unreplicated_tables import UnreplicatedTables
 from handlers.structs import tjson
 from state.errors import MalformedEvent
 from tests.builders.replication.replay_events import (

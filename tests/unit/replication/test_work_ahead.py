@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from handlers.replication.batch.lanes import Lanes
-from handlers.replication.batch.overlap import LaneCounts, LookaheadCounts
+from handlers.replication.observer import LaneCounts, LookaheadCounts
 from state.errors import InvalidRequest, MetastoreUnavailable
 from tests.builders.replication.fake_target import FakedReplica, faked_replica
 from tests.builders.replication.replay_events import (
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from handlers.replication.batch.overlap import BatchOverlap
+    from handlers.replication.observer import BatchOverlap
     from handlers.structs.objects import Table
 
 

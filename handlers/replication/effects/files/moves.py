@@ -31,10 +31,10 @@ from handlers.replication.effects.files import leftovers
 from handlers.replication.effects.files.plain_files import (
     has_directory,
     mirror_directory,
+    note_copy,
     remove_directory,
     remove_other_files,
 )
-from handlers.replication.tables.copied_ahead import note_copy
 from handlers.replication.target.objects import (
     KEEP_STATISTICS,
     format_partition_name,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from handlers.files.copying.copies import build_copy_task
 from handlers.files.listing import keep_relative_path, list_plain_files
 from handlers.files.paths import parse_location
-from handlers.replication.tables.copied_ahead import record_copy
+from handlers.replication.tables.copied_ahead import UNKNOWN
 from handlers.replication.target.objects import (
     format_partition_name,
     is_external,
@@ -23,7 +23,7 @@ from handlers.replication.target.objects import (
     owns_data,
     partition_key_names,
 )
-from state.errors import FileLost, NotFound
+from state.errors import FileLost, NotFound, Transient
 
 
 if TYPE_CHECKING:
@@ -233,3 +233,18 @@ def remove_file(context: Context, uri: str) -> None:
     context.target_position.require_held()
     location = parse_location(uri)
     context.files.of(location).remove(location)
+
+
+def record_copy(table: str, owner: Table, event_id: int, context: Context) -> None:
+    """Record that files of ``table`` were copied for the event, if they were read as they are now."""
+    if is_external(owner) and not is_transactional(owner):
+        note_copy(table, event_id, context)
+
+
+def note_copy(table: str, event_id: int, context: Context) -> None:
+    """Record that files of ``table`` were copied for the event, as they are now."""
+    try:
+        newest = context.source.current_event_id()
+    except Transient:
+        newest = UNKNOWN
+    context.copied_ahead.record(table, newest, event_id)

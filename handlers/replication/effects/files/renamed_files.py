@@ -14,8 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from handlers.metastore.objects.partitions import BATCH
-from handlers.replication.effects.files.plain_files import mirror_directory
-from handlers.replication.tables.copied_ahead import note_copy
+from handlers.replication.effects.files.plain_files import mirror_directory, note_copy
 from handlers.replication.target.objects import format_partition_name, is_transactional, partition_key_names
 from state.errors import NotFound
 

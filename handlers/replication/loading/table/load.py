@@ -37,8 +37,9 @@ from handlers.replication.loading.table.statistics import (
 )
 from handlers.replication.loading.table.target_partitions import TargetPartitions
 from handlers.replication.loading.table.target_table import TargetTable
-from handlers.replication.loading.table.tools import LoadedTable, SilentProgress
+from handlers.replication.loading.table.tools import SilentProgress
 from handlers.replication.policy.replicability import SWITCHED_OFF, find_obstacle
+from handlers.replication.tables.table_loads import LoadedTable
 from handlers.replication.target.objects import is_view, owns_data
 from state.errors import GapDetected, SourceBusy
 

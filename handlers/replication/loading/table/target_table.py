@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.failpoints import failpoint
 from handlers.replication.loading.table.statistics import adjust_statistics
-from handlers.replication.loading.table.tools import LoadedTable
 from handlers.replication.policy.replicability import find_obstacle
+from handlers.replication.tables.table_loads import LoadedTable
 from handlers.replication.target.objects import (
     KEEP_STATISTICS,
     is_external,

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from handlers.files.filesystems import FileSystems
     from handlers.metastore.client import Metastore
     from handlers.replication.policy.policy import Policy
-    from handlers.replication.policy.replicability import Obstacle
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,20 +85,3 @@ class LoadTools:
         if self.stopping.is_set():
             raise Interrupted("the load was stopped", policy=self.policy.name)
         self.beat()
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedTable:
-    """The result of a load."""
-
-    table: str
-    event_id: int
-    """The table is as of this event of the source."""
-    write_id: int = 0
-    """Write ids up to this one are contained; 0 for tables without transactions."""
-    files: int = 0
-    size_bytes: int = 0
-    exists: bool = True
-    """False if the source has no such table, or none that is replicated, as of ``event_id``; the target has none either then."""
-    obstacle: Obstacle | None = None
-    """Why the source's table is not replicated."""

@@ -3,7 +3,7 @@ from __future__ import annotations
 from daemon.replica.bootstrap_progress import CountingProgress, LoggedProgress
 from daemon.replica.commands.text import plan_text
 from handlers.replication.loading.bootstrap_plan import PlannedTable
-from handlers.replication.loading.table.tools import LoadedTable
+from handlers.replication.tables.table_loads import LoadedTable
 
 
 def test_the_line_shows_tables_files_bytes_and_an_estimate() -> None:

@@ -11,12 +11,13 @@ from handlers.files.copying.copies import Copier
 from handlers.files.copying.pool import CopyPool
 from handlers.files.paths import AllowedRoots
 from handlers.files.systems.schemes import open_file_systems
-from handlers.replication.context import Context, SilentObserver
+from handlers.replication.context import Context
 from handlers.replication.loading import bootstrap_run
 from handlers.replication.loading.bootstrap import begin_bootstrap, is_pending
 from handlers.replication.loading.bootstrap_run import BootstrapOptions, run_bootstrap
-from handlers.replication.loading.table.tools import LoadedTable
+from handlers.replication.observer import SilentObserver
 from handlers.replication.policy.policy import Policy
+from handlers.replication.tables.table_loads import LoadedTable
 from handlers.structs.objects import Database
 from state.errors import Fenced, FilesUnavailable, Interrupted, TargetDiverged, TidelineError, UnsafePath
 from state.store.memory import MemoryStore

@@ -9,7 +9,7 @@ import pytest
 from handlers.replication.loading import catch_up as catch_up_module
 from handlers.replication.loading import follower
 from handlers.replication.loading.follower import FAULTS_MAX
-from handlers.replication.loading.table.tools import LoadedTable
+from handlers.replication.tables.table_loads import LoadedTable
 from state.errors import AmbiguousCall, GapDetected, ServerFault
 from tests.builders.replication.replay_events import (
     a_table,

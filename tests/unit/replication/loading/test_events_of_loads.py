@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from handlers.events import DatabaseDropped, Undecodable
-from handlers.replication.loading.table.tools import LoadedTable
-from handlers.replication.tables.table_loads import TableLoad, TableLoads
+from handlers.replication.tables.table_loads import LoadedTable, TableLoad, TableLoads
 from state.errors import InvalidRequest, MalformedEvent, NotFound
 from tests.builders.replication.fake_target import FakedReplica, faked_replica
 from tests.builders.replication.replay_events import (

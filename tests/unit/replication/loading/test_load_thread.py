@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from handlers.replication.loading.load_thread import LoadThread
-from handlers.replication.loading.table.tools import LoadedTable, LoadProgress, LoadSettings, LoadTools
+from handlers.replication.loading.table.tools import LoadProgress, LoadSettings, LoadTools
+from handlers.replication.tables.table_loads import LoadedTable
 from state.errors import MetastoreUnavailable
 from tests.builders.daemon.loops import eventually
 from tests.builders.replication.replay_events import dropped

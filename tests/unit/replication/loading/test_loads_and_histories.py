@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from handlers.replication.loading import catch_up as catch_up_module
 from handlers.replication.loading import follower
-from handlers.replication.loading.table.tools import LoadedTable
+from handlers.replication.tables.table_loads import LoadedTable
 from handlers.replication.transactions.reconciliation import RECONCILE_S
 from handlers.structs.transactions import GetOpenTxnsInfoResponse
 from state.errors import InvalidRequest

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from handlers.replication.loading.table.tools import LoadedTable
+from handlers.replication.tables.table_loads import LoadedTable
 from state.errors import AmbiguousCall, GapDetected, InvalidRequest, NotFound
 from tests.builders.replication.replay_events import (
     aborted,

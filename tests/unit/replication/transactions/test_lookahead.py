@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from handlers.replication.batch.overlap import LookaheadCounts
+from handlers.replication.observer import LookaheadCounts
 from handlers.replication.transactions.lookahead import TXNS_MAX
 from state.errors import AmbiguousCall, InvalidRequest, ServerFault, TargetDiverged, TidelineError
 from tests.builders.replication.fake_target import faked_replica
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from handlers.events import Event
-    from handlers.replication.batch.overlap import BatchOverlap
+    from handlers.replication.observer import BatchOverlap
     from tests.builders.replication.fake_target import FakedReplica
 
 

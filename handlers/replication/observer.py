@@ -1,0 +1,117 @@
+"""The observer of replay: receives counts and durations, of single events and of whole batches.
+
+The counts of a batch say what was done beside replay, or ahead of its turn. They are reported once, when the batch ends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+
+if TYPE_CHECKING:
+    from handlers.replication.tables.quarantine import QuarantinedTable
+
+
+@dataclass(slots=True)
+class LaneCounts:
+    """What the lanes did (``work_ahead``)."""
+
+    applied: int = 0
+    """Events that a lane applied ahead of their turn."""
+    returned: int = 0
+    """Events that replay applied itself at their turn, because no lane had begun them, or because the lane failed."""
+    busy_s: float = 0.0
+    """Time for which lanes applied events, all lanes together."""
+    queued_s: float = 0.0
+    """Time that events waited for a free lane."""
+    waited_s: float = 0.0
+    """Time that replay waited for a lane at the turn of its event."""
+
+
+@dataclass(slots=True)
+class LookaheadCounts:
+    """What was opened and allocated ahead (``transactions.lookahead``)."""
+
+    transactions: int = 0
+    """Transactions that were opened ahead, with the first one of each batch, whose turn it was."""
+    write_ids: int = 0
+    """Write ids that were allocated together with others."""
+    calls: int = 0
+    """Calls that allocated them."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOverlap:
+    """The counts of one batch."""
+
+    events: int
+    """Events of the batch that may concern the policy."""
+    lanes: LaneCounts
+    lookahead: LookaheadCounts
+
+
+class Observer(Protocol):
+    """Receives counts and durations of replay. Implementations are thread-safe and never raise."""
+
+    def event_applied(self, kind: str, seconds: float) -> None:
+        """An event in scope took effect on the target in ``seconds``."""
+
+    def event_skipped(self, kind: str, reason: str) -> None:
+        """An event had no effect.
+
+        The reasons are ``out-of-scope``, ``merged``, ``quarantined``, ``loading``, ``loaded``, ``on-target`` and
+        ``nothing-to-do``.
+        """
+
+    def batch_replayed(self, overlap: BatchOverlap) -> None:
+        """A batch with events of the policy has ended, also by an error."""
+
+    def table_quarantined(self, db: str, entry: QuarantinedTable) -> None:
+        """A table of the source database ``db`` was quarantined."""
+
+    def table_unreplicated(self, table: str, code: str, reason: str) -> None:
+        """``table`` (``db.table``) is of a kind that cannot be replicated."""
+
+    def transactions_open(self, count: int, oldest_s: float) -> None:
+        """So many replayed transactions are open; the oldest began at the source ``oldest_s`` seconds ago."""
+
+    def transaction_reconciled(self, txn_id: int) -> None:
+        """A transaction was aborted on the target because it ended at the source without an event."""
+
+    def transaction_without_files(self, txn_id: int) -> None:
+        """A transaction with write ids committed without any write event: its writer logs none, or dml.events is off."""
+
+    def constraint_left_out(self, table: str, name: str, parent: str) -> None:
+        """Foreign key ``name`` of ``table`` was not created, because the table it refers to is not on the target."""
+
+
+class SilentObserver:
+    """An observer that ignores everything."""
+
+    def event_applied(self, kind: str, seconds: float) -> None:
+        """Do nothing."""
+
+    def event_skipped(self, kind: str, reason: str) -> None:
+        """Do nothing."""
+
+    def batch_replayed(self, overlap: BatchOverlap) -> None:
+        """Do nothing."""
+
+    def table_quarantined(self, db: str, entry: QuarantinedTable) -> None:
+        """Do nothing."""
+
+    def table_unreplicated(self, table: str, code: str, reason: str) -> None:
+        """Do nothing."""
+
+    def transactions_open(self, count: int, oldest_s: float) -> None:
+        """Do nothing."""
+
+    def transaction_reconciled(self, txn_id: int) -> None:
+        """Do nothing."""
+
+    def transaction_without_files(self, txn_id: int) -> None:
+        """Do nothing."""
+
+    def constraint_left_out(self, table: str, name: str, parent: str) -> None:
+        """Do nothing."""
