@@ -12,9 +12,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from daemon.catalog.branch import CatalogView
-from daemon.catalog.opening import open_catalog, requests_directory
+from daemon.catalog.opening import open_catalog
 from daemon.catalog.settings import CATALOG
-from daemon.process.inbox import send_request
+from daemon.process.inbox import requests_directory, send_request
 from daemon.process.lock import state_lock
 from daemon.process.state_file import state_path
 from daemon.process.steps import StillWorking
@@ -122,7 +122,7 @@ def _read_newest(catalog: OpenCatalog) -> int | None:
 
 
 def _send_to_daemon(config: Config, source: str, request: dict[str, Any]) -> dict[str, Any]:
-    directory = requests_directory(config, source)
+    directory = requests_directory(config.state.dir, "catalog", source)
     if not directory.is_dir():
         raise NotFound(
             "no catalog of this source runs here",

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from daemon.catalog.opening import open_catalog, projection_name, requests_directory
+from daemon.catalog.opening import open_catalog, projection_name
 from daemon.consumer.projection import ProjectionStatus, follow
 from daemon.process.heartbeat import LazyLoop, Pulse
-from daemon.process.inbox import Inbox
+from daemon.process.inbox import Inbox, requests_directory
 from daemon.process.supervisor import Job
 from daemon.sources.connections import topic_reader
 from daemon.status.reporter import ProjectionPart
@@ -136,7 +136,9 @@ class _Catalog:
         self._reader: TopicReader | None = None
         self._pulse = Pulse()
         self._opened = open_catalog(tools, source, self._pulse.beat)
-        self._served = _Served(self._opened, Inbox(requests_directory(tools.config, source)))
+        self._served = _Served(
+            self._opened, Inbox(requests_directory(tools.config.state.dir, "catalog", source))
+        )
         self._is_following = False
         self._is_readable = self._read_state()
         """Whether there is a state to answer from, which may be old."""

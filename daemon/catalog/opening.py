@@ -47,11 +47,6 @@ def catalog_path(config: Config, source: str) -> Path:
     return state_path(config.state.dir, "catalog", source)
 
 
-def requests_directory(config: Config, source: str) -> Path:
-    """Return the directory of requests to a source's catalog."""
-    return config.state.dir / "requests" / f"catalog-{source}"
-
-
 @dataclass(frozen=True, slots=True)
 class OpenCatalog:
     """A source's catalog with its state open."""

@@ -13,9 +13,10 @@ from pydantic import BaseModel, ValidationError
 from daemon.config.crosscheck import cross_problems
 from daemon.config.document import Document, Key, read_document
 from daemon.config.problem import Problem
-from daemon.config.sections.logins import use_logins_of
 from daemon.config.values import section_of
 from daemon.process.redaction import Redactor, names_secret
+from handlers.metastore.address import Address
+from handlers.metastore.login.logins import merge_logins, use_logins
 from state.errors import ConfigError
 
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
     from daemon.config.model import Config
+    from handlers.metastore.login.logins import Login
 
 
 DEFAULT_PATHS: Final = (Path("tideline.yaml"), Path("/etc/tideline/tideline.yaml"))
@@ -157,3 +159,14 @@ def _shown(key: Key, detail: ErrorDetails) -> str | None:
         return None
     text = Redactor().text(str(value))  # an address may hold a password, allowed or not
     return text if len(text) <= VALUE_CHARACTERS_MAX else f"{text[:VALUE_CHARACTERS_MAX]}…"
+
+
+def use_logins_of(config: Config) -> None:
+    """Let connections log in as ``config`` says, in the whole process; raise ConfigError if clusters disagree about a server."""
+    given: dict[str, dict[tuple[str, int], Login | None]] = {}
+    for kind, clusters in (("sources", config.sources), ("targets", config.targets)):
+        for name, cluster in clusters.items():
+            login = None if cluster.auth is None else cluster.auth.login()
+            addresses = [Address.parse(uri) for uri in cluster.metastore]
+            given[f"{kind}.{name}"] = {(address.host, address.port): login for address in addresses}
+    use_logins(merge_logins(given))

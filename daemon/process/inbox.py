@@ -34,6 +34,11 @@ _POLL_S: Final = 0.05
 Request = dict[str, Any]
 
 
+def requests_directory(state_dir: Path, kind: str, name: str) -> Path:
+    """Return the directory of requests to one loop of the daemon with this state directory, such as ``relay`` and a source."""
+    return state_dir / "requests" / f"{kind}-{name}"
+
+
 class Inbox:
     """The daemon's end; used by one thread."""
 

@@ -19,12 +19,11 @@ from daemon.kafka.broker import broker_settings
 from daemon.kafka.offset_search import OffsetReader
 from daemon.kafka.topic import source_topic
 from daemon.process.heartbeat import LazyLoop, Pulse
-from daemon.process.inbox import Inbox
+from daemon.process.inbox import Inbox, requests_directory
 from daemon.process.state_file import open_state
 from daemon.process.supervisor import Job
 from daemon.relay.gap import CrossedRelayGap, cross_gap, find_gap, serve
 from daemon.relay.publisher import Publisher
-from daemon.relay.requests import requests_directory
 from daemon.relay.settings import RelaySettings, RelayStatus
 from daemon.relay.start_position import Start, StoredPosition, resume
 from daemon.relay.tail import Tail
@@ -212,7 +211,7 @@ def build_relay(
         open_state(config.state.dir, "relay", name),
         relay_settings(name, source, config.state.dir),
         build_unlogged_partitions(config, name),
-        Inbox(requests_directory(config, name)),
+        Inbox(requests_directory(config.state.dir, "relay", name)),
         nudge,
     )
 

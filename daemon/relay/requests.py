@@ -10,24 +10,17 @@ from contextlib import closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
-from daemon.process.inbox import send_request
+from daemon.process.inbox import requests_directory, send_request
 from daemon.process.lock import state_lock
 from daemon.status.client import find_daemon
 from state.errors import ConfigError, NotFound
 
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from daemon.config.model import Config
 
 
 TIMEOUT_S: Final = 120.0
-
-
-def requests_directory(config: Config, source: str) -> Path:
-    """Return the directory of requests to a source's relay."""
-    return config.state.dir / "requests" / f"relay-{source}"
 
 
 def cross_gap_of(config: Config, source: str) -> dict[str, Any]:
@@ -38,7 +31,7 @@ def cross_gap_of(config: Config, source: str) -> dict[str, Any]:
     _require_relayed(config, source)
     if find_daemon(config.state.dir) is None:
         return _cross_here(config, source)
-    directory = requests_directory(config, source)
+    directory = requests_directory(config.state.dir, "relay", source)
     if not directory.is_dir():
         raise NotFound(
             "the running daemon does not relay this source",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from daemon.sources.outbox import OutboxSettings
+from daemon.sources.outgoing_events import OutboxSettings
 
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import structlog
 from daemon.process.heartbeat import wait
 from daemon.process.state_file import state_path
 from daemon.process.supervisor import Job
-from daemon.replica.loop import STATE_KIND
+from daemon.replica.policies import STATE_KIND
 from daemon.sources.connections import measured_metastore
 from state.errors import ConfigError
 

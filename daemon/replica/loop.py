@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from daemon.consumer.projection import ProjectionStatus, follow
 from daemon.process.heartbeat import LazyLoop, Pulse
-from daemon.process.inbox import Inbox
+from daemon.process.inbox import Inbox, requests_directory
 from daemon.process.state_file import open_state
 from daemon.process.supervisor import Job
 from daemon.replica.bootstrap_progress import LoggedProgress
@@ -17,7 +17,7 @@ from daemon.replica.external.section import NO_BASE, OFF, ExternalStatus, descri
 from daemon.replica.followed import FollowedReplica
 from daemon.replica.load_copies import LoadCopies
 from daemon.replica.metrics import PolicyObserver, release_command
-from daemon.replica.requests import requests_directory
+from daemon.replica.policies import STATE_KIND, handler_policy
 from daemon.replica.sections.copies import CopyStatus
 from daemon.replica.sections.left import LeftStatus, list_left
 from daemon.replica.sections.loads import LoadCounts, LoadStatus, list_loads
@@ -34,7 +34,6 @@ from handlers.replication.context import Context
 from handlers.replication.loading.bootstrap_run import BootstrapOptions
 from handlers.replication.loading.load_thread import LoadThread
 from handlers.replication.loading.table.tools import LoadSettings
-from handlers.replication.policy.policy import Policy
 from handlers.replication.projection import ReplicationProjection
 from state.positions import Position
 
@@ -55,10 +54,6 @@ if TYPE_CHECKING:
     from handlers.replication.loading.bootstrap_run import BootstrapProgress
     from handlers.replication.observer import Observer
     from handlers.replication.operations.promotion import Promotion
-
-
-STATE_KIND: Final = "replication"
-"""Prefix of the names of state files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,21 +110,6 @@ def _external_state(policy: PolicyConfig) -> str:
 def projection_name(policy: str) -> str:
     """Return the name of a policy's projection."""
     return f"replication:{policy}"
-
-
-def handler_policy(name: str, policy: PolicyConfig) -> Policy:
-    """Return the policy in the form that replay uses."""
-    return Policy(
-        name=name,
-        source_db=policy.database,
-        target_db=policy.replica_database,
-        include=tuple(policy.tables.include),
-        exclude=tuple(policy.tables.exclude),
-        external_base=policy.external_base,
-        functions_dir=policy.functions_dir,
-        metadata_only=tuple(policy.metadata_only),
-        on_failure=policy.on_failure,
-    )
 
 
 def load_settings(config: Config) -> LoadSettings:
@@ -230,7 +210,7 @@ class _ReplicaLoop:
         )
         self._followed = FollowedReplica(
             self._projection,
-            Inbox(requests_directory(config, name)),
+            Inbox(requests_directory(config.state.dir, STATE_KIND, name)),
             self._load_thread,
             lambda: catch_up_reader(config, name),
             self._report_pause,

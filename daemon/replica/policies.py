@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from daemon.process.state_file import open_state
-from daemon.replica.loop import STATE_KIND, handler_policy
 from handlers.metastore.client import Metastore
+from handlers.replication.policy.policy import Policy
 from state.errors import ConfigError
 
 
@@ -16,8 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from daemon.config.model import Config
-    from handlers.replication.policy.policy import Policy
+    from daemon.config.sections.policies import PolicyConfig
     from state.store.sqlite import SqliteStore
+
+
+STATE_KIND: Final = "replication"
+"""Prefix of the names of state files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,21 @@ def require_policy(config: Config, name: str) -> None:
         patterns = (f"{pattern}.DATABASE" for pattern in config.policy_patterns)
         known = ", ".join((*config.policies, *patterns)) or "none"
         raise ConfigError("unknown policy", hint=f"Configured policies: {known}.", key="policies", value=name)
+
+
+def handler_policy(name: str, policy: PolicyConfig) -> Policy:
+    """Return the policy in the form that replay uses."""
+    return Policy(
+        name=name,
+        source_db=policy.database,
+        target_db=policy.replica_database,
+        include=tuple(policy.tables.include),
+        exclude=tuple(policy.tables.exclude),
+        external_base=policy.external_base,
+        functions_dir=policy.functions_dir,
+        metadata_only=tuple(policy.metadata_only),
+        on_failure=policy.on_failure,
+    )
 
 
 @contextmanager

@@ -89,8 +89,7 @@ def config() -> None:
 @click.pass_context
 def check(ctx: click.Context, config_path: Path | None, as_json: bool, live: bool) -> None:
     """Print every problem at once; exit with 1 if the daemon could not run."""
-    from daemon.config.load import find_file
-    from daemon.config.sections.logins import use_logins_of
+    from daemon.config.load import find_file, use_logins_of
     from daemon.service.configuration import starts_nothing
 
     path = find_file(config_path)

@@ -17,7 +17,8 @@ from daemon.kafka.broker import broker_settings
 from daemon.kafka.dead_letters import DeadLetterWriter, dead_letter_topic
 from daemon.kafka.topic import source_topic
 from daemon.process.metrics import CALL_BUCKETS_S, Metric, MetricTable
-from daemon.sources.outbox import OutboxSettings, build_outbox
+from daemon.sources.outbox import build_outbox
+from daemon.sources.outgoing_events import OutboxSettings
 from handlers.metastore.client import Metastore
 from state.errors import TidelineError
 

@@ -13,7 +13,6 @@ open transactions, and after a restart reads those again that it has already rel
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from daemon.sources.event_batches import EventBatches, check_contiguous
@@ -25,10 +24,9 @@ from state.errors import GapDetected, Inconsistent, LimitExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from daemon.kafka.topic import Topic
-    from daemon.sources.outgoing_events import OutgoingEvent
+    from daemon.sources.outgoing_events import OutboxSettings, OutgoingEvent
     from daemon.sources.unlogged_partitions import UnloggedPartitions
     from daemon.sources.write_events import Connect
     from handlers.decoding.records.record_writer import Record
@@ -40,24 +38,6 @@ _LOOK_BACK_EVENTS_MAX: Final = 200_000
 """Most events that are observed again; partitions of transactions that are open for longer are listed by replicas."""
 _OVERHEAD_BYTES: Final = 65_536
 """Difference between the largest record and the topic's limit: headers, key, and the overhead of compression."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutboxSettings:
-    """Settings for reading one source's notification log."""
-
-    source: str
-    """Name of the source, and key of every record."""
-    record_bytes_max: int = 512 * 1024
-    """Larger events are split into several records if possible."""
-    batch_events: int = 1_000
-    """Events requested at once. More is not faster, and each answer is in memory completely."""
-    batch_bytes: int = 16 * 1024 * 1024
-    """A batch with more bytes makes the next batches smaller."""
-    spool_dir: Path | None = None
-    """Where the write events of a large transaction wait; the system's temporary directory by default."""
-    write_connections: int = 2
-    """Additional connections to the metastore, which fetch the write events of commits in parallel."""
 
 
 class Outbox:

@@ -28,8 +28,8 @@ from state.errors import LimitExceeded, TidelineError, Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
 
-    from daemon.sources.outbox import OutboxSettings
     from daemon.sources.unlogged_partitions import UnloggedPartitions
     from daemon.sources.write_events import Commit, NotificationLog
     from handlers.decoding.records.record_writer import Record
@@ -39,6 +39,24 @@ log = structlog.get_logger(__name__)
 
 _COMMITS_AT_ONCE: Final = 32
 """Commits whose write events are fetched before it is checked whether the batch is large enough."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxSettings:
+    """Settings for reading one source's notification log."""
+
+    source: str
+    """Name of the source, and key of every record."""
+    record_bytes_max: int = 512 * 1024
+    """Larger events are split into several records if possible."""
+    batch_events: int = 1_000
+    """Events requested at once. More is not faster, and each answer is in memory completely."""
+    batch_bytes: int = 16 * 1024 * 1024
+    """A batch with more bytes makes the next batches smaller."""
+    spool_dir: Path | None = None
+    """Where the write events of a large transaction wait; the system's temporary directory by default."""
+    write_connections: int = 2
+    """Additional connections to the metastore, which fetch the write events of commits in parallel."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ own, such as a metastore that is down, are not in it.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+from daemon.status.model import OperatorAction
 
 
 if TYPE_CHECKING:
@@ -52,23 +53,6 @@ _SECTIONS: Final = {
     "mining": "users-query-a-key-but-it-does-not-become-a-column",
 }
 """The runbook of a failed loop, by the first part of its name."""
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorAction:
-    """One state that needs an operator."""
-
-    kind: str
-    """One of ``KINDS``."""
-    object: str
-    """The table, loop or policy."""
-    reason: str
-    look: str
-    """Where to look: a section of the documentation."""
-    command: str
-    """The command that ends the state once its cause is removed."""
-    since_s: float | None = None
-    """Unix time; None if it is not known."""
 
 
 def list_actions(

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
-from daemon.status.actions import OperatorAction  # noqa: TC001 - pydantic reads the annotations
 from daemon.terminal.layout import duration_text
 from state.errors import MalformedEvent
 from state.table_failure import TableFailure  # noqa: TC001 - pydantic reads the annotations
@@ -25,6 +24,23 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorAction:
+    """One state that needs an operator."""
+
+    kind: str
+    """One of ``actions.KINDS``."""
+    object: str
+    """The table, loop or policy."""
+    reason: str
+    look: str
+    """Where to look: a section of the documentation."""
+    command: str
+    """The command that ends the state once its cause is removed."""
+    since_s: float | None = None
+    """Unix time; None if it is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from handlers.catalog.following.background import STEP_WAIT_S, CallsAtOnce, is_answered
+from handlers.catalog.following.column_checks import ColumnChecks
 from handlers.catalog.following.event_batch import EventBatch
-from handlers.catalog.following.loads.column_checks import ColumnChecks
 from handlers.catalog.following.loads.loader import Loader
-from handlers.catalog.following.loads.missed_events import MissedEvents
+from handlers.catalog.following.missed_events import MissedEvents
 from handlers.catalog.following.ports import NullObserver, Observer, open_changes
 from handlers.catalog.following.states.table_states import TableStates
 from handlers.catalog.following.survey import Survey

@@ -8,7 +8,7 @@ nothing of the transaction is kept.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from state.store import refuse_oversize
 from state.store.pages import scan_key_pages, scan_pages
@@ -16,9 +16,7 @@ from state.store.sqlite_snapshots import bound
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from state.store.sqlite import SqliteStore
+    from collections.abc import Iterator, Sequence
 
 
 WAITING_KEYS_MAX: Final = 1_000
@@ -26,11 +24,32 @@ WAITING_KEYS_MAX: Final = 1_000
 WAITING_BYTES_MAX: Final = 4 * 1024 * 1024
 
 
+class Statements(Protocol):
+    """The statements of an open store that its transaction uses; each sees the transaction's own writes that are executed."""
+
+    def read(self, key: bytes) -> bytes | None:
+        """Return the value of ``key``, or None."""
+
+    def execute(self, statement: str, *values: bytes | int) -> Any:
+        """Run one statement; raise FilesUnavailable, and again at each later call until the store recovers."""
+
+    def execute_each(self, statement: str, rows: Sequence[tuple[bytes, ...]]) -> None:
+        """Run one statement for each of ``rows``, as ``execute`` does."""
+
+    def read_page(
+        self, start: bytes, end: bytes | None, reverse: bool, most: int
+    ) -> list[tuple[bytes, bytes]]:
+        """Return the first ``most`` pairs of a scan."""
+
+    def read_keys(self, start: bytes, end: bytes | None, most: int) -> list[bytes]:
+        """Return the first ``most`` keys of a scan."""
+
+
 class SqliteTransaction:
     """The open transaction of a ``SqliteStore``; made by ``SqliteStore.transaction`` only."""
 
-    def __init__(self, store: SqliteStore) -> None:
-        self._store = store
+    def __init__(self, statements: Statements) -> None:
+        self._statements = statements
         self._ended = False
         self._waiting: dict[bytes, bytes | None] = {}
         """Writes that are not executed yet; None for a deleted key."""
@@ -41,7 +60,7 @@ class SqliteTransaction:
     def get(self, key: bytes) -> bytes | None:
         """Return the value of ``key`` as this transaction sees it, or None."""
         assert not self._ended, "the transaction is over"
-        return self._waiting[key] if key in self._waiting else self._store.read(key)
+        return self._waiting[key] if key in self._waiting else self._statements.read(key)
 
     def scan(
         self, start: bytes, end: bytes | None, *, reverse: bool = False, limit: int | None = None
@@ -66,7 +85,7 @@ class SqliteTransaction:
         """Delete every key with ``start <= key < end``."""
         self.write()
         bounds, values = bound(start, end)
-        self._store.execute(f"DELETE FROM entries WHERE {bounds}", *values)  # noqa: S608 - fixed words
+        self._statements.execute(f"DELETE FROM entries WHERE {bounds}", *values)  # noqa: S608 - fixed words
 
     def write(self) -> None:
         """Execute the writes that wait, in the order of their keys, which is that of the file's pages."""
@@ -77,11 +96,11 @@ class SqliteTransaction:
         self._waiting, self._waiting_bytes = {}, 0
         deleted = [(key,) for key, value in waiting if value is None]
         if deleted:
-            self._store.execute_each("DELETE FROM entries WHERE key = ?", deleted)
+            self._statements.execute_each("DELETE FROM entries WHERE key = ?", deleted)
         written = [(key, value) for key, value in waiting if value is not None]
         if written:
             self.value_bytes += sum(len(value) for _, value in written)
-            self._store.execute_each("INSERT OR REPLACE INTO entries VALUES (?, ?)", written)
+            self._statements.execute_each("INSERT OR REPLACE INTO entries VALUES (?, ?)", written)
 
     def end(self) -> None:
         """End this transaction: every later use fails an assertion."""
@@ -98,8 +117,8 @@ class SqliteTransaction:
         self, start: bytes, end: bytes | None, reverse: bool, most: int
     ) -> list[tuple[bytes, bytes]]:
         self.write()
-        return self._store.read_page(start, end, reverse, most)
+        return self._statements.read_page(start, end, reverse, most)
 
     def _own_keys(self, start: bytes, end: bytes | None, most: int) -> list[bytes]:
         self.write()
-        return self._store.read_keys(start, end, most)
+        return self._statements.read_keys(start, end, most)

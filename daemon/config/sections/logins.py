@@ -1,4 +1,4 @@
-"""Settings of logins at metastores that require SASL, and the table of logins that connections use."""
+"""Settings of logins at metastores that require SASL."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from pydantic import AfterValidator, Field, model_validator
 
 from daemon.config.fields import Secret
 from daemon.config.section import Section, refused
-from handlers.metastore.address import Address
-from handlers.metastore.login.logins import KerberosLogin, PasswordLogin, Protection, merge_logins, use_logins
+from handlers.metastore.login.logins import KerberosLogin, PasswordLogin, Protection
 
 
 if TYPE_CHECKING:
-    from daemon.config.model import Config
     from handlers.metastore.login.logins import Login
 
 
@@ -89,14 +87,3 @@ class AuthConfig(Section):
             return PasswordLogin(self.user, self.password.get_secret_value())
         assert self.principal is not None, "checked by the section"
         return KerberosLogin(self.principal, self.client_principal, self.keytab, self.protection)
-
-
-def use_logins_of(config: Config) -> None:
-    """Let connections log in as ``config`` says, in the whole process; raise ConfigError if clusters disagree about a server."""
-    given: dict[str, dict[tuple[str, int], Login | None]] = {}
-    for kind, clusters in (("sources", config.sources), ("targets", config.targets)):
-        for name, cluster in clusters.items():
-            login = None if cluster.auth is None else cluster.auth.login()
-            addresses = [Address.parse(uri) for uri in cluster.metastore]
-            given[f"{kind}.{name}"] = {(address.host, address.port): login for address in addresses}
-    use_logins(merge_logins(given))

@@ -6,9 +6,8 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from daemon.status.actions import OperatorAction
 from daemon.status.metrics import state_family
-from daemon.status.model import StatusSection
+from daemon.status.model import OperatorAction, StatusSection
 from daemon.terminal.layout import number_text, table_text
 
 

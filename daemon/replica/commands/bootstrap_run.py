@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry
 
 from daemon.process.heartbeat import Pulse
 from daemon.replica.copy_jobs.building import ignore_job
-from daemon.replica.loop import build_projection, handler_policy, load_settings
-from daemon.replica.policies import open_policy, require_policy
+from daemon.replica.loop import build_projection, load_settings
+from daemon.replica.policies import handler_policy, open_policy, require_policy
 from daemon.sources.connections import CallMetrics
 from handlers.files.copying.copies import Copier
 from handlers.files.copying.pool import CopyPool

@@ -46,8 +46,7 @@ def compact(  # noqa: PLR0913 - click passes one argument for each option
     The target compacts independently of the source. Its workers do the work later, and readers see the same rows meanwhile. A partitioned
     table is compacted in all partitions, unless some are named.
     """
-    from daemon.replica.loop import handler_policy
-    from daemon.replica.policies import require_policy
+    from daemon.replica.policies import handler_policy, require_policy
     from handlers.metastore.client import Metastore
     from handlers.replication.operations.compaction import list_compactions, request_compactions
 

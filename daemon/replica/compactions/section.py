@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client.core import GaugeMetricFamily
 
-from daemon.status.actions import PAGE, OperatorAction
+from daemon.status.actions import PAGE
 from daemon.status.metrics import families
-from daemon.status.model import StatusSection
+from daemon.status.model import OperatorAction, StatusSection
 from daemon.terminal.layout import duration_text, number_text, table_text
 from handlers.replication.operations.compaction_backlog import DID_NOT_INITIATE, FAILED, QUEUED
 

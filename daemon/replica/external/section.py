@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from daemon.status.actions import PAGE, OperatorAction
+from daemon.status.actions import PAGE
 from daemon.status.metrics import families
-from daemon.status.model import StatusSection
+from daemon.status.model import OperatorAction, StatusSection
 from daemon.terminal.layout import bytes_text, duration_text, number_text, table_text
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client.core import GaugeMetricFamily
 
-from daemon.status.actions import PAGE, OperatorAction
-from daemon.status.model import StatusSection
+from daemon.status.actions import PAGE
+from daemon.status.model import OperatorAction, StatusSection
 from daemon.terminal.layout import duration_text, table_text
 
 

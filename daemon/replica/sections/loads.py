@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-    from daemon.status.actions import OperatorAction
+    from daemon.status.model import OperatorAction
     from handlers.replication.context import Context
 
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from daemon.process.lock import state_lock
 from daemon.process.state_file import open_state, state_path
-from daemon.replica.loop import STATE_KIND, projection_name
+from daemon.replica.loop import projection_name
+from daemon.replica.policies import STATE_KIND
 from daemon.replica.sections.loads import LOADS
 from daemon.replica.sections.unreplicated import UNREPLICATED
 from daemon.status.client import fetch_status, running_daemon

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from daemon.process.state_file import state_path
-from daemon.replica.loop import STATE_KIND
+from daemon.replica.policies import STATE_KIND
 from daemon.replica.requests import ask_policy
 from daemon.replica.verification.following import ReplicaFollowing, open_following
 from daemon.replica.verification.repair import Repair, find_repairable, request_loads

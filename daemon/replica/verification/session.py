@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from daemon.replica.loop import handler_policy
+from daemon.replica.policies import handler_policy
 from handlers.files.systems.schemes import open_file_systems
 from handlers.replication.verification.reading import Side
 from handlers.replication.verification.verifier import Verifier

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from handlers.catalog.following.loads.column_checks import COLUMNS, appends_columns
+from handlers.catalog.following.column_checks import COLUMNS, appends_columns
 from handlers.catalog.following.partition_events import read_partition_changes
 from handlers.catalog.following.states.table_state import FROM_PARTITIONS, KnownTable
 from handlers.catalog.following.table_info import (
@@ -45,8 +45,8 @@ from state.timelines.table_properties import APPLIED_EVENT, find_other_changes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from handlers.catalog.following.loads.column_checks import ColumnChecks
-    from handlers.catalog.following.loads.missed_events import MissedEvents
+    from handlers.catalog.following.column_checks import ColumnChecks
+    from handlers.catalog.following.missed_events import MissedEvents
     from handlers.catalog.following.ports import Follower, FollowerChange, Observer
     from handlers.catalog.following.states.table_state import LoadProgress
     from handlers.catalog.following.states.table_states import TableStates

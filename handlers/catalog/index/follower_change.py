@@ -39,7 +39,7 @@ from state.errors import MalformedEvent
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from handlers.catalog.following.loads.table_loads import TableLoad
+    from handlers.catalog.following.listing import TableLoad
     from handlers.catalog.following.table_info import (
         PartitionChange,
         PartitionInfo,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
-from handlers.catalog.following.loads.table_loads import TableLoad
+from handlers.catalog.following.listing import TableLoad
 from handlers.catalog.following.ports import SampledPartition
 from handlers.catalog.following.states.table_state import TableState, parse_state
 from handlers.catalog.following.states.table_states import STATES
@@ -30,7 +30,7 @@ from state.positions import POSITION_KEY, Position
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from handlers.catalog.following.loads.listings import Listing
+    from handlers.catalog.following.listing import Listing
     from handlers.catalog.following.table_info import TableInfo
     from handlers.structs.objects import Partition
     from state.partitions.index.partition_index import IndexedPartition

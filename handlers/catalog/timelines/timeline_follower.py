@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
-    from handlers.catalog.following.loads.listings import Listing
-    from handlers.catalog.following.loads.table_loads import TableLoad
+    from handlers.catalog.following.listing import Listing, TableLoad
     from handlers.catalog.following.ports import Observer, SampledPartition
     from handlers.catalog.following.table_info import PartitionInfo, Spec, TableChange
     from handlers.catalog.timelines.rules import Rules

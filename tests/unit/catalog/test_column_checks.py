@@ -8,7 +8,7 @@ import pytest
 
 from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog import projection as projection_module
-from handlers.catalog.following.loads import column_checks
+from handlers.catalog.following import column_checks
 from handlers.catalog.index.partition_follower import PartitionFollower
 from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines.timeline_follower import TimelineFollower

@@ -12,8 +12,9 @@ from daemon.process.heartbeat import Pulse
 from daemon.process.state_file import open_state
 from daemon.replica import loop
 from daemon.replica.found_databases import DatabaseDiscovery, known_policies
-from daemon.replica.loop import STATE_KIND, build_projection
+from daemon.replica.loop import build_projection
 from daemon.replica.metrics import ReplicaMetrics
+from daemon.replica.policies import STATE_KIND
 from daemon.replica.replicas import Replicas
 from daemon.sources.connections import CallMetrics
 from handlers.replication.observer import SilentObserver

@@ -11,9 +11,9 @@ import pytest
 from daemon.process.inbox import Inbox, send_request
 from daemon.replica.commands.promotion import done_lines, plan_lines
 from daemon.replica.followed import FollowedReplica
-from daemon.replica.requests import PolicyRequests
 from daemon.replica.sections.left import LEFT, list_left
 from daemon.replica.sections.points import POINTS, PointStatus, PointTaker
+from daemon.replica.served_requests import PolicyRequests
 from handlers.replication.loading.load_thread import LoadThread
 from handlers.replication.loading.table.tools import LoadProgress, LoadSettings, LoadTools
 from handlers.replication.position.target_claim import WRITTEN_KEY

@@ -11,7 +11,7 @@ from daemon.kafka.topic import source_topic
 from daemon.process.heartbeat import LazyLoop
 from daemon.process.supervisor import Job, LoopState
 from daemon.relay.loop import relay_settings
-from daemon.replica.loop import handler_policy
+from daemon.replica.policies import handler_policy
 from state.errors import ConfigError, StateCorrupt
 from tests.builders.daemon.assembly import config_of, parts_of
 from tests.builders.daemon.loops import Scripted, eventually, supervise

@@ -20,8 +20,8 @@ from daemon.replica.verification.progress import VERIFICATION, DifferingTable, S
 from daemon.retention.measurement import Reader
 from daemon.retention.section import RETENTION, describe
 from daemon.service.assembly import all_sections
-from daemon.status.actions import KINDS, PAGE, REMOVE_CAUSE, OperatorAction, list_actions
-from daemon.status.model import DaemonStatus, FailedLoop, FailingLoad, ProjectionView
+from daemon.status.actions import KINDS, PAGE, REMOVE_CAUSE, list_actions
+from daemon.status.model import DaemonStatus, FailedLoop, FailingLoad, OperatorAction, ProjectionView
 from daemon.status.text import status_text
 from state.errors import Inconsistent, TidelineError
 from state.table_failure import TableFailure

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
+from handlers.catalog.following.listing import Listing, Piece
 from handlers.catalog.following.states.table_state import LoadProgress
 from handlers.catalog.following.table_info import (
     PartitionInfo,
@@ -27,7 +26,7 @@ from state.text_list import TextList
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from handlers.catalog.following.ports import Follower
     from handlers.metastore.client import Metastore
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
 
 FAILED: Final = (ServerFault, AmbiguousCall, MetastoreUnavailable)
 """The metastore did not serve a call, or not in time: the cause may be the table that the call is about."""
-PARSED_BETWEEN_PAUSES: Final = 200
-"""Partition names that are parsed in about a millisecond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,60 +52,6 @@ class ListingRequest:
     """Partitions of the next piece."""
     pause: Pause = lambda: None
     """Called between parts of longer computations, so that the catalog's thread applies events meanwhile."""
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Some partitions of a table, and the load progress including them."""
-
-    partitions: Sequence[PartitionInfo]
-    progress: LoadProgress
-    names: Sequence[str]
-    """Those of all partitions."""
-    is_first: bool
-    is_last: bool
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether it contains all partitions."""
-        return self.is_first and self.is_last
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """What was read."""
-
-    as_of: int
-    """The newest event id before anything of the table was read."""
-    table: TableInfo
-    piece: Piece | None
-    """For followers that load in pieces."""
-    whole: Sequence[str] | Mapping[str, Mapping[str, str]] | None
-    """The names of all partitions, for followers that load a table at once; or their values as text, with the parameters that the
-    followers read.
-
-    Not objects for each partition: a million would take a gigabyte, and every garbage collection would stop all threads while it looks at
-    them. None before the last piece, and if the table's own properties suffice.
-    """
-    until: int
-    """The newest event id afterwards."""
-    pause: Pause = lambda: None
-
-    @property
-    def is_last(self) -> bool:
-        """Whether the table is complete with it."""
-        return self.piece is None or self.piece.is_last
-
-    def partitions(self) -> Iterator[PartitionInfo]:
-        """Yield all partitions; raise MalformedEvent for a name that does not fit the table's columns."""
-        columns = self.table.columns
-        for number, (one, _) in enumerate(groupby(self.whole or ())):
-            if not number % PARSED_BETWEEN_PAUSES:
-                self.pause()
-            if isinstance(self.whole, Mapping):
-                yield PartitionInfo(dict(zip(columns, json.loads(one), strict=True)), self.whole[one], None)
-            else:
-                yield parse_partition_name(columns, one)
 
 
 def read_listing(source: Metastore, followers: Sequence[Follower], request: ListingRequest) -> Listing:

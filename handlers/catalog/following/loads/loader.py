@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from handlers.catalog.following.background import is_answered
-from handlers.catalog.following.loads.column_checks import COLUMNS
+from handlers.catalog.following.column_checks import COLUMNS
 from handlers.catalog.following.loads.listings import FAILED
 from handlers.catalog.following.loads.pauses import PAUSE_S, LoadPauses
 from handlers.catalog.following.loads.steps import LoadSteps
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from handlers.catalog.following.background import BackgroundCalls
-    from handlers.catalog.following.loads.column_checks import ColumnChecks
-    from handlers.catalog.following.loads.missed_events import MissedEvents
+    from handlers.catalog.following.column_checks import ColumnChecks
     from handlers.catalog.following.loads.pauses import Clock
     from handlers.catalog.following.loads.steps import Steps
+    from handlers.catalog.following.missed_events import MissedEvents
     from handlers.catalog.following.ports import Follower, Observer
     from handlers.catalog.following.states.table_states import TableStates
     from state.errors import TidelineError

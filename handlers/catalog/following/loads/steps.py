@@ -24,8 +24,8 @@ from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from handlers.catalog.following.column_checks import read_samples
 from handlers.catalog.following.event_batch import EventBatch
-from handlers.catalog.following.loads.column_checks import read_samples
 from handlers.catalog.following.loads.listings import ListingRequest
 from handlers.catalog.following.loads.table_loads import read_loads
 from handlers.catalog.following.ports import NullObserver, open_changes
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from handlers.catalog.following.background import BackgroundCalls
-    from handlers.catalog.following.loads.column_checks import ColumnChecks
-    from handlers.catalog.following.loads.listings import Listing
-    from handlers.catalog.following.loads.missed_events import MissedEvents, Reading
+    from handlers.catalog.following.column_checks import ColumnChecks
+    from handlers.catalog.following.listing import Listing
     from handlers.catalog.following.loads.pauses import LoadPauses
     from handlers.catalog.following.loads.table_loads import TableLoads
+    from handlers.catalog.following.missed_events import MissedEvents, Reading
     from handlers.catalog.following.ports import Follower, FollowerChange, Observer
     from handlers.catalog.following.states.table_states import TableStates
     from handlers.catalog.turns import Turns

@@ -21,7 +21,8 @@ from state.errors import Inconsistent, TidelineError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from handlers.catalog.following.loads.listings import Listing, ListingRequest
+    from handlers.catalog.following.listing import Listing
+    from handlers.catalog.following.loads.listings import ListingRequest
     from handlers.catalog.following.ports import Follower, FollowerChange
     from handlers.catalog.turns import Turns
     from handlers.metastore.client import Metastore
@@ -29,24 +30,6 @@ if TYPE_CHECKING:
 
 
 log = structlog.get_logger(__name__)
-
-
-class TableLoad:
-    """One follower's share of a listing; by default the unchanged listing. A follower that computes or writes more overrides the steps."""
-
-    def __init__(self, listing: Listing) -> None:
-        """Load from ``listing``."""
-        self.listing = listing
-
-    def read(self) -> None:
-        """Compute from the listing, without the store; in the thread of calls. Raises MalformedEvent."""
-
-    def write(self, store: Store) -> bool:  # noqa: ARG002, PLR6301 - nothing is written before the load is taken
-        """Write a part, in a transaction of a few hundredths of a second; return whether there is more."""
-        return False
-
-    def abandon(self) -> None:
-        """End the load; harmless after it was taken."""
 
 
 class TableLoads:

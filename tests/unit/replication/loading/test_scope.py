@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from handlers.replication.loading.scope import PATTERNS_KEY, find_scope_change
-from handlers.replication.tables import left_tables
+from handlers.replication.operations import pruning
 from handlers.structs.objects import StorageDescriptor, Table
 from state.errors import InvalidRequest, Refused, StateCorrupt
 from state.store.memory import MemoryStore
@@ -111,7 +111,7 @@ def test_a_prune_that_was_killed_after_a_drop_is_repeated(
 ) -> None:
     replica = left(tmp_path)
     with monkeypatch.context() as patched:
-        patched.setattr(left_tables, "failpoint", _die)
+        patched.setattr(pruning, "failpoint", _die)
         with pytest.raises(Killed):
             replica.projection.prune(["b", "c"])
     replica.restart()

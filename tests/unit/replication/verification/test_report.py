@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from daemon.process.state_file import open_state
-from daemon.replica.loop import STATE_KIND
+from daemon.replica.policies import STATE_KIND
 from daemon.replica.sections.loads import LoadStatus
 from daemon.replica.sections.unreplicated import UnreplicatedObject, UnreplicatedStatus
 from daemon.replica.verification.following import (

@@ -30,7 +30,7 @@ from handlers.events import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from handlers.catalog.following.loads.missed_events import MissedEvents, Reading
+    from handlers.catalog.following.missed_events import MissedEvents, Reading
     from handlers.catalog.following.ports import SampledPartition
     from handlers.catalog.following.states.table_states import TableStates
     from handlers.metastore.client import Metastore
