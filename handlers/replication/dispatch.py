@@ -68,6 +68,7 @@ from state.errors import BadInput, Inconsistent, NotFound, Refused, ServerFault,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from handlers.replication.transactions.commit_proofs import CommitProofs
     from handlers.structs.objects import Table
 
 
@@ -123,9 +124,12 @@ def apply_table_effect(event: Event, context: Context) -> None:
 class Dispatcher:
     """Applies the events of one policy, one at a time and in order."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(
+        self, context: Context, proofs: CommitProofs, *, record_before: Callable[[int], None]
+    ) -> None:
+        """``record_before`` makes the position before an event durable, before a transaction ends (``transactions.replay``)."""
         self._context = context
-        self.transactions = TransactionReplay(context)
+        self.transactions = TransactionReplay(context, proofs, record_before=record_before)
 
     def apply(self, event: Event) -> str | None:
         """Apply ``event``; return None if it took effect, otherwise the reason why it did not.
@@ -283,7 +287,7 @@ class Dispatcher:
         The table was waiting for its load then, or was quarantined. It may have been renamed or dropped since, and the name in the write event may belong to another table now. If the
         state file was lost, the write ids of older transactions are not known, and the event is applied.
         """
-        if not isinstance(event, FilesWritten) or event.txn_id <= self.transactions.unknown_up_to:
+        if not isinstance(event, FilesWritten) or event.txn_id <= self.transactions.marks.unknown_txn_id:
             return False
         name = f"{event.db}.{event.table}"
         return self._context.write_ids.find_written_table(event.txn_id, name, event.write_id) is None

@@ -2,7 +2,7 @@
 
 A new policy begins its bootstrap. After a crash, or if the state file was lost, the target's ``repl.last.id`` may be ahead of the recorded position:
 events up to that id are recorded in the write-id mapping and not applied again. A state that is lost or old does not know what an earlier
-process has replayed. For events up to the source's newest one at this time, the target is therefore checked (``uncertain_up_to``).
+process has replayed. For events up to the source's newest one at this time, the target is therefore checked (``OpeningMarks``).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from handlers.replication.loading.bootstrap_run import run_bootstrap
 from handlers.replication.loading.scope import follow_scope
 from handlers.replication.operations.promotion import require_not_promoted
 from handlers.replication.operations.retirement import require_active
+from handlers.replication.transactions.marks import OpeningMarks
 from state.errors import ConfigError
 from state.positions import POSITION_KEY, Position
 
@@ -137,13 +138,12 @@ class Opening:
             txn.put(UNCERTAIN_KEY, str(newest).encode())
 
     def _load_marks(self) -> None:
-        """Pass to the replay of transactions what the state does not contain."""
-        transactions = self.transactions
-        transactions.unknown_up_to = self._load_number(UNKNOWN_TXNS_KEY)
-        transactions.uncertain_up_to = self._load_number(UNCERTAIN_KEY)
-        self.context.copied_ahead.unknown_up_to = transactions.uncertain_up_to
+        """Pass to replay what the state does not contain."""
+        uncertain = self._load_number(UNCERTAIN_KEY)
         reached = max(self.recorded.current.event_id, self.recorded.on_target)
-        transactions.files.repeated_up_to = max(transactions.uncertain_up_to, reached + 1)
+        marks = OpeningMarks(self._load_number(UNKNOWN_TXNS_KEY), uncertain, max(uncertain, reached + 1))
+        self.transactions.resume(marks)
+        self.context.copied_ahead.uncertain_event_id = uncertain
 
     def _load_number(self, key: bytes) -> int:
         stored = self.store.get(key)

@@ -33,6 +33,7 @@ from handlers.replication.position.recorded_position import RecordedPosition
 from handlers.replication.position.target_claim import TargetClaim
 from handlers.replication.position.target_progress import TargetProgress
 from handlers.replication.tables.kept_entries import format_entries
+from handlers.replication.transactions.commit_proofs import CommitProofs
 from handlers.replication.transactions.reconciliation import Reconciliation
 from state.errors import ConfigError, TidelineError
 from state.positions import POSITION_KEY, Position
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
     from state.store import Store
 
 
+UNPROVEN_MAX: Final = 100
+"""So many commits wait for their proof within a batch."""
 CHECK_AT_REST_S: Final = 30.0
 """How often the target is checked while there is nothing to apply. A check is one call."""
 
@@ -75,13 +78,12 @@ class ReplicationProjection:
         self._source_name = source_name
         self._context = context
         self._store = store
-        dispatcher = Dispatcher(context)
-        self._transactions = dispatcher.transactions
         self._claim = TargetClaim(context, store, source_name)
         self._recorded = recorded = RecordedPosition(context, store, self._claim, clock)
-        self._target_progress = TargetProgress(
-            context, recorded=recorded, prove=self._transactions.prove, clock=clock
-        )
+        proofs = CommitProofs(context, waiting_max=UNPROVEN_MAX)
+        self._target_progress = TargetProgress(context, recorded=recorded, prove=proofs.prove, clock=clock)
+        dispatcher = Dispatcher(context, proofs, record_before=self._target_progress.record_before)
+        self._transactions = dispatcher.transactions
         context.target_position.kept = lambda: format_entries(
             context.quarantine.entries(), context.loads.waiting(), context.left.entries()
         )
@@ -251,7 +253,7 @@ class ReplicationProjection:
         self._load_unless_claimed()
         if find_promotion(self._store) is None:
             if not forced:
-                self._transactions.prove()
+                self._transactions.proofs.prove()
             self._transactions.files.discard_all()
         return promote(self._context, self._store, self._find_point(), forced=forced)
 

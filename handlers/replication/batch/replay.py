@@ -7,7 +7,7 @@ recorded in between (``unrecorded_events``).
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from handlers.events import DatabaseDropped, WriteIdsAllocated
 from handlers.failpoints import failpoint
@@ -38,10 +38,6 @@ if TYPE_CHECKING:
     from handlers.replication.policy.renames import Alteration
     from handlers.replication.position.recorded_position import RecordedPosition
     from handlers.replication.position.target_progress import TargetProgress
-
-
-UNPROVEN_MAX: Final = 100
-"""So many commits wait for their proof within a batch."""
 
 
 class BatchReplay:
@@ -77,9 +73,7 @@ class BatchReplay:
             Lanes(context, context.lanes) if context.lanes else None,
             must_raise_before=target_progress.must_precede,
         )
-        dispatcher.transactions.record_before = target_progress.record_before
-        dispatcher.transactions.unproven_max = UNPROVEN_MAX
-        recorded.after_record = self._follow_record
+        recorded.subscribe(self._follow_record)
 
     def _follow_record(self, event_id: int) -> None:
         self._unrecorded.clear()
@@ -106,7 +100,7 @@ class BatchReplay:
                     self._beat()
                     if isinstance(event, WriteIdsAllocated) and policy.covers(event.db, event.table):
                         files.start_early_copies(later for later in early if later.event_id > event.event_id)
-            self._dispatcher.transactions.prove()
+            self._dispatcher.transactions.proofs.prove()
         finally:
             self._ahead.end()
             self._dispatcher.transactions.lookahead.end()
@@ -128,11 +122,12 @@ class BatchReplay:
     def _begin(self, new: Sequence[Event], merged: AbstractSet[int]) -> None:
         """Find out which of the new events are applied together, or ahead of their turn."""
         transactions = self._dispatcher.transactions
-        uncertain_up_to = max(transactions.uncertain_up_to, self._recorded.on_target)
+        marks = transactions.marks
+        uncertain_up_to = max(marks.uncertain_event_id, self._recorded.on_target)
         self._joiner.begin(new, uncertain_up_to=uncertain_up_to)
         transactions.lookahead.begin(new, uncertain_up_to=uncertain_up_to)
-        if new and new[0].event_id > transactions.uncertain_up_to:
-            self._ahead.begin(new, merged, unknown_up_to=transactions.unknown_up_to)
+        if new and new[0].event_id > marks.uncertain_event_id:
+            self._ahead.begin(new, merged, unknown_txn_id=marks.unknown_txn_id)
 
     def advance(self, event: Event, *, merged: bool) -> None:
         """Apply the next event; record the position between two events that must not be repeated together (``unrecorded_events``)."""

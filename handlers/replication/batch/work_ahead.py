@@ -69,10 +69,10 @@ class WorkAhead:
         self._jobs: dict[int, Job] = {}
         self._counts = LaneCounts()
 
-    def begin(self, events: Sequence[Event], merged: Container[int], *, unknown_up_to: int) -> None:
+    def begin(self, events: Sequence[Event], merged: Container[int], *, unknown_txn_id: int) -> None:
         """Start what may be started of a batch; ``events`` are those that may concern the policy, and all before them is recorded.
 
-        ``merged`` are the ids of events that are not applied. Of transactions up to ``unknown_up_to``, the state does not know the tables.
+        ``merged`` are the ids of events that are not applied. Of transactions up to ``unknown_txn_id``, the state does not know the tables.
         """
         if self._lanes is None:
             return
@@ -83,15 +83,15 @@ class WorkAhead:
         }
         if not self._events:
             return
-        found = find_predecessors(events, lambda txn_id: self._find_tables(txn_id, unknown_up_to))
+        found = find_predecessors(events, lambda txn_id: self._find_tables(txn_id, unknown_txn_id))
         self._events = {event_id: event for event_id, event in self._events.items() if event_id in found}
         self._waiting = [(found[event_id], event_id) for event_id in self._events]
         heapify(self._waiting)
         self.start_after(0, upcoming=events[0].event_id)
 
-    def _find_tables(self, txn_id: int, unknown_up_to: int) -> list[str] | None:
+    def _find_tables(self, txn_id: int, unknown_txn_id: int) -> list[str] | None:
         """Return the tables that a transaction writes into; None if the state may not know them."""
-        if txn_id <= unknown_up_to:
+        if txn_id <= unknown_txn_id:
             return None
         known = self._context.write_ids.get(txn_id)
         return [] if known is None else [name.partition(".")[2] for name, _, _ in known.allocations]

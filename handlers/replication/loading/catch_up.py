@@ -39,6 +39,7 @@ from handlers.replication.dispatch import Dispatcher
 from handlers.replication.policy.renames import find_rename, may_concern
 from handlers.replication.tables.quarantine import Quarantine
 from handlers.replication.tables.table_loads import TableLoads
+from handlers.replication.transactions.commit_proofs import CommitProofs
 from state.transactions.unproven_commits import UnprovenCommits
 from state.transactions.write_id_mapping import WriteIdMapping
 
@@ -95,8 +96,8 @@ class CatchUp:
                 policy = replace(policy, on_failure="quarantine")
             self._own = replace(self._own, policy=policy, quarantine=_NoQuarantine())
             self._own.write_ids.adopt(self._name, context.write_ids)
-        self._dispatcher = Dispatcher(self._own)
-        self._dispatcher.transactions.record_before = self._record_before
+        proofs = CommitProofs(self._own)
+        self._dispatcher = Dispatcher(self._own, proofs, record_before=self._record_before)
         self.reached = load.snapshot_event_id
         """Events up to this one are applied or remembered."""
         self._recorded = load.caught_up_id

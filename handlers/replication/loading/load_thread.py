@@ -75,8 +75,7 @@ class LoadThread:
         self._backoff = backoff
         self._run: _Run | None = None
         self._due_s: dict[str, float] = {}
-        context.loads.cancel = self.cancel
-        context.loads.hurry = self.hurry
+        context.loads.subscribe(self)
 
     @property
     def table(self) -> str | None:
@@ -147,7 +146,7 @@ class LoadThread:
         return None if due_s is None else time.time() + max(0.0, due_s - self._clock())
 
     def hurry(self, table: str) -> None:
-        """Let a load that failed be tried again at once."""
+        """Retry a failed load of ``table`` immediately."""
         self._due_s.pop(table, None)
 
     def cancel(self, table: str) -> None:

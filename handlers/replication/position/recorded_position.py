@@ -50,8 +50,11 @@ class RecordedPosition:
         self.current = Position(0)
         self.on_target = -1
         """The target's ``repl.last.id`` when the policy was opened; events up to it are not applied again."""
-        self.after_record: Callable[[int], None] = lambda _event_id: None
-        """Called after each record with the last event that it says is applied."""
+        self._subscribers: list[Callable[[int], None]] = []
+
+    def subscribe(self, notify: Callable[[int], None]) -> None:
+        """Call ``notify`` after each record with the last event that it says is applied."""
+        self._subscribers.append(notify)
 
     @property
     def applied(self) -> int:
@@ -93,5 +96,6 @@ class RecordedPosition:
             if self._time_s is not None:
                 txn.put(APPLIED_TIME_KEY, str(self._time_s).encode())
         self._unrecorded_events, self._recorded_s = 0, self._clock()
-        self.after_record(done.event_id)
+        for notify in self._subscribers:
+            notify(done.event_id)
         failpoint("replay.after-position")

@@ -28,7 +28,7 @@ class CopiedAheadTables(TableEntries[CopiedAhead]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.unknown_up_to = -1
+        self.uncertain_event_id = -1
         """An earlier process may have copied files for events up to this one, and its entries are lost."""
 
     def record(self, table: str, newest: int, applied: int) -> None:
@@ -43,4 +43,4 @@ class CopiedAheadTables(TableEntries[CopiedAhead]):
     def covers(self, table: str, event_id: int) -> bool:
         """Whether ``event_id`` may have happened at the source before the table's last copy."""
         entry = self.get(table)
-        return event_id <= max(self.unknown_up_to, entry.event_id if entry else -1)
+        return event_id <= max(self.uncertain_event_id, entry.event_id if entry else -1)

@@ -15,14 +15,12 @@ from __future__ import annotations
 import time
 import uuid
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from handlers.replication.tables.table_entries import TableEntries
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from handlers.replication.policy.replicability import Obstacle
 
 
@@ -87,6 +85,16 @@ class LoadedTable:
     """Why the source's table is not replicated."""
 
 
+class LoadWorker(Protocol):
+    """Loads the tables that wait."""
+
+    def cancel(self, table: str) -> None:
+        """Return once no load works on ``table``, which is about to be removed or renamed."""
+
+    def hurry(self, table: str) -> None:
+        """Load ``table`` without the pause after failed tries."""
+
+
 class TableLoads(TableEntries[TableLoad]):
     """The loads of one policy, by the table name at the source. An entry stays after its load, because of ``write_id``."""
 
@@ -95,10 +103,11 @@ class TableLoads(TableEntries[TableLoad]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.cancel: Callable[[str], None] = lambda _table: None
-        """Called before a waiting table is removed or renamed. It returns once no load works on the table any more."""
-        self.hurry: Callable[[str], None] = lambda _table: None
-        """Called if a load is requested for a table that already waits, perhaps after failed tries."""
+        self._worker: LoadWorker | None = None
+
+    def subscribe(self, worker: LoadWorker) -> None:
+        """Inform ``worker``, which loads the waiting tables, before a change that concerns its work."""
+        self._worker = worker
 
     def remove(self, table: str) -> None:
         """Remove the entry of ``table``, and cancel its load first."""
@@ -111,9 +120,14 @@ class TableLoads(TableEntries[TableLoad]):
             self._cancel(new)
         super().rename(old, new)
 
+    def hurry(self, table: str) -> None:
+        """Note that a load is requested for a table that already waits, perhaps after failed tries."""
+        if self._worker is not None:
+            self._worker.hurry(table)
+
     def _cancel(self, table: str) -> None:
-        if self.is_waiting(table):
-            self.cancel(table)
+        if self._worker is not None and self.is_waiting(table):
+            self._worker.cancel(table)
 
     def is_waiting(self, table: str | None) -> bool:
         """Whether the table's rows are not on the target yet; replay skips all its events then."""

@@ -27,7 +27,8 @@ from handlers.replication.effects.accuracy_marks import complete_committed, mark
 from handlers.replication.transactions.files.source_writes import fail_tables, fetch_writes
 from handlers.replication.transactions.files.transaction_files import TransactionFiles
 from handlers.replication.transactions.lookahead import WriteIdLookahead
-from handlers.replication.transactions.target_write_ids import find_state, require_committed
+from handlers.replication.transactions.marks import OpeningMarks
+from handlers.replication.transactions.target_write_ids import find_state
 from state.errors import BadInput, Refused, ServerFault, TargetDiverged
 from state.transactions.joined_allocations import WriteIdOfTxn
 from state.transactions.unproven_commits import UnprovenCommit
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from handlers.events import FilesWritten, TxnAborted, TxnCommitted, WriteIdsAllocated
     from handlers.replication.context import Context
+    from handlers.replication.transactions.commit_proofs import CommitProofs
     from handlers.structs.notifications import WriteEventInfo
     from state.transactions.open_transactions import SourceTxn
 
@@ -46,23 +48,26 @@ if TYPE_CHECKING:
 class TransactionReplay:
     """Replays the transactions of one policy."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(
+        self, context: Context, proofs: CommitProofs, *, record_before: Callable[[int], None]
+    ) -> None:
+        """``record_before`` records that all events before the given one are applied, and what is known of single tables."""
         self._context = context
+        self.proofs = proofs
+        self._record = record_before
         self.lookahead = WriteIdLookahead(context)
         self.files = TransactionFiles(context, self.lookahead)
-        self.unknown_up_to = -1
-        """Source transactions up to this one may be open on the target although the write-id mapping does not know them."""
+        self.marks = OpeningMarks()
         self.unverified: set[str] = set()
         """Tables that must be loaded after this event: their committed rows may be incomplete, because the state file was lost while a
         transaction wrote into them, or an event that may be theirs cannot be read."""
-        self.uncertain_up_to = -1
-        """Events up to this one may be applied on the target although the state does not say so, because it was lost or is old."""
-        self.unproven_max = 0
-        """So many commits may wait for their proof; more are proven at once."""
-        self.record_before: Callable[[int], None] = lambda _: None
-        """Records that all events before the given one are applied, and what is known of single tables."""
         self._ahead: dict[tuple[int, str], int] = {}
         """Write ids that the target answered although the source has only allocated lower ones yet, by transaction and table."""
+
+    def resume(self, marks: OpeningMarks) -> None:
+        """Continue after the policy was opened, perhaps again."""
+        self.marks = marks
+        self.files.resume(marks)
 
     def allocate(self, event: WriteIdsAllocated) -> None:
         """Give the target's transactions the same write ids (steps 1 and 2).
@@ -78,7 +83,7 @@ class TransactionReplay:
             known = write_ids.allocate(txn_id, f"{event.db}.{table}", write_id, event.event_id) is None
             if known and txn_id not in write_ids:
                 continue  # the event is repeated, and the transaction has ended since
-            if event.event_id <= self.uncertain_up_to and self._has_ended(table, txn_id, write_id):
+            if event.event_id <= self.marks.uncertain_event_id and self._has_ended(table, txn_id, write_id):
                 continue
             failpoint("replay.before-open")
             write_ids.link_target_txn(txn_id, self._open(txn_id))  # step 1
@@ -151,7 +156,7 @@ class TransactionReplay:
         repeated = self.files.is_committed(event.txn_id)
         if known is not None and known.allocations and not writes and not repeated:
             self._context.observer.transaction_without_files(event.txn_id)
-        unverified = self.files.pop_unknown(event.txn_id)
+        unverified = self.files.list_unknown(event.txn_id)
         self._complete_marks(event, known)
         self._commit(event, known, writes)
         if not event.listed:  # else the relay has found the partitions that the lost state would have named
@@ -228,12 +233,12 @@ class TransactionReplay:
 
     def _concerns_policy(self, txn_id: int, known: SourceTxn | None) -> bool:
         """Whether the end of this transaction must be replayed."""
-        return known is not None or txn_id in self.files or txn_id <= self.unknown_up_to
+        return known is not None or txn_id in self.files or txn_id <= self.marks.unknown_txn_id
 
     def _record_before(self, event: TxnCommitted | TxnAborted) -> None:
         """Record the previous event, so that no earlier event is repeated after the transaction's end."""
         failpoint("replay.before-end-record")
-        self.record_before(event.event_id)
+        self._record(event.event_id)
         failpoint("replay.after-end-record")
 
     def _commit(self, event: TxnCommitted, known: SourceTxn | None, writes: list[WriteEventInfo]) -> None:
@@ -244,25 +249,14 @@ class TransactionReplay:
         """
         self._mark_inaccurate(event, known, only_quarantined=True)
         if self._context.quarantine.unsaved:
-            self.record_before(event.event_id)
+            self._record(event.event_id)
         failpoint("replay.before-commit")
         self._context.target.commit_replayed(self._context.policy.txn_map_key, event.txn_id, writes)  # step 5
         failpoint("replay.after-commit")
         self._context.write_ids.commit(event.txn_id)
         self.files.forget_transaction(event.txn_id)
         if known is not None:
-            self._context.unproven.add(UnprovenCommit.of(known))
-        if len(self._context.unproven) > self.unproven_max:
-            self.prove()
-
-    def prove(self) -> None:
-        """Prove the commits that were sent since the last proof (step 6); raise TargetDiverged if one has no effect."""
-        unproven = self._context.unproven
-        if unproven:
-            failpoint("replay.before-proof")
-            require_committed(self._context, unproven.commits())
-            unproven.clear()
-            failpoint("replay.after-proof")
+            self.proofs.add(UnprovenCommit.of(known))  # step 6
 
     def _mark_inaccurate(
         self, event: TxnCommitted | TxnAborted, known: SourceTxn | None, *, only_quarantined: bool

@@ -15,6 +15,7 @@ from handlers.files.copying.pool import CopyPool
 from handlers.files.paths import AllowedRoots
 from handlers.files.systems.schemes import open_file_systems
 from handlers.replication.context import Context
+from handlers.replication.dispatch import Dispatcher
 from handlers.replication.observer import SilentObserver
 from handlers.replication.policy.policy import Policy
 from handlers.replication.projection import ReplicationProjection
@@ -22,6 +23,7 @@ from handlers.replication.tables.quarantine import Quarantine
 from handlers.replication.tables.table_loads import TableLoads
 from handlers.replication.target.table_cache import TableCache
 from handlers.replication.target.target_position import TargetPosition
+from handlers.replication.transactions.commit_proofs import CommitProofs
 from handlers.structs.objects import Database
 from handlers.structs.transactions import GetOpenTxnsInfoResponse, TxnInfo, TxnState
 from state.errors import AlreadyExists, NotFound, TidelineError
@@ -440,6 +442,11 @@ def fake_context(
         observer=SilentObserver(),
         lanes=lanes,
     )
+
+
+def a_dispatcher(context: Context) -> Dispatcher:
+    """Return a dispatcher that records no position and proves every commit at once."""
+    return Dispatcher(context, CommitProofs(context), record_before=lambda _event_id: None)
 
 
 @dataclass

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog import projection as projection_module
-from handlers.catalog.following import missed_events
+from handlers.catalog.following import listing, missed_events
 from handlers.catalog.following.background import CallThread, await_in_steps
-from handlers.catalog.following import listing
 from handlers.catalog.following.loads import steps
 from handlers.catalog.following.states.table_state import PAUSE_MAX_S
 from handlers.catalog.index.partition_follower import PartitionFollower

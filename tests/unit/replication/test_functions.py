@@ -12,12 +12,11 @@ from handlers.decoding.header import EventHeader
 from handlers.decoding.limits import DEFAULT_LIMITS
 from handlers.decoding.notifications import build_event
 from handlers.events import FunctionCreated, FunctionDropped, Undecodable
-from handlers.replication.dispatch import Dispatcher
 from handlers.replication.effects import functions
 from handlers.structs import tjson
 from handlers.structs.functions import Function, ResourceType, ResourceUri
 from state.errors import AlreadyExists, NotFound, ServerFault
-from tests.builders.replication.fake_target import FakedReplica, faked_replica
+from tests.builders.replication.fake_target import FakedReplica, a_dispatcher, faked_replica
 from tests.builders.replication.recording_metastore import RecordingMetastore
 
 
@@ -83,7 +82,7 @@ def test_a_function_is_created_with_its_jar_below_the_directory_of_the_policy(
     jar.write_bytes(b"classes")
     target = RecordingMetastore()
     context = on(replica, target)
-    assert Dispatcher(context).apply(creation(a_function(f"file:{jar}", "ivy://org:lib:1"))) is None
+    assert a_dispatcher(context).apply(creation(a_function(f"file:{jar}", "ivy://org:lib:1"))) is None
     (made,) = target.only("create_function").arguments
     copied = tmp_path / "functions" / "shop_r" / "upper_it" / "7" / "shop.jar"
     assert copied.read_bytes() == b"classes"
@@ -111,12 +110,12 @@ def test_a_function_whose_jar_cannot_be_copied_is_left_out_and_reported(
     (tmp_path / "source").mkdir(exist_ok=True)
     (tmp_path / "source" / "other.jar").touch()  # so that the source counts as mounted
     event = creation(a_function(uri.format(source=tmp_path / "source")))
-    assert Dispatcher(context).apply(event) is None
+    assert a_dispatcher(context).apply(event) is None
     assert target.names() == []
     (found,) = reasons(context).values()
     assert reason in found
     assert list(reasons(context)) == ["shop.upper_it()"]
-    Dispatcher(context).apply(drop())
+    a_dispatcher(context).apply(drop())
     assert reasons(context) == {}
 
 
@@ -134,19 +133,19 @@ def test_a_repeated_creation_changes_nothing_and_another_function_of_the_name_is
 
 def test_a_dropped_function_is_dropped_and_one_that_is_gone_is_skipped(replica: FakedReplica) -> None:
     target = RecordingMetastore({"drop_function": NotFound("gone")})
-    assert Dispatcher(on(replica, target)).apply(drop()) is None
+    assert a_dispatcher(on(replica, target)).apply(drop()) is None
     assert target.only("drop_function").arguments == ("shop_r", "upper_it")
 
 
 def test_a_function_that_the_target_fails_at_is_given_up_and_reported(replica: FakedReplica) -> None:
     context = on(replica, RecordingMetastore())
-    Dispatcher(context).give_up(creation(a_function()), ServerFault("internal error"))
+    a_dispatcher(context).give_up(creation(a_function()), ServerFault("internal error"))
     assert list(reasons(context)) == ["shop.upper_it()"]
 
 
 def test_functions_of_other_databases_and_unreadable_ones_have_no_effect(replica: FakedReplica) -> None:
     target = RecordingMetastore()
-    dispatcher = Dispatcher(on(replica, target))
+    dispatcher = a_dispatcher(on(replica, target))
     assert dispatcher.apply(replace(creation(a_function()), db="hr")) == "out-of-scope"
     torn = decode("CREATE_FUNCTION", {"db": "shop"})
     assert isinstance(torn, Undecodable)

@@ -10,12 +10,12 @@ import pytest
 from handlers.events import DatabaseAltered, Event, PartitionsAltered, TxnCommitted, Undecodable
 from handlers.replication.policy.renames import needs_checkpoint
 from handlers.replication.projection import ReplicationProjection
-from handlers.replication.transactions.replay import TransactionReplay
 from handlers.structs.objects import Database, Partition, StorageDescriptor
 from state.errors import ConfigError, MalformedEvent, TargetDiverged
 from state.positions import Position
 from state.store.memory import MemoryStore
 from state.transactions.write_id_mapping import WriteIdMapping
+from tests.builders.replication.fake_target import a_dispatcher
 from tests.builders.replication.recording_metastore import RecordingMetastore
 from tests.builders.replication.replay_events import (
     a_table,
@@ -173,7 +173,7 @@ def test_an_aborted_write_id_on_the_target_disproves_a_commit(replica: FakedRepl
             ]
         }
     )
-    replay = TransactionReplay(replace(replica.context, target=target, source=target))
+    replay = a_dispatcher(replace(replica.context, target=target, source=target)).transactions
     event: TxnCommitted = committed(3, txn_id=7)
     with pytest.raises(TargetDiverged, match="did not commit"):
         replay.commit(event)

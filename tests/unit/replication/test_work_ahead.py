@@ -10,6 +10,7 @@ import pytest
 
 from handlers.replication.batch.lanes import Lanes
 from handlers.replication.observer import LaneCounts, LookaheadCounts
+from handlers.replication.transactions.marks import OpeningMarks
 from state.errors import InvalidRequest, MetastoreUnavailable
 from tests.builders.replication.fake_target import FakedReplica, faked_replica
 from tests.builders.replication.replay_events import (
@@ -138,7 +139,7 @@ def test_a_batch_that_repeats_events_of_a_lost_state_is_applied_by_replay_alone(
 ) -> None:
     threads: list[Thread] = []
     before_each_creation(overlapping, monkeypatch, lambda _: threads.append(current_thread()))
-    overlapping.projection._transactions.uncertain_up_to = 2
+    overlapping.projection._transactions.resume(OpeningMarks(uncertain_event_id=2))
     overlapping.projection.apply([created(at, f"t{at}") for at in (1, 2, 3)])
     assert threads == [current_thread()] * 3
 

@@ -1,9 +1,9 @@
-"""Writes of a transaction whose commit is awaited: their files, and what the commit says of them."""
+"""A transaction whose commit is awaited: its write events with their files, and the form in which the commit contains them."""
 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from handlers.replication.effects.files.plain_files import remove_file
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from handlers.files.copying.handles import CopyHandle
     from handlers.replication.context import Context
+    from state.transactions.valid_write_ids import WriteIdState
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,23 @@ class PendingWrite:
     handles: tuple[CopyHandle, ...]
     base_suffix: str = ""
     """What the bases of an overwrite have on the target (``base_names``)."""
+
+
+@dataclass(slots=True)
+class PendingTransaction:
+    """The files of one transaction that is being replayed."""
+
+    writes: list[PendingWrite] = field(default_factory=list)
+    owners: dict[str, str] = field(default_factory=dict)
+    """The encoded table of one write event of each table."""
+    states: dict[tuple[str, int], WriteIdState] = field(default_factory=dict)
+    """The states of write ids that were read from the target, by table and write id."""
+    unknown_tables: set[str] = field(default_factory=set)
+    """Partitioned tables with write ids that the write-id mapping does not know."""
+    has_events: bool = False
+    """Whether write events of the transaction have been replayed."""
+    is_committed: bool = False
+    """Whether the target has committed it already, so that some of its files were not copied."""
 
 
 def group_by_table(writes: Iterable[PendingWrite]) -> dict[str, list[PendingWrite]]:

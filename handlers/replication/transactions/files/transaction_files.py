@@ -27,12 +27,14 @@ from handlers.replication.transactions.files.base_names import BaseNames, has_ba
 from handlers.replication.transactions.files.early_copies import find_early_copies
 from handlers.replication.transactions.files.empty_buckets import copy_empty_buckets
 from handlers.replication.transactions.files.pending_writes import (
+    PendingTransaction,
     PendingWrite,
     discard_writes,
     group_by_table,
     to_infos,
 )
 from handlers.replication.transactions.files.unlogged_writes import find_unlogged_write
+from handlers.replication.transactions.marks import OpeningMarks
 from handlers.replication.transactions.target_write_ids import find_state, is_committed
 from handlers.structs import tjson
 from handlers.structs.objects import Partition
@@ -62,38 +64,36 @@ class TransactionFiles:
         self._context = context
         self._lookahead = lookahead
         self._bases = BaseNames(context, lookahead)
-        self._pending: dict[int, list[PendingWrite]] = {}
-        """Write events of the transactions being replayed, by transaction."""
-        self._owners: dict[int, dict[str, str]] = {}
-        """The encoded table of one write event of each table, by transaction."""
+        self._pending: dict[int, PendingTransaction] = {}
+        """The transactions being replayed."""
         self._early: dict[tuple[int, int], PendingWrite] = {}
         """Write events whose copies started before their turn, by event id and part."""
-        self._states: dict[int, dict[tuple[str, int], WriteIdState]] = {}
-        """The states of write ids that were read from the target, by transaction."""
-        self._unknown: dict[int, set[str]] = {}
-        self._committed: set[int] = set()
-        """Transactions that are replayed although the target has committed them."""
-        self.repeated_up_to = -1
-        """Events up to this one may be commits that a killed run has sent: the first one after the position at the start, or more if
-        the state was lost."""
+        self._marks = OpeningMarks()
+
+    def resume(self, marks: OpeningMarks) -> None:
+        """Continue after the policy was opened, perhaps again."""
+        self._marks = marks
 
     def __contains__(self, txn_id: int) -> bool:
         """Whether write events of the transaction have been replayed."""
-        return txn_id in self._pending
+        return txn_id in self._pending and self._pending[txn_id].has_events
 
     def is_committed(self, txn_id: int) -> bool:
         """Whether the target had committed the transaction before it was replayed, so that some of its files were not copied."""
-        return txn_id in self._committed
+        return txn_id in self._pending and self._pending[txn_id].is_committed
 
     def list_entries(self, txn_id: int) -> set[tuple[str, str]]:
         """Return the file entries of a transaction that write events in the topic named, each with its table."""
-        return {(write.table, entry) for write in self._pending.get(txn_id, ()) for entry in write.raw_files}
+        return {(write.table, entry) for write in self._of(txn_id).writes for entry in write.raw_files}
+
+    def _of(self, txn_id: int) -> PendingTransaction:
+        return self._pending.setdefault(txn_id, PendingTransaction())
 
     def start_early_copies(self, coming: Iterable[Event]) -> None:
         """Start copies for write events among ``coming``, the rest of a batch's look-ahead events."""
         others = (event for event in coming if (event.event_id, event.part) not in self._early)
         for event in find_early_copies(others, self._may_copy):
-            repeated = event.event_id <= self.repeated_up_to
+            repeated = event.event_id <= self._marks.repeated_event_id
             if repeated or not self._context.in_scope(event.db, event.table):
                 continue
             if self._context.copies.pending()[0] + len(event.files) > EARLY_FILES_MAX:
@@ -124,19 +124,20 @@ class TransactionFiles:
         cannot be followed.
         """
         assert event.table is not None
+        transaction = self._of(event.txn_id)
         if event.partition_name and not self._holds(event):
-            self._unknown.setdefault(event.txn_id, set()).add(event.table)
+            transaction.unknown_tables.add(event.table)
         if self._is_shown(event):
-            self._committed.add(event.txn_id)
-            self._pending.setdefault(event.txn_id, [])
+            transaction.is_committed = transaction.has_events = True
             return
         write = self._early.pop((event.event_id, event.part), None)
         if write is None:
             directory = self._ensure_directory(event, event.table)
             write = self._submit(event, directory, self._bases.find_suffix(event))
-        self._pending.setdefault(event.txn_id, []).append(write)
+        transaction.has_events = True
+        transaction.writes.append(write)
         if event.owner_text is not None:
-            self._owners.setdefault(event.txn_id, {}).setdefault(event.table, event.owner_text)
+            transaction.owners.setdefault(event.table, event.owner_text)
 
     def _is_shown(self, event: FilesWritten) -> bool:
         """Whether the target has committed the event's write id; raise TargetDiverged if it has not allocated it.
@@ -144,7 +145,7 @@ class TransactionFiles:
         Files under an id that the target has not allocated would become visible with a later transaction.
         """
         table = event.table or ""
-        if event.event_id > self.repeated_up_to and self._holds(event):
+        if event.event_id > self._marks.repeated_event_id and self._holds(event):
             return False
         state = self._find_state(event.txn_id, table, event.write_id)
         if state not in {WriteIdState.OPEN, WriteIdState.VISIBLE}:
@@ -161,17 +162,17 @@ class TransactionFiles:
     def _holds(self, event: FilesWritten) -> bool:
         return self._context.write_ids.holds(event.txn_id, f"{event.db}.{event.table}", event.write_id)
 
-    def pop_unknown(self, txn_id: int) -> set[str]:
+    def list_unknown(self, txn_id: int) -> set[str]:
         """Return the partitioned tables that the transaction wrote under write ids that the mapping does not know.
 
         The state file was lost after their allocation, and with it the partitions that the transaction touched. Hive leaves
         some of them out of its write events (§0c.2).
         """
-        return self._unknown.pop(txn_id, set())
+        return self._of(txn_id).unknown_tables
 
     def _find_state(self, txn_id: int, table: str, write_id: int) -> WriteIdState:
         """Return the state of a write id on the target, which is read once per table of a transaction."""
-        states = self._states.setdefault(txn_id, {})
+        states = self._of(txn_id).states
         if (table, write_id) not in states:
             states[table, write_id] = find_state(self._context, table, write_id, txn_id)
         return states[table, write_id]
@@ -208,16 +209,16 @@ class TransactionFiles:
 
         The relay has already listed most of them, soon after the commit; its parts count as write events, also those without files.
         """
-        logged = {(write.table, write.partition_name) for write in self._pending.get(event.txn_id, ())}
+        transaction = self._of(event.txn_id)
+        logged = {(write.table, write.partition_name) for write in transaction.writes}
         written = {table for table, _ in logged}
-        owners = self._owners.get(event.txn_id, {})
         found = []
         for touched in known.touched:
             db, _, table = touched.table.partition(".")
             if (table, touched.partition_name) in logged or not self._context.in_scope(db, table):
                 continue
             if self._is_repeated(event, table, touched.write_id):
-                self._committed.add(event.txn_id)
+                transaction.is_committed = True
                 continue
             try:
                 write = find_unlogged_write(
@@ -225,7 +226,7 @@ class TransactionFiles:
                     event,
                     self._context,
                     written=table in written,
-                    owner_text=owners.get(table),
+                    owner_text=transaction.owners.get(table),
                 )
             except (FileLost, BadInput) as error:
                 self._context.handle_failure(table, event.event_id, error)
@@ -237,7 +238,7 @@ class TransactionFiles:
     def _is_repeated(self, event: TxnCommitted, table: str, write_id: int) -> bool:
         """Whether a killed run has committed this write id already, so that its files are on the target."""
         return (
-            event.event_id <= self.repeated_up_to
+            event.event_id <= self._marks.repeated_event_id
             and self._find_state(event.txn_id, table, write_id) is WriteIdState.VISIBLE
         )
 
@@ -248,27 +249,28 @@ class TransactionFiles:
         them already: then this commit is repeated, and the table is complete.
         """
         infos: list[WriteEventInfo] = []
-        owners = self._owners.get(event.txn_id, {})
-        for table, writes in group_by_table(self._pending.get(event.txn_id, ())).items():
+        transaction = self._of(event.txn_id)
+        for table, writes in group_by_table(transaction.writes).items():
             try:
                 for write in writes:
                     self._context.copies.wait(write.handles)
                     failpoint("replay.after-copies")
-                empty = copy_empty_buckets(writes, event, self._context, owner_text=owners.get(table))
-                self._pending[event.txn_id] += empty
+                owner_text = transaction.owners.get(table)
+                transaction.writes += copy_empty_buckets(writes, event, self._context, owner_text=owner_text)
             except (FileLost, BadInput, Refused) as error:
                 if discard_writes(writes, self._context):
                     self._context.handle_failure(table, event.event_id, error)
                 else:
-                    self._committed.add(event.txn_id)
+                    transaction.is_committed = True
                 continue
             infos.extend(to_infos(self._context.policy.target_db, table, writes))
         return infos
 
     def discard_transaction(self, txn_id: int) -> list[str]:
         """Discard all copied files of a transaction; return the tables that had some, without those that are committed."""
-        tables = group_by_table(self._pending.pop(txn_id, []))
-        self._owners.pop(txn_id, None)
+        transaction = self._of(txn_id)
+        tables = group_by_table(transaction.writes)
+        transaction.writes, transaction.owners, transaction.has_events = [], {}, False
         return [table for table, writes in tables.items() if discard_writes(writes, self._context)]
 
     def discard_early_copies(self, event: FilesWritten) -> None:
@@ -282,36 +284,33 @@ class TransactionFiles:
 
     def discard_table(self, table: str) -> None:
         """Discard the copied files of a table for all transactions that are not yet committed on the target."""
-        for txn_id, writes in self._pending.items():
-            discard_writes([write for write in writes if write.table == table], self._context)
-            self._pending[txn_id] = [write for write in writes if write.table != table]
+        for transaction in self._pending.values():
+            discard_writes([write for write in transaction.writes if write.table == table], self._context)
+            transaction.writes = [write for write in transaction.writes if write.table != table]
         for key, write in list(self._early.items()):
             if write.table == table:
                 discard_writes([self._early.pop(key)], self._context)
 
     def discard_all(self) -> None:
         """Discard the copied files of all transactions that are not committed on the target, and wait until no copy runs."""
-        for writes in (*self._pending.values(), list(self._early.values())):
-            discard_writes(writes, self._context)
+        discard_writes(self._list_writes(), self._context)
         self.cancel_all()
 
     def forget_transaction(self, txn_id: int) -> None:
         """Forget a transaction that is committed on the target."""
         self._pending.pop(txn_id, None)
-        self._owners.pop(txn_id, None)
-        self._committed.discard(txn_id)
-        self._states.pop(txn_id, None)
         self._bases.forget(txn_id)
 
     def cancel_all(self) -> None:
         """Forget everything and cancel running copies, as after a failure; copied files stay, because they are invisible."""
-        for writes in (*self._pending.values(), self._early.values()):
-            for write in writes:
-                self._context.copies.cancel(write.handles)
+        for write in self._list_writes():
+            self._context.copies.cancel(write.handles)
         self._pending.clear()
-        self._owners.clear()
         self._early.clear()
-        self._committed.clear()
-        self._states.clear()
         self._bases.clear()
-        self._unknown.clear()
+
+    def _list_writes(self) -> list[PendingWrite]:
+        """Return the writes of all transactions that are not committed on the target."""
+        return [write for each in self._pending.values() for write in each.writes] + list(
+            self._early.values()
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -38,7 +39,7 @@ def stored(replica: FakedReplica) -> dict[str, TableLoad]:
 def cancelled(replica: FakedReplica) -> list[str]:
     """Return a list of the tables whose load is cancelled from now on."""
     tables: list[str] = []
-    replica.context.loads.cancel = tables.append
+    replica.context.loads.subscribe(SimpleNamespace(cancel=tables.append, hurry=lambda _table: None))
     return tables
 
 

@@ -147,7 +147,7 @@ def test_a_failing_commit_that_took_effect_costs_no_files(replica: FakedReplica)
     file = replica.file()
     replica.projection.apply([created(1), allocated(2, 1, 1), written(3, file, part=0, parts=2)])
     replica.context.copies.wait(
-        [h for w in replica.projection._transactions.files._pending[1] for h in w.handles]
+        [h for w in replica.projection._transactions.files._pending[1].writes for h in w.handles]
     )
     replica.target._txns.clear()
     replica.projection._transactions.commit_without_files(committed(3), ServerFault("internal error"))

@@ -14,10 +14,10 @@ from handlers.metastore.objects.partitions import PartitionCalls
 from handlers.replication.effects import partitions as effects
 from handlers.replication.target import table_cache
 from handlers.replication.target.table_cache import TableCache
-from handlers.replication.transactions.replay import TransactionReplay
 from handlers.structs import tjson
 from handlers.structs.objects import Partition, StorageDescriptor
 from state.transactions.open_transactions import OpenTxn
+from tests.builders.replication.fake_target import a_dispatcher
 from tests.builders.replication.recording_metastore import RecordingMetastore
 from tests.builders.replication.replay_events import (
     a_table,
@@ -53,7 +53,7 @@ def test_the_touched_partitions_of_a_transaction_are_copied_once_and_not_for_eac
 
 
 def test_a_waiting_write_event_keeps_no_objects_of_its_table(replica: FakedReplica) -> None:
-    replay = TransactionReplay(replica.context)
+    replay = a_dispatcher(replica.context).transactions
     replica.projection.apply([created(1), allocated(2, 1, 1)])
     event = written(3, replica.file())
     replay.start_copies(event)

@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from handlers.replication.transactions.replay import TransactionReplay
+from handlers.replication.transactions.marks import OpeningMarks
 from handlers.structs.notifications import NotificationEvent, WriteEventInfo
 from state.errors import MetastoreUnavailable, ServerFault, Unsupported
+from tests.builders.replication.fake_target import a_dispatcher
 from tests.builders.replication.recording_metastore import RecordingMetastore
 from tests.builders.replication.replay_events import allocated, committed, created, written
 
 
 if TYPE_CHECKING:
     from handlers.events import SourceFile
+    from handlers.replication.transactions.replay import TransactionReplay
     from tests.builders.replication.fake_target import FakedReplica
 
 
@@ -32,7 +34,7 @@ def replay_between(replica: FakedReplica, writes: Any, *, oldest: int = 2) -> Tr
     """Return the replay with a source that answers ``writes``; its log begins at event ``oldest``."""
     log = NotificationEvent(eventId=oldest, eventTime=0, eventType="ALLOC_WRITE_ID_EVENT", message="{}")
     source: Any = RecordingMetastore({"write_events": writes, "next_events": [log]})
-    return TransactionReplay(replace(replica.context, source=source))
+    return a_dispatcher(replace(replica.context, source=source)).transactions
 
 
 def test_a_commit_that_is_not_enriched_gets_its_files_from_the_source(replica: FakedReplica) -> None:
@@ -103,7 +105,7 @@ def test_a_commit_whose_tables_nobody_knows_stops_the_policy_instead_of_showing_
     replica: FakedReplica,
 ) -> None:
     replay = replay_between(replica, Unsupported("no such call"))
-    replay.unknown_up_to = 1
+    replay.resume(OpeningMarks(unknown_txn_id=1))
     with pytest.raises(Unsupported):
         replay.commit(committed(3, enriched=False))
     assert replica.target.commits == []

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from handlers.replication.target.objects import ACCURATE
-from handlers.replication.transactions.replay import TransactionReplay
 from handlers.structs.objects import Partition, StorageDescriptor
 from state.errors import NotFound
 from state.transactions.valid_write_ids import ValidWriteIds
+from tests.builders.replication.fake_target import a_dispatcher
 from tests.builders.replication.recording_metastore import RecordingMetastore
 from tests.builders.replication.replay_events import a_table, aborted, allocated, committed, created, written
 
@@ -83,7 +83,7 @@ def test_a_touched_partition_that_is_gone_at_the_source_is_lost_only_if_it_had_r
             "valid_write_ids": [ValidWriteIds("shop_r.orders", 9)],
         }
     )
-    replay = TransactionReplay(replace(context, source=source, target=target))
+    replay = a_dispatcher(replace(context, source=source, target=target)).transactions
     replay.commit(committed(2, txn_id=7))
     assert ("orders" in context.quarantine) is lost
     assert "commit_replayed" in target.names(), "the transaction is committed for its other tables"
