@@ -9,6 +9,7 @@ import pytest
 
 from handlers.events import Event, SourceFile
 from handlers.replication.position import recorded_position
+from handlers.replication.transactions import commit_proofs
 from handlers.replication.transactions import replay as transactions
 from handlers.replication.transactions.files import transaction_files
 from handlers.replication.transactions.target_write_ids import find_state, require_committed
@@ -51,7 +52,7 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, name: str, replica: FakedReplica) -
             replica.target.dead = True
             raise Killed
 
-    for module in (transactions, transaction_files, recorded_position):
+    for module in (transactions, commit_proofs, transaction_files, recorded_position):
         monkeypatch.setattr(module, "failpoint", die)
 
 
