@@ -14,17 +14,19 @@ from dev.stack import cli, preflight
 from dev.stack.cluster import Stack
 from dev.stack.servers.hdfs import Hdfs
 from dev.stack.servers.key_server import KeyServer, create_key, create_zone, list_client_jars
-from handlers.events import SourceFile
+from handlers.events import FilesWritten, SourceFile
 from handlers.files.copying.copies import Copier, CopyTask
 from handlers.files.paths import AllowedRoots, parse_location
 from handlers.files.systems.encryption_zones import PROVIDER
 from handlers.files.systems.hadoop_settings import CONF_DIR
+from handlers.files.systems.hdfs import HdfsFiles
 from handlers.files.systems.schemes import open_file_systems
-from state.errors import FilesUnavailable
+from state.errors import FileLost, FilesUnavailable
 from tests.builders.components.availability import start_or_skip
 from tests.builders.components.hdfs_files import checksum_of, record
 from tests.builders.components.hdfs_files import write as write_file
 from tests.builders.replication.replica import build_replica
+from tests.builders.replication.small_workload import ACID
 from tests.builders.replication.verification import verify
 from tests.builders.replication.whole_workload import find_differences, write_workload
 from tests.hdfs.conftest import on_hdfs
@@ -78,7 +80,7 @@ def copier_of(hdfs: Hdfs, options: dict[str, object] | None = None) -> Copier:
 
 
 def test_an_encrypted_file_is_copied_although_hdfs_records_the_checksum_of_its_stored_bytes(
-    hdfs: Hdfs, tmp_path: Path
+    hdfs: Hdfs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain, encrypted = write(hdfs, "/plain"), write(hdfs, f"/zone/{uuid.uuid4().hex}")
     assert plain.checksum != encrypted.checksum
@@ -89,9 +91,12 @@ def test_an_encrypted_file_is_copied_although_hdfs_records_the_checksum_of_its_s
     assert (copied.skipped, copied.mismatches) == (False, 0)
     assert copier.copy(task).skipped
     forged = SourceFile(plain.uri, encrypted.checksum, plain.cm_root)
-    with pytest.raises(Exception, match="other content"):
+    with pytest.raises(FileLost):
         copier.copy(CopyTask(forged, f"file:{tmp_path}/forged"))
     assert not (tmp_path / "forged").exists(), "outside of a zone, the checksum counts"
+    monkeypatch.setattr(HdfsFiles, "is_encrypted", lambda *_: False)
+    with pytest.raises(FileLost):
+        copier.copy(CopyTask(encrypted, f"file:{tmp_path}/lost"))
 
 
 def test_an_encrypted_file_that_was_removed_comes_from_the_change_manager(hdfs: Hdfs, tmp_path: Path) -> None:
@@ -159,6 +164,17 @@ def test_the_replica_of_a_warehouse_in_a_zone_equals_its_source(
             replica.follow()
             assert replica.quarantined() == {}
             assert find_differences(replica, source_sql, target_sql) == []
+            after, db = replica.projection.position.event_id, replica.policy.source_db
+            source_sql.run(f"create table {db}.gone (id int) {ACID}")
+            source_sql.run(f"insert into {db}.gone values (1), (2)")
+            upto = replica.source.current_event_id()
+            source_sql.run(f"drop table {db}.gone")
+            files = [f for e in replica.events(after) if isinstance(e, FilesWritten) for f in e.files]
+            print(files)
+            replica.follow(upto=upto)
+            assert target_sql.rows(f"select id from {db}_r.gone order by id") == [("1",), ("2",)]
+            assert replica.context.copies.counters().from_change_manager == 1
+            replica.follow()
         results = verify(replica, checksums=True)
         assert {name: result.outcome.value for name, result in results.items()} == dict.fromkeys(
             results, "equal"
