@@ -148,8 +148,12 @@ def test_the_replica_of_a_warehouse_in_a_zone_equals_its_source(
     directory = tmp_path_factory.mktemp("clusters")
     preflight.check_all(directory)
     cli.fetch_all()
-    settings = [replace(on_hdfs(hdfs.uri, name), jars=list_client_jars()) for name in ("source", "target")]
-    running = Stack(directory, *settings)
+    jars = list_client_jars()
+    running = Stack(
+        directory,
+        replace(on_hdfs(hdfs.uri, "source"), jars=jars),
+        replace(on_hdfs(hdfs.uri, "target"), jars=jars),
+    )
     with start_or_skip("two clusters on HDFS"):
         running.start(engines=True)
     try:
@@ -170,10 +174,11 @@ def test_the_replica_of_a_warehouse_in_a_zone_equals_its_source(
             upto = replica.source.current_event_id()
             source_sql.run(f"drop table {db}.gone")
             files = [f for e in replica.events(after) if isinstance(e, FilesWritten) for f in e.files]
-            print(files)
+            assert {file.cm_root for file in files} == {f"{hdfs.uri}/source/warehouse/.cmroot"}
+            kept = replica.context.copies.counters().from_change_manager
             replica.follow(upto=upto)
             assert target_sql.rows(f"select id from {db}_r.gone order by id") == [("1",), ("2",)]
-            assert replica.context.copies.counters().from_change_manager == 1
+            assert replica.context.copies.counters().from_change_manager == kept + 1
             replica.follow()
         results = verify(replica, checksums=True)
         assert {name: result.outcome.value for name, result in results.items()} == dict.fromkeys(
