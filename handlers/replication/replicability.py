@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 
 MATERIALIZED: Final = "MATERIALIZED_VIEW"
+VIEW: Final = "VIRTUAL_VIEW"
+"""The obstacle of a view depends on its query (``views/obstacles``)."""
 HANDLER: Final = "storage_handler"
 """Parameter with the Java class that reads a table's rows, of tables that are not files of a warehouse."""
 TABLE_TYPE: Final = "table_type"
@@ -30,7 +32,7 @@ ICEBERG: Final = "iceberg"
 REPLICATE: Final = "tideline.replicate"
 """Property of a table; ``false`` switches its replication off."""
 
-Code = Literal["materialized-view", "switched-off", "iceberg", "storage-handler"]
+Code = Literal["materialized-view", "switched-off", "iceberg", "storage-handler", "view"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,5 +81,5 @@ def may_have_obstacle(text: str) -> bool:
 
 
 _MARKS: Final = tuple(
-    f'"{mark}"' for mark in (MATERIALIZED, REPLICATE, HANDLER, TABLE_TYPE, METADATA_LOCATION)
+    f'"{mark}"' for mark in (MATERIALIZED, VIEW, REPLICATE, HANDLER, TABLE_TYPE, METADATA_LOCATION)
 )
