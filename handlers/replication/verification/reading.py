@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from handlers.files.paths import parse_location
+from handlers.replication.effects.avro_schemas import describe_schemas
 from handlers.replication.target_objects import (
     ELSEWHERE,
     format_partition_name,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from handlers.files.filesystems import FileSystems
+    from handlers.files.paths import Location
     from handlers.metastore.client import Metastore
     from handlers.replication.policy import Policy
     from handlers.replication.verification.file_rules import AcidFiles, Files
@@ -116,7 +118,8 @@ class OneTable:
     def describe(self) -> Description:
         """Return the description of the table itself; without partitions, with files and statistics."""
         side = self.side
-        facts = describe_table(self.table, side.policy if side.at_source else None)
+        described = describe_schemas(self.table, side.files, {})
+        facts = describe_table(described, side.policy if side.at_source else None)
         if self.is_below_base:
             facts["location", ""] = self._map(self.table.sd.location)
         not_compared = self._add_constraints(facts)
@@ -139,6 +142,8 @@ class OneTable:
             format_partition_name(keys, list(each.values or [])): each
             for each in self.side.metastore.get_partitions(self.side.db, self.name, names)
         }
+        digests: dict[Location, str] = {}
+        found = {name: describe_schemas(each, self.side.files, digests) for name, each in found.items()}
         if not self.copies_rows:
             return {name: self._describe_partition(each, {}, {}, {}) for name, each in found.items()}
         columns = self._partition_column_statistics(list(found))

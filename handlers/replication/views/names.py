@@ -79,7 +79,7 @@ class _Tables:
         elif word in _LEADS and self.last != "distinct":  # IS DISTINCT FROM compares
             scope.is_query |= scope.is_empty
             scope.lists_tables = scope.expects_table = scope.is_query
-        elif word == "table" and after not in {"(", ".", ",", ""} and not scope.expects_table:
+        elif word == "table" and after not in {"(", ".", ",", ""}:
             scope.is_query |= scope.is_empty
             scope.expects_table = scope.is_query
         elif word in _CLAUSES:
@@ -137,7 +137,7 @@ def _find_end(tokens: Sequence[Token], start: int) -> int:
 def _classify(parts: tuple[Token, ...], after: str, common: frozenset[str], *, is_table: bool) -> Kind | None:
     first = parts[0]
     has_dot = len(parts) > 1 or (first.kind == "quoted" and "." in first.name)
-    if not first.is_name:
+    if not first.is_name or first.text.isdigit():
         return None
     if after == "(":
         return "function" if has_dot else None
