@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from handlers.files.filesystems import FileSystems
     from handlers.metastore.client import Metastore
     from handlers.replication.policy import Policy
+    from handlers.structs.objects import StorageDescriptor
 
 SCHEMA_URLS: Final = frozenset({"avro.schema.url", "avroschemaurl"})
 """Properties with the URL of a schema, in lower case: Hive's, and the option ``avroSchemaUrl`` of Spark's data source."""
@@ -129,8 +130,12 @@ class SchemaFiles:
 
 def is_avro(item: Table | Partition) -> bool:
     """Whether the rows are read by Avro's SerDe, in Hive or in Spark."""
-    serde = item.sd.serdeInfo if item.sd is not None else None
-    return serde is not None and "avro" in (serde.serializationLib or "").lower()
+    return "avro" in _name_serde(item.sd).lower()
+
+
+def _name_serde(sd: StorageDescriptor | None) -> str:
+    """Return the class that reads the rows; partitions of views have no storage."""
+    return "" if sd is None or sd.serdeInfo is None else sd.serdeInfo.serializationLib or ""
 
 
 def _list_properties(item: Table | Partition) -> Iterator[dict[str, str]]:

@@ -12,7 +12,7 @@ from handlers.replication.policy import Policy
 from handlers.replication.replicability import MATERIALIZED_VIEW
 from handlers.replication.views.definitions import ViewDefinition, define_view
 from handlers.replication.views.obstacles import find_source_obstacle
-from handlers.structs.objects import Table
+from handlers.structs.objects import StorageDescriptor, Table
 
 
 LAKE = Policy(name="lake", source_db="lake", target_db="lake_r")
@@ -43,6 +43,8 @@ def spark_view(text: str, namespace: str = "shop", catalog: str = "spark_catalog
 def a_view(original: str | None, expanded: str | None, parameters: dict[str, str] | None = None) -> Table:
     return Table(
         tableName="v",
+        dbName="shop",
+        sd=StorageDescriptor(),
         tableType="VIRTUAL_VIEW",
         parameters=parameters,
         viewOriginalText=original,
