@@ -42,6 +42,8 @@ class RenamedQuery:
     text: str
     tables: frozenset[tuple[str, str]] = frozenset()
     """What it reads, by the names at the source."""
+    functions: frozenset[tuple[str, str]] = frozenset()
+    """What it calls, likewise; if the call names no database, it may be a function of the engine."""
     namespaces: frozenset[str] = frozenset()
     """What the database of tables without one is called on the target; empty if there are no such tables."""
     problem: str | None = None
@@ -60,6 +62,7 @@ class _Renaming:
         self._find_target = find_target
         self._problem = find_problem(query.text, query.dialect)
         self._tables: set[tuple[str, str]] = set()
+        self._functions: set[tuple[str, str]] = set()
         self._namespaces: set[str] = set()
         self._renamed: dict[Token, str] = {}
         """The new text of tokens."""
@@ -75,7 +78,13 @@ class _Renaming:
         text = self._query.text
         for token in sorted(self._renamed, key=lambda token: -token.start):
             text = text[: token.start] + self._renamed[token] + text[token.start + len(token.text) :]
-        return RenamedQuery(text, frozenset(self._tables), frozenset(self._namespaces), self._problem)
+        return RenamedQuery(
+            text,
+            frozenset(self._tables),
+            frozenset(self._functions),
+            frozenset(self._namespaces),
+            self._problem,
+        )
 
     def _rename_object(self, name: Name) -> None:
         """Rename a table or function."""
@@ -104,15 +113,18 @@ class _Renaming:
     def _locate(self, db: str, item: str, name: Name) -> str | None:
         """Return what the database of a table or function is called on the target."""
         target = self._find_target(db, item if name.kind == "table" else None)
-        if name.kind == "table":
-            self._tables.add((db, item))
+        (self._tables if name.kind == "table" else self._functions).add((db, item))
         if target is None:
             verb = "reads" if name.kind == "table" else "calls"
             self._report(f"it {verb} {db}.{item}, which is not replicated to this target")
         return target
 
     def _note_unqualified(self, name: Name) -> None:
-        """Note a table whose database is that of the session that created the view."""
+        """Note a table or function whose database is that of the session that created the view."""
+        if name.kind == "function":
+            if self._query.dialect.engine == "spark" and self._query.namespace is not None:
+                self._functions.add((self._query.namespace, name.parts[0]))
+            return
         if self._query.dialect.engine == "hive":
             self._tables.add((self._query.namespace or "", name.parts[0]))
             return  # Hive expands them; they remain in the text that nothing reads

@@ -136,11 +136,10 @@ def _find_end(tokens: Sequence[Token], start: int) -> int:
 
 def _classify(parts: tuple[Token, ...], after: str, common: frozenset[str], *, is_table: bool) -> Kind | None:
     first = parts[0]
-    has_dot = len(parts) > 1 or (first.kind == "quoted" and "." in first.name)
     if not first.is_name or first.text.isdigit():
         return None
     if after == "(":
-        return "function" if has_dot else None
+        return "function"
     if is_table:
         return None if len(parts) == 1 and first.name in common else "table"
     return "column" if len(parts) > 2 or (len(parts) == 2 and after == ".") else None  # noqa: PLR2004 - db.table.column, db.table.*

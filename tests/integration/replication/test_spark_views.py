@@ -35,12 +35,21 @@ VIEWS: Final = {
     "of_pipe": "from {db}.orders |> where id > 1 |> select id",
     "of_view": "select id from joined where v = '{db}.items' -- {db}.items",
     "of_function": "select {db}.mask(v) m from {db}.items",
+    "of_sql_function": "select {db}.plus(id) p, plus(1) q from items where v <> 'plus(1)'",
     "of_alias": "select {db}.s.{db}.x from {db}.orders {db}",
     "of_other": "select i.v, d.n from items i join {lake}.days d on d.id = i.id",
 }
 LEFT_OUT: Final = {
     "by_text": ("select id from identifier('{db}.orders')", "IDENTIFIER"),
     "of_secret": ("select id from {lake}.secret", "which is not replicated to this target"),
+    "of_left_function": (
+        "select {db}.far(id) x from {db}.items",
+        "which is not replicated: it reads elsewhere",
+    ),
+    "of_far_function": (
+        "select {elsewhere}.mask(v) x from {db}.items",
+        "which is not replicated to this target",
+    ),
     "of_elsewhere": ("select id from {elsewhere}.t", "which is not replicated to this target"),
 }
 
@@ -57,7 +66,11 @@ def write(spark: SparkSession, names: dict[str, str]) -> None:
         schema, _, name = table.partition(".")
         spark.run(f"create table {names[schema]}.{name} (id int, n string) stored as orc")
         spark.run(f"insert into {names[schema]}.{name} values (1, 'one'), (2, 'two')")
-    spark.run(f"create function {db}.mask as '{MASK}'")
+    for each in (db, names["elsewhere"]):
+        spark.run(f"create function {each}.mask as '{MASK}'")
+    for function, table in (("plus", f"{db}.orders"), ("far", f"{names['elsewhere']}.t")):
+        body = f"x + (select max({table}.id) from {table})"
+        spark.run(f"create function {db}.{function}(x int) returns int return {body}")
 
 
 def create_views(spark: SparkSession, names: dict[str, str]) -> None:
@@ -112,6 +125,7 @@ def test_spark_reads_its_views_on_a_replica_of_another_name(
         replica, db = replicas[1], replicas[1].policy.target_db
         (status,) = list_unreplicated("p", replica.context)
         reasons = {each.name.partition(".")[2]: each.reason for each in status.listed}
+        assert "reads elsewhere" in reasons.pop("far()")
         assert reasons.keys() == LEFT_OUT.keys()
         assert all(text in reasons[name] for name, (_, text) in LEFT_OUT.items()), reasons
         assert replica.quarantined() == {}

@@ -90,7 +90,10 @@ def test_the_relay_and_published_timelines_know_databases_by_patterns_too() -> N
 
 
 def test_the_policies_of_a_database_are_those_of_the_same_source_and_target() -> None:
-    own = {"eu": {**ENDS, "database": "sales_eu"}, "hr": {**ENDS, "database": "hr", "target_database": "h"}}
+    own: dict[str, object] = {
+        "eu": {**ENDS, "database": "sales_eu"},
+        "hr": {**ENDS, "database": "hr", "target_database": "h"},
+    }
     config = configured(policies=own, target_database="{database}_r")
 
     def found(source: str, target: str, database: str) -> list[tuple[str, str]]:

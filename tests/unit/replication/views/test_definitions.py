@@ -93,7 +93,7 @@ def test_spark_reads_query_and_namespace_of_the_target(
 ) -> None:
     table = spark_view(query, namespace)
     view = define_view(table, POLICY)
-    assert (view.original, view.expanded, view.problem) == (on_target, on_target, None)
+    assert (view.original, view.expanded, view.query.problem) == (on_target, on_target, None)
     changed = {"view.catalogAndNamespace.part.1": namespace_on_target}
     assert view.parameters == {**(table.parameters or {}), **changed}
 
@@ -127,7 +127,7 @@ def test_trino_reads_query_schema_and_path_of_the_target() -> None:
     assert found["originalSql"] == "SELECT o.id\nFROM\n  (shop_r.orders o\nCROSS JOIN hive.lake_r.days d)\n"
     assert found["schema"] == "shop_r"
     assert found["path"] == [{"catalogName": "hive", "schemaName": "shop_r"}]
-    assert (found["owner"], found["catalog"], view.problem) == ("shop", "hive", None)
+    assert (found["owner"], found["catalog"], view.query.problem) == ("shop", "hive", None)
     assert (view.expanded, view.parameters) == ("/* Presto View */", table.parameters)
 
 
@@ -149,7 +149,7 @@ def test_a_materialized_view_of_trino_is_left_out() -> None:
 def test_nothing_changes_if_the_names_are_the_same(table: Table) -> None:
     view = define_view(table, SAME)
     assert (view.original, view.expanded) == (table.viewOriginalText, table.viewExpandedText)
-    assert (view.parameters, view.problem) == (table.parameters or {}, None)
+    assert (view.parameters, view.query.problem) == (table.parameters or {}, None)
 
 
 def test_older_spark_versions_name_the_database_of_the_session_otherwise() -> None:
@@ -161,4 +161,4 @@ def test_older_spark_versions_name_the_database_of_the_session_otherwise() -> No
 def test_the_typed_text_of_hive_decides_nothing() -> None:
     view = define_view(a_view("select 1 from t, gone.u, shop.v", "select 1 from `shop`.`t`"), POLICY)
     assert view.original == "select 1 from t, gone.u, shop_r.v"
-    assert view.problem is None
+    assert view.query.problem is None
