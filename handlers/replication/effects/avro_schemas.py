@@ -181,10 +181,10 @@ def read_schema(files: FileSystems, location: Location) -> bytes:
     return b"".join(chunks)
 
 
-def describe_schemas(item: T, files: FileSystems, digests: dict[Location, str]) -> T:
-    """Return a copy of a table or partition of either side whose properties describe the content of its schemas.
+def describe_schemas(item: T, files: FileSystems, digests: dict[Location, str], *, at_source: bool) -> T:
+    """Return a copy of a table or partition whose properties describe the content of its schemas.
 
-    ``digests`` holds what was read before.
+    A URL on the target that does not name a copy stays, so that it differs. ``digests`` holds what was read before.
     """
     if not is_avro(item) or not any(_list_properties(item)):
         return item
@@ -193,7 +193,7 @@ def describe_schemas(item: T, files: FileSystems, digests: dict[Location, str]) 
         for key, url in properties.items():
             try:
                 location = locate_schema(key, url, item.sd.location)
-                if location is not None:
+                if location is not None and (at_source or f"/{DIRECTORY}/" in location.path):
                     if location not in digests:
                         digests[location] = f"{location.name} {_hash(read_schema(files, location))}"
                     properties[key] = digests[location]

@@ -118,7 +118,7 @@ class OneTable:
     def describe(self) -> Description:
         """Return the description of the table itself; without partitions, with files and statistics."""
         side = self.side
-        described = describe_schemas(self.table, side.files, {})
+        described = describe_schemas(self.table, side.files, {}, at_source=side.at_source)
         facts = describe_table(described, side.policy if side.at_source else None)
         if self.is_below_base:
             facts["location", ""] = self._map(self.table.sd.location)
@@ -143,7 +143,11 @@ class OneTable:
             for each in self.side.metastore.get_partitions(self.side.db, self.name, names)
         }
         digests: dict[Location, str] = {}
-        found = {name: describe_schemas(each, self.side.files, digests) for name, each in found.items()}
+        side = self.side
+        found = {
+            name: describe_schemas(each, side.files, digests, at_source=side.at_source)
+            for name, each in found.items()
+        }
         if not self.copies_rows:
             return {name: self._describe_partition(each, {}, {}, {}) for name, each in found.items()}
         columns = self._partition_column_statistics(list(found))

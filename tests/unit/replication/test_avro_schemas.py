@@ -94,15 +94,18 @@ def test_a_changed_file_becomes_another_copy_at_the_next_event_and_a_difference_
     table = avro_table(url)
     made = create(replica, table)
     assert made is not None
-    files = replica.context.files
-    described = [(describe_schemas(each, files, {}).parameters or {})[KEY] for each in (table, made)]
-    assert described[0] == described[1]
+    assert describe(replica, table, at_source=True) == describe(replica, made, at_source=False)
+    assert describe(replica, table, at_source=False) == url, "the target must not name a file of the source"
     write(replica, b"new")
-    described = [(describe_schemas(each, files, {}).parameters or {})[KEY] for each in (table, made)]
-    assert described[0] != described[1]
+    assert describe(replica, table, at_source=True) != describe(replica, made, at_source=False)
     replica.projection.apply([changed(2, table, table)])
     assert (replica.target.tables["orders"].parameters or {})[KEY] == copy_of(replica, b"new")
     assert Path(copy_of(replica, b"old").removeprefix("file:")).exists(), "queries may still read it"
+
+
+def describe(replica: FakedReplica, table: Table, *, at_source: bool) -> str:
+    described = describe_schemas(table, replica.context.files, {}, at_source=at_source)
+    return (described.parameters or {})[KEY]
 
 
 @pytest.mark.parametrize(
