@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import unquote
 
-from daemon.endpoint.answers.filter_certainty import WILDCARDS, TypedColumns, find_doubt, has_default_text
+from daemon.endpoint.answers.filter_certainty import (
+    WILDCARDS,
+    TypedColumns,
+    find_doubt,
+    has_default_text,
+    has_padded_text,
+)
 from daemon.endpoint.answers.table_access import NotAnswered, Reason
 from state.partitions.filters.dialect import HIVE_4
 from state.partitions.filters.hive_expressions import translate
@@ -114,6 +120,8 @@ def find_by_filter(view: TableView, arguments: Arguments, rules: ServerRules) ->
     typed = TypedColumns.of(prepared.table, node)
     if find_doubt(node, prepared.table.key_schema, rules.dialect) or typed.has_invalid(view.index):
         raise NotAnswered(Reason.NOT_CERTAIN)
+    if has_padded_text(view.index, prepared.table, node):
+        raise NotAnswered(Reason.NOT_CERTAIN)
     return Selection(prepared, arguments.limit, typed=typed)
 
 
@@ -137,7 +145,7 @@ def find_by_expr(view: TableView, arguments: Arguments, rules: ServerRules) -> S
     typed = TypedColumns.of(table, node)
     if find_doubt(node, table.key_schema, HIVE_4) or typed.has_invalid(view.index):
         raise NotAnswered(Reason.NOT_CERTAIN)
-    if has_default_text(view.index, table, node):
+    if has_default_text(view.index, table, node) or has_padded_text(view.index, table, node):
         raise NotAnswered(Reason.NOT_CERTAIN)
     return Selection(prepared, typed=typed)
 
