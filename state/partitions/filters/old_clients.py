@@ -37,6 +37,7 @@ from state.partitions.filters.syntax_tree import (
 ALL: Final = ""
 """The filter that every partition matches."""
 _ANY: Final = ".*"
+_JOINED: Final = re.compile(r"""\blike\s+(?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")\s*["']""", re.DOTALL)
 _QUOTED_TWICE: Final = re.compile(r"\blike\s+(?:'[^']*\"|\"\.\*)")
 """Spark puts double quotes around a pattern, even if the text contains some: ``like '5".*"``, ``like ".*5".*"``, ``like ".*5"'``."""
 
@@ -55,6 +56,8 @@ def translate_filter(text: str, client: ClientVersion = ClientVersion.UNKNOWN) -
     """Return the filter as Hive 4 reads it; a filter that cannot be read, and one that means the same, are returned unchanged."""
     if client is ClientVersion.NEW:
         return text
+    if _ANY in text and _JOINED.search(text):
+        return ALL
     for dialect in (HIVE_4, HIVE_2, UNESCAPED_HIVE_2):
         try:
             node = parse_filter(text, dialect)
