@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from state.partitions.filters.dialect import HiveVersion
 from state.partitions.filters.syntax_tree import Comparison, Membership, Operator, conditions_of
-from state.partitions.keys.binary_sortable import UNCONVERTIBLE, VALUE, escape_bytes
+from state.partitions.keys.binary_sortable import UNCONVERTIBLE, VALUE, encode, escape_bytes
 from state.partitions.keys.column_types import TypeKind
 from state.partitions.keys.values import encode_text
 
@@ -101,21 +101,25 @@ def has_default_text(index: PartitionIndex, table: IndexedTable, node: Node) -> 
 
 
 def has_padded_text(index: PartitionIndex, table: IndexedTable, node: Node | None) -> bool:
-    """Whether a text of a filter, followed by a blank, begins a value of its column: some databases take ``'a '`` for ``'a'``."""
-    numbers = {
-        column.name: number for number, column in enumerate(table.key_schema.columns) if column.type.is_text
-    }
+    """Whether a column has a text of the filter with trailing blanks as well, which some databases take for the same."""
+    columns = table.key_schema.columns
+    numbers = {column.name: number for number, column in enumerate(columns) if column.type.is_text}
     return any(
-        index.has_field(
-            table,
-            numbers[one.column],
-            VALUE + escape_bytes(f"{literal.value} ".encode(errors="surrogatepass")),
-        )
+        _is_padded(index, table, numbers[one.column], literal.value)
         for one in (() if node is None else _conditions(node))
         if one.column in numbers and one.operator is not Operator.LIKE
         for literal in one.literals
         if isinstance(literal.value, str)
     )
+
+
+def _is_padded(index: PartitionIndex, table: IndexedTable, column: int, text: str) -> bool:
+    kind, padded = table.key_schema.columns[column].type.kind, text + " "
+    while index.has_field(table, column, VALUE + escape_bytes(padded.encode(errors="surrogatepass"))):
+        if index.has_field(table, column, encode(kind, padded)):
+            return True
+        padded += " "
+    return False
 
 
 class TypedColumns:
