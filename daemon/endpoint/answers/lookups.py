@@ -26,7 +26,7 @@ from state.partitions.index.partition_index import NO_LIMIT
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from daemon.endpoint.answers.arguments import Arguments
     from daemon.endpoint.answers.server_rules import ServerRules
@@ -38,6 +38,9 @@ T = TypeVar("T")
 _STRUCTS: Final = re.compile(r"\bstruct\b", re.IGNORECASE)
 _REGEX: Final = re.compile(r"[^\w=:/ -]", re.ASCII)
 _ANY: Final = b"[^/]*"
+_HIGH: Final = re.compile(rb"[\xee\xef]")
+_BEYOND: Final = re.compile(rb"[\xf0-\xf4]")
+"""The first bytes of characters from U+E000 on, and of those beyond U+FFFF."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,7 @@ class Selection:
         if self.keep is not None:
             names = self._cut(list(filter(self.keep.fullmatch, names)))
         self._check(names)
+        _check_order(names, is_cut=self.limit >= 0)
         return names
 
     def payloads(self, view: TableView) -> list[bytes]:
@@ -66,9 +70,11 @@ class Selection:
                 keep = self.keep.fullmatch
                 found = self._cut([pair for pair in found if keep(pair[0])])
             self._check(name for name, _ in found)
+            _check_order([name for name, _ in found])
             return [payload for _, payload in found]
         rows = view.index.find_rows(self.prepared, self._limit)
         self._check(name for name, _ in rows)
+        _check_order([name for name, _ in rows], is_cut=True)
         return _read(view, [row for _, row in rows])
 
     @property
@@ -91,12 +97,27 @@ class Listed:
 
     def names(self, view: TableView) -> list[bytes]:
         """Return the names of those that exist."""
+        _check_order([name for name, _ in self.rows])
         stored = view.index.payloads(view.index.table(view.name), [row for _, row in self.rows])
         return [name for (name, _), payload in zip(self.rows, stored, strict=True) if payload is not None]
 
     def payloads(self, view: TableView) -> list[bytes]:
         """Return the payloads of those that exist."""
+        _check_order([name for name, _ in self.rows])
         return _read(view, [row for _, row in self.rows])
+
+
+def _check_order(names: Sequence[bytes], *, is_cut: bool = False) -> None:
+    """Raise NotAnswered if the order of these names depends on the database: Derby compares UTF-16 units.
+
+    ``is_cut``: they are the first of several, so names that are not here may come before one of them.
+    """
+    joined = b"".join(names)
+    if joined.isascii():
+        return
+    found = [one.search(joined) is not None for one in (_HIGH, _BEYOND)]
+    if any(found) if is_cut else all(found):
+        raise NotAnswered(Reason.NOT_CERTAIN)
 
 
 def _read(view: TableView, rows: list[bytes]) -> list[bytes]:

@@ -287,6 +287,23 @@ def test_a_value_that_some_databases_take_for_a_constant_makes_its_comparison_un
         assert endpoint.ask(positional("get_partitions_by_filter", DB, "t", certain, -1)) is not None
 
 
+def test_partitions_whose_order_depends_on_the_database_are_forwarded() -> None:
+    fullwidth, emoji = ("\uff3a", "1"), ("\U0001f600", "1")
+    endpoint = Endpoint(*ROWS, fullwidth, emoji)
+    for name, *more in (
+        ("get_partitions", -1),
+        ("get_partition_names", -1),
+        ("get_partitions_by_filter", "hr = 1", -1),
+    ):
+        assert endpoint.ask(positional(name, DB, "t", *more)) is None
+    assert endpoint.outcomes.reasons == [Reason.NOT_CERTAIN] * 3
+    assert len(endpoint.ask(positional("get_partitions_by_filter", DB, "t", "hr = 5", -1))) == len(FIVES)
+    assert len(endpoint.ask(positional("get_partitions", DB, "t", 2))) == 2
+    only = Endpoint(*ROWS, emoji)
+    assert len(only.ask(positional("get_partition_names", DB, "t", -1))) == len(ALL) + 1
+    assert only.ask(positional("get_partition_names", DB, "t", 100)) is None
+
+
 def test_an_index_that_is_not_fresh_forwards_with_its_reason(endpoint: Endpoint) -> None:
     endpoint.tables.forward = Reason.NOT_FRESH
     assert endpoint.ask(positional("get_partitions", DB, "t", -1)) is None
