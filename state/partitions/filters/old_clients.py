@@ -76,8 +76,8 @@ def _translate(node: Comparison | Membership, client: ClientVersion) -> Node:
     if isinstance(node, Membership):
         return node
     text = node.literal.value
-    if not isinstance(text, str):
-        return node
+    if not isinstance(text, str) or (node.operator is Operator.LIKE and node.reversed):
+        return node  # the metastore refuses a pattern on the left
     if node.operator is Operator.LIKE:
         patterns = translate_pattern(text, client)
         return node if patterns == (text,) else join_nodes(Or, [node.like(one) for one in patterns])

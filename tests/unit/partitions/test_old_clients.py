@@ -64,6 +64,7 @@ def test_a_filter_of_an_old_client_is_written_as_hive_4_reads_it(text: str, tran
         "(s) in ('a', 'b') and d = DATE '2024-01-01'",
         "s = 'a' junk",
         "ds like ",
+        "'a.*' like ds",
         "`date` = 'x'",
         "(s) not in ('a') is not true",
     ],
