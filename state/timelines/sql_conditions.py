@@ -79,7 +79,9 @@ def format_between(
         raise BadInput(
             "BETWEEN would also select partitions of other periods", periods=names, hint="Use OR or IN."
         )
-    bounds = [(run.period.format(run.first - open_start), run.period.format(run.last + open_end)) for run in runs]
+    bounds = [
+        (run.period.format(run.first - open_start), run.period.format(run.last + open_end)) for run in runs
+    ]
     _refuse_ignored(bounds if always_between else [ends for ends in bounds if ends[0] != ends[1]], ignored)
     return " OR ".join(_format_bounds(column, low, high, always_between) for low, high in bounds)
 
@@ -96,7 +98,9 @@ def _refuse_ignored(bounds: Sequence[tuple[str, str]], ignored: IgnoredValues | 
         )
     ordered = sorted(ignored.texts) if ignored else []
     between = [
-        text for low, high in bounds for text in ordered[bisect_left(ordered, low) : bisect_right(ordered, high)]
+        text
+        for low, high in bounds
+        for text in ordered[bisect_left(ordered, low) : bisect_right(ordered, high)]
     ]
     if between:
         raise BadInput(

@@ -132,9 +132,7 @@ def list_ignored(
         return []
     timed = {entry.column for entry in entries}
     return [
-        (number, text)
-        for number, text in enumerate(list_time_values(settings, spec))
-        if number not in timed
+        (number, text) for number, text in enumerate(list_time_values(settings, spec)) if number not in timed
     ]
 
 

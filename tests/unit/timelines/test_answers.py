@@ -139,12 +139,16 @@ def test_the_condition_is_written_as_asked(answers: TimelineAnswers, where: str,
 
 def test_between_is_refused_where_it_would_select_an_ignored_value() -> None:
     days = [["2024-01-01"], ["2024-01-02"], ["2024-01-02_backup"], ["2024-01-03"], ["latest"]]
-    known = KnownTimelines(event_id=1, waiting={}, quarantined={}, timelines=timelines({DAYS: (["dt"], days)}))
+    known = KnownTimelines(
+        event_id=1, waiting={}, quarantined={}, timelines=timelines({DAYS: (["dt"], days)})
+    )
     answers = TimelineAnswers([CatalogView("lake", lambda: known)], lambda _: None)
     with pytest.raises(BadInput, match="2024-01-02_backup"):
         answers.answer(cover(DAYS, "2024-01-01", "2024-01-04", where="between"))
     for where in ("in", "or"):
-        assert "backup" not in str(answers.answer(cover(DAYS, "2024-01-01", "2024-01-04", where=where))["where"])
+        assert "backup" not in str(
+            answers.answer(cover(DAYS, "2024-01-01", "2024-01-04", where=where))["where"]
+        )
     shown = answers.answer(ShowTable(name=DAYS))
     assert [one["partitions"] for one in shown["timelines"]] == [3]
     assert shown["ignored"] == [
