@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 DIGEST_BYTES: Final = 16
 _NAME, _QUOTED, _MARK = TokenKind.NAME.value, TokenKind.QUOTED.value, TokenKind.MARK.value
 _CODE: Final = re.compile(r"[$(]|\bselect\b", re.IGNORECASE)
+_NAMED_FIELDS: Final = re.compile(r"\b(?:row|json_table)\s*\(", re.IGNORECASE)
+"""Where names that are not behind a point are those of members."""
 _ID: Final = re.compile(r"(?<=#)\d+")
 _PER_RUN: Final = re.compile(r"plan_id=\d+|codegen id : \d+|Statistics\([^)]*\)")
 
@@ -36,6 +38,7 @@ def _significant_tokens(text: str, functions: Container[str]) -> list[str]:
     """Return the texts of the significant tokens. ``kept`` is the depth of brackets inside one whose literals are kept."""
     parts: list[str] = []
     kept, before = 0, ""
+    keeps_case = _NAMED_FIELDS.search(text) is not None
     for kind, part in tokenize_to_pairs(text):
         if kind == _MARK:
             if part in "([":
@@ -44,8 +47,8 @@ def _significant_tokens(text: str, functions: Container[str]) -> list[str]:
                 kept -= 1
             parts.append(part)
         elif kind == _NAME:
-            parts.append(part if before in {".", ":"} else part.lower())
-        elif kind == _QUOTED or kept or _CODE.search(part):
+            parts.append(part if before in {".", ":"} or keeps_case else part.lower())
+        elif kind == _QUOTED or kept or _CODE.search(part) or _is_operand(parts):
             parts.append(part)
         elif parts[-2:] == ["?", ","]:
             parts.pop()  # a list of literals counts as one literal: IN (1, 2, 3) and IN (7) are the same query
@@ -53,6 +56,13 @@ def _significant_tokens(text: str, functions: Container[str]) -> list[str]:
             parts.append("?")
         before = part.lower()
     return parts
+
+
+def _is_operand(parts: list[str]) -> bool:
+    """Whether the next token follows ``->``, ``->>``, ``#>``, ``#>>`` or ``:``, and so may be a key."""
+    if not parts:
+        return False
+    return parts[-1] == ":" or (parts[-1] == ">" and len(parts) > 1 and parts[-2] in {"-", ">", "#"})
 
 
 def _renumber(plan: str) -> str:

@@ -12,6 +12,7 @@ The number of remembered fingerprints is bounded. A fingerprint that was dropped
 
 from __future__ import annotations
 
+import re
 from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
@@ -24,6 +25,7 @@ from streaming.mining.model import NOTHING, Form, MinedKeys, Parser, Unresolved
 from streaming.mining.raw_tables import RawTables
 from streaming.mining.scanner import Scanner
 from streaming.mining.spark_plan import read_plan_keys
+from streaming.mining.templates import resolve_templates
 from streaming.mining.tokens import TokenList, measure_nesting
 
 
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
 
 
 _DIALECTS: Final = {Form.SQL: (Parser.HIVE, Parser.DATABRICKS), Form.TRINO: (Parser.TRINO,), Form.PLAN: ()}
+_COLON_DIALECTS: Final = (Parser.DATABRICKS, Parser.HIVE)
+_HAS_COLON: Final = re.compile(r"[\w)\]`]\s*:\s*[A-Za-z_\[`\"']")
+_IS_TRINO: Final = re.compile(r"\b(?:row|json_table|json_exists|json_value|json_query|unnest)\s*\(", re.IGNORECASE)
 _SHORT_CHARS: Final = 2_000
 """In a shorter text, operators without brackets (NOT NOT …) cannot exhaust the stack."""
 DEAD_INPUTS_MAX: Final = 20
@@ -100,6 +105,7 @@ class Miner:
         if form is Form.PLAN:
             return read_plan_keys(text, self._tables, self._functions)
         current = (database or self.rules.default_database).lower()
+        text = resolve_templates(text, self._tables.columns)
         found = self._parse(text, form, current)
         return found if found is not None else self._scan(text, form, current, _STRING_DEPTH_MAX)
 
@@ -112,7 +118,7 @@ class Miner:
         from streaming.mining.sql.parser import NotParsed, parse_statements
         from streaming.mining.sql.queries import ScriptReader
 
-        for parser in _DIALECTS[form]:
+        for parser in _order_dialects(text, form):
             try:
                 return ScriptReader(self._tables, self._functions, database).run(
                     parse_statements(text, parser.value, self._functions), parser
@@ -132,6 +138,14 @@ class Miner:
             for inner in inside
         )
         return _join(found)
+
+
+def _order_dialects(text: str, form: Form) -> tuple[Parser, ...]:
+    """Return the dialects in which a text is parsed, in order: Hive's parser reads ``json:a`` as a column and its alias."""
+    if form is not Form.SQL:
+        return _DIALECTS[form]
+    first = _COLON_DIALECTS if _HAS_COLON.search(text) else _DIALECTS[form]
+    return (*first, Parser.TRINO) if _IS_TRINO.search(text) else first
 
 
 def _join(found: list[MinedKeys]) -> MinedKeys:

@@ -12,9 +12,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from streaming.mining.json_functions import Path, parse_path, parse_schema
+from streaming.mining.json_functions import Path, join_paths, parse_path, parse_schema
 from streaming.mining.lineage import Lineage
 from streaming.mining.model import Unresolved
+from streaming.mining.templates import VARIABLE
 from streaming.mining.tokens import NAME_KINDS, TokenKind, TokenList, name_value, string_value
 
 
@@ -77,8 +78,8 @@ class Scanner:
         if call.style is None:
             values = [self.lineage.parse(document, self._schema(rest))]
         else:
-            paths = rest if call.takes_many else rest[:1]
-            values = [self.lineage.below(document, self._path(call, *each)) for each in paths]
+            paths = [self._path(call, *each) for each in (rest if call.takes_many else rest[:1])]
+            values = [self.lineage.below(document, path) for path in ([join_paths(paths)] if call.is_chain and paths else paths)]
         self._extracted[at] = [self._fields(value, self.tokens.end_of_bracket(at + 1)) for value in values]
         return self._extracted[at]
 
@@ -183,7 +184,11 @@ class Scanner:
             self._primary(start)
 
     def _path(self, call: JsonFunction, start: int, end: int) -> Path | Unresolved:
+        if self.tokens.lower_name(start) == "r" and self.tokens.token(start + 1).kind is TokenKind.STRING:
+            start += 1  # r'…'
         token = self.tokens.token(start)
+        if token.text == VARIABLE:
+            return Unresolved.VARIABLE
         # Keywords may follow the path (RETURNING INT), but no operator.
         if token.kind is TokenKind.STRING and (
             end == start + 1 or self.tokens.token(start + 1).kind is TokenKind.NAME

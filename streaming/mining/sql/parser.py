@@ -34,6 +34,8 @@ class NotParsed(Exception):  # noqa: N818 - an outcome that the miner handles; i
 def parse_statements(text: str, dialect: str, functions: Container[str]) -> list[exp.Expr]:
     """Return the statements of ``text``; raise NotParsed if the dialect does not accept all of it."""
     speaker = Dialect.get_or_raise(dialect)
+    # The operands of -> and ->> stay as written, like the arguments of functions.
+    speaker.to_json_path = _leave_path  # type: ignore[method-assign]
     try:
         tokens = speaker.tokenize(text)
         for word, following in pairwise(tokens):
@@ -58,6 +60,10 @@ def parse_statements(text: str, dialect: str, functions: Container[str]) -> list
     if not all(map(_is_understood, statements)):
         raise NotParsed("not a statement")
     return statements
+
+
+def _leave_path(path: exp.Expr | None) -> exp.Expr | None:
+    return path
 
 
 def _is_understood(statement: exp.Expr) -> bool:
