@@ -97,11 +97,14 @@ _BUILT_IN: Final = {
     "get_json_bool": _PATH,
     # ClickHouse
     **dict.fromkeys(
-        (f"jsonextract{kind}" for kind in ("string", "int", "uint", "float", "bool", "raw", "arrayraw", "keys")),
+        (
+            f"jsonextract{kind}"
+            for kind in ("string", "int", "uint", "float", "bool", "raw", "arrayraw", "keys")
+        ),
         _CHAIN,
     ),
     **dict.fromkeys(
-        (f"{prefix}{kind}" for prefix in ("simplejsonextract", "visitparamextract") for kind in ("string", "int", "uint", "float", "bool", "raw")),
+        (f"simplejsonextract{kind}" for kind in ("string", "int", "uint", "float", "bool", "raw")),
         _MEMBER,
     ),
 }

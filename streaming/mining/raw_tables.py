@@ -9,17 +9,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-
 from streaming.mining.templates import VARIABLE
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from streaming.mining.model import MiningRules, RawTable
 
 
 _FORMATS: Final = frozenset({"avro", "binaryfile", "csv", "delta", "json", "orc", "parquet", "text"})
+_EXTRACTORS: Final = frozenset({"json", "->"})
+"""Beside the functions, most of which have "json" in their names."""
 _COLON: Final = r"[\w)\]`]\s*:\s*[A-Za-z_\[`]"
 
 
@@ -34,15 +35,18 @@ class RawTables:
         paths = {_path(table.location) for table in rules.raw_tables if table.location}
         self._table_pattern = re.compile("|".join(map(re.escape, sorted(names | paths))), re.IGNORECASE)
         self.columns = frozenset(table.json_column for table in rules.raw_tables)
-        columns = set(map(re.escape, self.columns))
-        extractions = [*map(re.escape, sorted(functions)), *sorted(columns), _COLON]
-        self._extraction_pattern = re.compile("|".join(extractions), re.IGNORECASE)
+        extractions = _shorten({*functions, *self.columns, *_EXTRACTORS})
+        self._extraction_pattern = re.compile("|".join([*map(re.escape, extractions), _COLON]), re.IGNORECASE)
 
     def may_use(self, text: str) -> bool:
         """Whether the text may extract something from a raw table."""
         return (
             self._table_pattern.search(text) is not None and self._extraction_pattern.search(text) is not None
         )
+
+    def may_extract(self, text: str) -> bool:
+        """Whether the text may extract something from the JSON of whatever table it concerns."""
+        return self._extraction_pattern.search(text) is not None
 
     def find(self, name: Sequence[str], current: str = "") -> tuple[RawTable, bool] | None:
         """Return the raw table of a name in up to three parts, and whether the name is that of a view over it.
@@ -70,6 +74,11 @@ class RawTables:
                 if path == root or path.startswith(root + "/"):
                     return table
         return None
+
+
+def _shorten(words: Collection[str]) -> list[str]:
+    """Return the words that contain no other one; a text that contains any of them contains one of these, and a search takes less time."""
+    return sorted(word for word in words if not any(other in word for other in words if other != word))
 
 
 def _path(uri: str) -> str:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 
 VARIABLE: Final = "tideline_variable_"
+_MARKS: Final = ("{", "%", "@", ":$")
+"""Every text with a template contains one of these."""
 _BLOCK: Final = re.compile(
     r"\{\{\{?[-+]?(?P<value>(?:(?!\{\{|\}\}).)*)\}?\}\}"
     r"|\{%(?:(?!\{%|%\}).)*%\}|\{\#(?:(?!\{\#|\#\}).)*\#\}"
@@ -27,7 +29,8 @@ _BLOCK: Final = re.compile(
 )
 """Jinja (dbt, Airflow, Superset), Mustache (Redash, Metabase), and ERB. A block ends before the next one begins, so the time is linear."""
 _FORMAT: Final = re.compile(
-    r"(?<=[\s(,=.])(?:\{(?:[A-Za-z_][\w.]*|\d*)(?:![rsa])?(?::[^{}\s]*)?\}|%\(\w+\)s|%s|\#\{[\w.]+\}|&\{\w+\}|@\w+@)(?=[\s),;.]|$)"
+    r"(?<=[\s(,=.:])(?:\{(?:[A-Za-z_][\w.]*|\d*)(?:![rsa])?(?::[^{}\s]*)?\}|%\(\w+\)s|%s|\#\{[\w.]+\}|&\{\w+\}|@\w+@)(?=[\s),;.:]|$)"
+    r"|(?<=:)\$\{?\w+\}?"
 )
 """Format strings of programs, MyBatis, snowsql and Maven, outside of quotes."""
 _TABLE: Final = re.compile(
@@ -45,7 +48,7 @@ _PLACEHOLDER: Final = re.compile(
 
 def resolve_templates(text: str, columns: Collection[str]) -> str:
     """Return ``text`` without templates. A macro that is given one of ``columns`` becomes an unknown function of it."""
-    if "{" not in text and "%" not in text and "<%" not in text and "@" not in text:
+    if not any(mark in text for mark in _MARKS):
         return text
     return _FORMAT.sub(VARIABLE, _BLOCK.sub(lambda found: _replace(found, columns), text))
 

@@ -145,10 +145,13 @@ class ExpressionReader:
         index = node.expressions[0] if node.expressions else None
         name = None if index is None else text_of(index)
         if name is not None:
-            return self._lineage.below(value, parse_member(name)) if _is_document(value) else self._lineage.fields(value, [name])
+            return (
+                self._lineage.below(value, parse_member(name))
+                if _is_document(value)
+                else self._lineage.fields(value, [name])
+            )
         self.visit_children(node, scope, skipped=("this",))
         return value and tuple(self._lineage.element(each) for each in value)
-
 
     def _operand(self, node: exp.Expr, scope: Scope) -> Value:
         """Read ``value -> 'member'``, ``value ->> '$.path'``, ``value -> 0`` and ``value #>> '{a,b}'``."""

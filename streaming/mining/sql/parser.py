@@ -69,5 +69,7 @@ def _leave_path(path: exp.Expr | None) -> exp.Expr | None:
 def _is_understood(statement: exp.Expr) -> bool:
     """Whether sqlglot understood a statement: it did not keep it as text (EXPLAIN, CREATE MACRO) or read a line of code as a formula."""
     if isinstance(statement, exp.Command):
-        return not any("(" in str(part) or ":" in str(part) for part in statement.args.values())
+        return not any(
+            mark in str(part) for part in statement.args.values() for mark in ("(", ":", "->", "#>")
+        )
     return isinstance(statement, exp.Query) or not isinstance(statement, _FORMULAS)
