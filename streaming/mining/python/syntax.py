@@ -69,7 +69,7 @@ def list_texts(tree: ast.Module) -> Iterator[str]:
 
 
 def text_of(node: ast.AST) -> str | None:
-    """Return the text that an expression is, None if it is no text: a string, an f-string, or strings that are joined by ``+``."""
+    """Return the value of a text, None for any other expression: a string, an f-string, or strings that are joined by ``+``."""
     parts: list[str] = []
     todo = [node]
     while todo:
@@ -132,7 +132,7 @@ class SchemaReader:
         self._schemas: dict[int, Schema | None] = {}
 
     def read(self, node: ast.AST | None) -> Schema | None:
-        """Return the fields of a schema; None if it is not written out, or is no struct."""
+        """Return the fields of a schema; None if it is not written out, or not a struct."""
         if isinstance(node, ast.Name):
             node = self._assigned.get(node.id)
         if node is None:

@@ -101,7 +101,7 @@ def test_a_condition_of_a_cover_selects_what_the_cover_names_or_is_refused(
 
     days = ["dt=2024-01-01", "dt=2024-01-02", "dt=2024-01-03"]
     assert select("in") == select("or") == days
-    with pytest.raises(BadInput, match="2024-01-02.old"):
+    with pytest.raises(BadInput, match=r"2024-01-02\.old"):
         select("between")
     hive.run("ALTER TABLE days DROP PARTITION (dt='2024-01-02_backup'), PARTITION (dt='2024-01-02.old')")
     assert select("between") == days
