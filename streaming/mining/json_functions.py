@@ -110,6 +110,9 @@ _BUILT_IN: Final = {
 }
 _MODE: Final = re.compile(r"\s*(?:lax|strict)\s+(?=\$)", re.IGNORECASE)
 _QUOTED: Final = re.compile(r"\['(?:[^'\\]|\\.)*'\]|\[\"(?:[^\"\\]|\\.)*\"\]")
+_QUOTED_MEMBER: Final = re.compile(r'\."((?:[^"\\]|\\.)+)"')
+_EXPRESSION: Final = re.compile(r"\s*\?\s*\(.*|\.\w+\(.*", re.DOTALL)
+"""A filter or a method of a path: what it concerns lies within the key before it."""
 _ENDS: Final = re.compile(r"\[\s*[\d*:]|\.\*")
 
 
@@ -135,13 +138,15 @@ def parse_path(text: str, style: Style) -> Path | Unresolved:
         return Path((text,)) if text else Unresolved.BAD_PATH
     if style is Style.JSON_PATH:
         text = _MODE.sub("", text).strip()
+        if '"' in text or "(" in text:  # $."a b" and $.a ? (@ > 1), as the SQL standard writes them
+            text = _EXPRESSION.sub("[*]", _QUOTED_MEMBER.sub(r'["\1"]', text))
         if text == "$":
             return Unresolved.WHOLE
     try:
         key = KeyPath.of_json_path(text) if style is Style.JSON_PATH else KeyPath.of_dotted(text)
     except BadInput:
         return Unresolved.BAD_PATH
-    members = tuple(map(str.lstrip, key.members)) if style is Style.JSON_PATH and " " in text else key.members
+    members = tuple(map(str.lstrip, key.members)) if style is Style.JSON_PATH else key.members
     return Path(members, ends_in_array=_is_ended(text)) if all(members) else Unresolved.BAD_PATH
 
 

@@ -22,18 +22,23 @@ if TYPE_CHECKING:
 
 _JOINED_MAX: Final = 1_000
 """Strings that are joined by ``+`` in one expression."""
-_IS_PROGRAM: Final = re.compile(
-    r"^[ \t]*(?:import[ \t]+\w|from[ \t]+[\w.]+[ \t]+import[ \t]|def[ \t]+\w+\(|\w+[ \t]*=[ \t]*spark\b)"
-    r"|\b(?:spark|sqlContext|session)\.(?:sql|table)\(|\bspark\.read\."
-    r"|\.(?:select|selectExpr|withColumn|filter|where)\(",
-    re.MULTILINE,
+_CALLS: Final = (
+    ".sql(",
+    ".table(",
+    ".read.",
+    ".select(",
+    ".selectExpr(",
+    ".withColumn(",
+    ".filter(",
+    ".where(",
 )
+_IMPORT: Final = re.compile(r"^[ \t]*(?:import[ \t]+\w|from[ \t]+[\w.]+[ \t]+import[ \t])", re.MULTILINE)
 _MAGIC: Final = re.compile(r"^# MAGIC ?(.*)$", re.MULTILINE)
 
 
 def is_program(text: str) -> bool:
     """Whether a text looks like a program, rather than a statement."""
-    return _IS_PROGRAM.search(text) is not None
+    return any(call in text for call in _CALLS) or ("import " in text and _IMPORT.search(text) is not None)
 
 
 def parse_program(text: str) -> ast.Module | None:

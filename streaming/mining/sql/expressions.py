@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from streaming.mining.sql.scopes import Scope
 
 
+_OPERATORS: Final = (exp.JSONExtract, exp.JSONExtractScalar, exp.JSONBExtract, exp.JSONBExtractScalar)
+
+
 class ExpressionReader:
     """Reads the expressions of one script. ``visit_query`` walks a query inside an expression, all of whose columns are used."""
 
@@ -157,7 +160,11 @@ class ExpressionReader:
         """Read ``value -> 'member'``, ``value ->> '$.path'``, ``value -> 0`` and ``value #>> '{a,b}'``."""
         if node.args.get("variant_extract"):
             return self._field(node, scope)
-        value, operand = self.value(node.this, scope), node.args["expression"]
+        return self._apply(self.value(node.this, scope), node, scope)
+
+    def _apply(self, value: Value, node: exp.Expr, scope: Scope) -> Value:
+        """Return what the operator of ``node`` extracts from a value."""
+        operand = node.args["expression"]
         text = text_of(operand)
         if text is None and operand.is_number:
             return value and tuple(self._lineage.element(each) for each in value)
@@ -165,6 +172,27 @@ class ExpressionReader:
             return self._lineage.below(value, self._visit_path(operand, scope))
         is_array = isinstance(node, (exp.JSONBExtract, exp.JSONBExtractScalar))
         return self._lineage.below(value, parse_path_array(text) if is_array else parse_operand(text))
+
+    def _lambda(self, node: exp.Expr, scope: Scope) -> Value:
+        """Read a lambda, and ``f(json -> 'a' …)``, which sqlglot takes for one whose body begins with a text."""
+        operators: list[exp.Expr] = []
+        body = node.this
+        while isinstance(body, exp.Expr) and isinstance(body.this, exp.Expr):
+            operators.append(body)
+            body = body.this
+        text = text_of(body) if isinstance(body, exp.Expr) else None
+        if text is None or len(node.expressions) != 1:
+            return self._computed(node, scope)
+        document = self.resolve([node.expressions[0].name], scope)
+        value = self._lineage.below(document, parse_operand(text))
+        while operators and type(operators[-1]) in _OPERATORS:
+            value = self._apply(value, operators.pop(), scope)
+        if not operators:
+            return value
+        self._lineage.use(value)
+        for each in operators:
+            self.visit_children(each, scope, skipped=("this",))
+        return None
 
     def _cast(self, node: exp.Expr, scope: Scope) -> Value:
         """Read a cast: of a parsed document to a row (Trino), which has the fields of its type; otherwise it changes no origin."""
@@ -229,9 +257,7 @@ _READERS: Final[dict[type, Callable[[ExpressionReader, exp.Expr, Scope], Value]]
     **dict.fromkeys((exp.Paren, exp.Alias), ExpressionReader._inner),  # noqa: SLF001 - likewise
     **dict.fromkeys((exp.Cast, exp.TryCast), ExpressionReader._cast),  # noqa: SLF001 - likewise
     **dict.fromkeys((exp.Dot, exp.Bracket), ExpressionReader._field),  # noqa: SLF001 - likewise
-    **dict.fromkeys(
-        (exp.JSONExtract, exp.JSONExtractScalar, exp.JSONBExtract, exp.JSONBExtractScalar),
-        ExpressionReader._operand,  # noqa: SLF001 - likewise
-    ),
+    **dict.fromkeys(_OPERATORS, ExpressionReader._operand),  # noqa: SLF001 - likewise
+    exp.Lambda: ExpressionReader._lambda,  # noqa: SLF001 - likewise
 }
 """Expressions through which a value can be followed. The lookup is by exact class, because a walk visits thousands of nodes."""

@@ -145,6 +145,11 @@ class QueryReader:
             self._table(node, scope)
         elif isinstance(node, exp.Table) and isinstance(node.this, exp.JSONTable):
             scope.add(self._json_table(node.this, scope), *_names(node.alias))
+        elif isinstance(node.this, exp.Anonymous) and node.this.name.lower() == "identifier":
+            arguments = node.this.expressions  # IDENTIFIER('db.t')
+            name = (text_of(arguments[0]) if arguments else None) or VARIABLE
+            raw = self._tables.find(name.lower().split("."), self.database)
+            scope.add(Source() if raw is None else RawSource(*raw), *_names(node.alias))
         elif isinstance(node, (exp.Subquery, exp.Query)):
             source = self.query(node, scope.queries, None)
             scope.add(_rename(source, node.args.get("alias")), *_names(node.alias))
@@ -186,7 +191,7 @@ class QueryReader:
             if each.args.get("nested_schema") is not None:
                 self._json_columns(row, own, each.args["nested_schema"], found)
             elif not each.args.get("ordinality"):
-                text = f"$.{each.name}" if own is None else text_of(own)
+                text = text_of(own) if isinstance(own, exp.Expr) else f"$.{each.name}"
                 found.columns.append((each.name.lower(), self._at_path(row, text)))
 
     def _at_path(self, document: Value, text: str | None) -> Value:

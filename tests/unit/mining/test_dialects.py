@@ -10,6 +10,28 @@ from tests.builders.keylog.mining import RULES, mined, named, query, reasons
 
 
 STATEMENTS = [
+    ("select f(json->'a'), g(json -> 'b' ->> 'c') from raw_events", ["$.a", "$.b.c"]),
+    ("select if(json->'a' = 'x', 1, json->'b') from raw_events", ["$.a", "$.b"]),
+    ("select transform(ids, x -> 'a'), json->>'b' from raw_events", ["$.b"]),
+    ("set spark.sql.shuffle.partitions=10; select get_json_object(json,'$.a') from raw_events", ["$.a"]),
+    ("select json -> 'a' from web.clicks, raw_events", ["$.a"]),
+    ("select doc ->> 'a' from web.clicks", ["web.clicks $.a"]),
+    ("select json ->> x from raw_events", ["path-not-literal"]),
+    ("select json -> 'a' -> 'b' -> 'c' ->> 'd' from raw_events", ["$.a.b.c.d"]),
+    ("select (json -> 'a') ->> 'b' from raw_events", ["$.a.b"]),
+    ("select j ->> 'b' from (select json -> 'a' as j from raw_events) x", ["$.a.b"]),
+    ("select get_json_object(json ->> 'a', '$.b') from raw_events", ["$.a.b"]),
+    ("select coalesce(json->>'a', json->>'b') from raw_events", ["$.a", "$.b"]),
+    ("select 1 from raw_events where json->>'a' in ('x','y') and (json->>'n')::int > 5", ["$.a", "$.n"]),
+    ("select case when json->'a' is not null then json->'b'->>'c' end from raw_events", ["$.a", "$.b.c"]),
+    ("select jsonb_array_elements(json->'items')->>'id' from raw_events", ["$.items", "expression"]),
+    ("select get_json_object(json, '$.a') from IDENTIFIER('default.raw_events')", ["$.a"]),
+    ("select get_json_object(json, '$.a') from IDENTIFIER(:t)", []),
+    ("select get_json_object(json, :p) from raw_events", ["path-not-literal"]),
+    ("select json:items[0].id, json:items[*].name, json:a['b']['c'] from raw_events", ["$.a.b.c", "$.items"]),
+    ("select to_json(from_json(json, 'a int')) from raw_events", ["$.a"]),
+    ("select get_json_object(json, '$.\ta') from raw_events", ["$.a"]),
+    ("select JSON_VALUE(json, '$.a') from `proj.default.raw_events`", []),
     ("select json->'user'->>'name' from raw_events", ["$.user.name"]),
     ("select json->>'p13' from raw_events", ["$.p13"]),
     ("select e.json -> 'a' -> 0 ->> 'b' from raw_events e", ["$.a"]),
@@ -80,6 +102,24 @@ STATEMENTS = [
     ("select get_json_object(json, $$$.a$$) from raw_events", ["path-not-literal"]),
 ]
 TRINO = [
+    ("select json_extract_scalar(json, '$[\"a b\"]') from raw_events", ["$.a b"]),
+    ("select json_extract(json, '$.\"a.b\"') from raw_events", ["$['a.b']"]),
+    ("select json_value(json, 'strict $.a?(@ > 1)') from raw_events", ["$.a"]),
+    ("select cast(json_extract(json, '$.u') as row(id bigint, name varchar)).id from raw_events", ["$.u.id"]),
+    (
+        "select u.id from raw_events cross join unnest(cast(json_extract(json, '$.items') as array(row(id bigint)))) as u(id)",
+        ["$.items"],
+    ),
+    ("select cast(json_parse(json) as map(varchar, varchar))['k'] from raw_events", ["$.k"]),
+    ("select element_at(cast(json_parse(json) as map(varchar, varchar)), 'k') from raw_events", ["$.k"]),
+    (
+        "select t.* from raw_events, json_table(json, 'lax $' columns (id for ordinality, name varchar path 'lax $.n', userId bigint)) t",
+        ["$.n", "$.userId"],
+    ),
+    (
+        "select * from raw_events left join json_table(raw_events.json, '$.a[*]' columns (x int path '$.b')) t on true",
+        ["$.a", "whole-document"],
+    ),
     ("select cast(json_parse(json) as row(a bigint)).a from raw_events", ["$.a"]),
     ("select cast(json_parse(json) as row(a bigint, u row(b varchar))).u.b from raw_events", ["$.u.b"]),
     ("select cast(json_parse(json) as map(varchar, json))['a'] from raw_events", ["$.a"]),

@@ -11,6 +11,38 @@ from tests.builders.keylog.mining import RULES, mined, named, query, reasons
 
 PROGRAMS = [
     (
+        'from pyspark.sql.functions import *\nspark.read.table("raw_events").select(get_json_object(col("json"),"$.a").alias("a")).groupBy("a").count()',
+        ["$.a"],
+    ),
+    (
+        'def f(df):\n    return df.withColumn("a", F.get_json_object(F.col("json"), "$.a"))\nf(spark.table("raw_events"))',
+        ["$.a"],
+    ),
+    (
+        'KEYS = {"x": "$.a", "y": "$.b"}\ndf = spark.table("raw_events")\nfor n, p in KEYS.items():\n    df = df.withColumn(n, F.get_json_object("json", p))',
+        ["path-not-literal"],
+    ),
+    ('TABLE = "raw_events"\nspark.table(TABLE).select(F.get_json_object("json", "$.a"))', ["$.a"]),
+    ('spark.table(f"{db}.raw_events").select(F.get_json_object("json", "$.a"))', ["$.a"]),
+    (
+        'df = spark.readStream.table("raw_events")\ndf.select(F.from_json(F.col("json"), "a int").alias("j")).select("j.*")',
+        ["$.a"],
+    ),
+    (
+        'df = spark.table("raw_events")\ndf.select(*[F.get_json_object("json", f"$.{k}").alias(k) for k in ks])',
+        ["variable"],
+    ),
+    (
+        'df = spark.table("raw_events")\ndf.select(F.get_json_object(df["json"], "$.a"), F.get_json_object(df.other, "$.b"))',
+        ["$.a"],
+    ),
+    ('df = spark.table("raw_events")\ndf.rdd.map(lambda r: json.loads(r.json)["a"])', ["whole-document"]),
+    ('q = """\nselect get_json_object(json, \'$.%(key)s\') from raw_events\n""" % {"key": k}', ["variable"]),
+    (
+        "q = Template(\"select get_json_object(json, '$.$key') from raw_events\").substitute(key=k)",
+        ["variable"],
+    ),
+    (
         'df = spark.table("default.raw_events")\nx = df.select(F.get_json_object("json", "$.a"), F.get_json_object(F.col("json"), "$.b.c"), get_json_object(col("json"), \'$.d\'))',
         ["$.a", "$.b.c", "$.d"],
     ),

@@ -10,6 +10,23 @@ from tests.builders.keylog.mining import mined, named, reasons
 
 
 TEMPLATES = [
+    (
+        "select get_json_object(json, \"$.a\"), x from (select * from {{ source('default', 'raw_events') }}) t",
+        ["$.a"],
+    ),
+    (
+        "with src as (select * from {{ source('default','raw_events') }}), fin as (select json:user.id::string as uid from src) select * from fin",
+        ["$.user.id"],
+    ),
+    (
+        "select json:user.id::string as uid from {{ ref('raw_events') }} where json:type = 'x' qualify row_number() over (partition by json:id order by ts)=1",
+        ["$.id", "$.type", "$.user.id"],
+    ),
+    (
+        "select * from raw_events lateral view json_tuple(json, 'a', '{{ k }}') t as a, b",
+        ["$.a", "variable", "whole-document"],
+    ),
+    ("select get_json_object(json, '$.a.b') from raw_events -- {{ x }}", ["$.a.b"]),
     ("select get_json_object(json, '$.{{ key }}') from raw_events", ["variable"]),
     ("select get_json_object(json, '{{ path }}') from raw_events", ["variable"]),
     ("select get_json_object(json, '$.{key}') from raw_events", ["variable"]),
