@@ -50,8 +50,19 @@ def is_leftover(name: str) -> bool:
 
 
 def is_hidden(name: str) -> bool:
-    """Return whether Hive's readers and listings skip ``name``."""
-    return name.startswith(("_", "."))
+    """Return whether readers and listings skip ``name``.
+
+    ``_date=2024-01-01`` is the directory of a partition: Spark reads it (``HadoopFSUtils.shouldFilterOutPathName``), although Hive skips it.
+    """
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
+
+
+def is_unfinished(name: str) -> bool:
+    """Return whether ``hadoop fs -put`` or ``-cp`` still writes the file: it is renamed when it is complete (``CommandWithDestination``).
+
+    Spark skips it. Hive reads it, with the rows that are there so far.
+    """
+    return name.endswith("._COPYING_")
 
 
 @dataclass(frozen=True, slots=True)

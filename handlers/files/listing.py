@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from handlers.events import SourceFile
-from handlers.files.filesystems import FileSystems, is_hidden
+from handlers.files.filesystems import FileSystems, is_hidden, is_unfinished
 from handlers.files.paths import AllowedRoots, Location, parse_location
 from handlers.files.reachable import require_reachable
 from state.errors import BadInput, LimitExceeded, NotFound
@@ -130,7 +130,8 @@ def list_plain_files(
 ) -> tuple[SourceFile, ...]:
     """Return the visible files of a plain table or partition in ``root_uri``, also those in sub-directories.
 
-    ``subdir`` of each is its directory relative to the root. Hidden files and directories are left out, as in Hive. Raises
+    ``subdir`` of each is its directory relative to the root. Hidden files and directories are left out, and at the source
+    (with ``allowed``) files that are being written. Raises
     NotFound if the root does not exist; other errors as in ``list_write_directories``.
     """
     root = _parse_root(root_uri, allowed)
@@ -138,7 +139,8 @@ def list_plain_files(
     try:
         for file in _walk(file_systems, root, "", _PLAIN_DEPTH_MAX):
             _check_room(found, files_max, root)
-            found.append(file)
+            if allowed is None or not is_unfinished(file.uri):
+                found.append(file)
     except NotFound:
         if allowed is not None:
             require_reachable(file_systems, root, allowed)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from handlers.events import SourceFile
-from handlers.files.filesystems import is_hidden
+from handlers.files.filesystems import is_hidden, is_unfinished
 from handlers.files.paths import parse_location
 from handlers.files.reachable import require_reachable
 from state.errors import LimitExceeded, NotFound
@@ -36,7 +36,10 @@ class ListedFile:
 
 
 class TableDirectory:
-    """The directory of a table or partition, listed once when it is opened; a missing one is empty."""
+    """The directory of a table or partition, listed once when it is opened; a missing one is empty.
+
+    At the source (with ``allowed``), files that are being written are left out.
+    """
 
     def __init__(
         self, file_systems: FileSystems, root_uri: str, *, allowed: AllowedRoots | None = None
@@ -81,7 +84,12 @@ class TableDirectory:
             if self._allowed is not None:
                 require_reachable(self._file_systems, directory, self._allowed)
             return []
-        return [entry for entry in entries if not is_hidden(entry.name)]
+        at_source = self._allowed is not None
+        return [
+            entry
+            for entry in entries
+            if not (is_hidden(entry.name) or (at_source and is_unfinished(entry.name)))
+        ]
 
     def _walk(self, subdir: str, depth: int) -> Iterator[ListedFile]:
         if depth > _DEPTH_MAX:

@@ -14,9 +14,9 @@ from handlers.events import SourceFile
 from handlers.failpoints import failpoint
 from handlers.files.copying.copies import Copied, CopyTask
 from handlers.files.copying.jobs import SizedTask
-from handlers.files.filesystems import is_hidden
+from handlers.files.filesystems import is_hidden, is_unfinished
 from handlers.files.reachable import require_reachable
-from state.errors import FileLost, LimitExceeded, NotFound, TidelineError
+from state.errors import FileLost, LimitExceeded, NotFound, TidelineError, UnsafePath
 from state.external.differences import FileVersion, cut_batches, plan_directory, settle_copies
 
 
@@ -117,6 +117,7 @@ class DirectoryCopier:
             if tree.depth == 0 or not self._delete:
                 return None
             source = []
+        source, target = self._leave_out_unsafe(tree, source), _split_safe(tree, target)[0]
         before = _versions(source)
         records = self._records.read(str(tree.source))
         plan = plan_directory(before, _versions(target), records, delete=self._delete)
@@ -141,6 +142,16 @@ class DirectoryCopier:
         """Count a directory that could not be copied completely."""
         with self._lock:
             self.counts.problems.append(TreeProblem(str(tree.source), error.code, str(error)))
+
+    def _leave_out_unsafe(self, tree: Tree, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """Return the entries without those whose names cannot be used; these are reported, and all others are copied."""
+        safe, errors = _split_safe(tree, entries)
+        if errors:
+            others = f" (and {len(errors) - 1} others in this directory)" if len(errors) > 1 else ""
+            problem = TreeProblem(str(tree.source), errors[0].code, f"{errors[0]}{others}")
+            with self._lock:
+                self.counts.problems.append(problem)
+        return safe
 
     def _task(self, tree: Tree, name: str) -> CopyTask:
         return CopyTask(SourceFile(str(tree.source.child(name))), str(tree.target.child(name)), self._base)
@@ -201,7 +212,7 @@ class DirectoryCopier:
         """Return what is visible in the source's directory; None if it does not exist although its file system is there."""
         location = self._copies.allowed.require_directory(tree.source)
         try:
-            return self._list(location)
+            return [entry for entry in self._list(location) if not is_unfinished(entry.name)]
         except NotFound:
             require_reachable(self._files, location, self._copies.allowed)
             with self._lock:
@@ -216,6 +227,21 @@ class DirectoryCopier:
 
     def _list(self, location: Location) -> list[Entry]:
         return [entry for entry in self._files.of(location).list(location) if not is_hidden(entry.name)]
+
+
+def _split_safe(tree: Tree, entries: Iterable[Entry]) -> tuple[list[Entry], list[UnsafePath]]:
+    """Return the entries whose names are safe on both sides, and the reasons why the others are not."""
+    safe: list[Entry] = []
+    errors: list[UnsafePath] = []
+    for entry in entries:
+        try:
+            tree.source.child(entry.name)
+            tree.target.child(entry.name)
+        except UnsafePath as error:
+            errors.append(error)
+        else:
+            safe.append(entry)
+    return safe, errors
 
 
 def _versions(entries: Iterable[Entry]) -> dict[str, FileVersion]:
