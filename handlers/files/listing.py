@@ -121,6 +121,37 @@ def _may_contain(directory: AcidDirectory, write_id: int) -> bool:
     return first <= write_id <= directory.last
 
 
+def has_files_of_ended_writes(
+    file_systems: FileSystems, root_uri: str, mark: int, opened: frozenset[int], *, allowed: AllowedRoots
+) -> bool:
+    """Whether a transactional table's or partition's directory has files of no transaction, or of a write up to ``mark``.
+
+    The write ids ``opened`` do not count. Raises NotFound if the directory does not exist; other errors as in
+    ``list_write_directories``.
+    """
+    root = _parse_root(root_uri, allowed)
+    try:
+        entries = file_systems.of(root).list(root)
+    except NotFound:
+        require_reachable(file_systems, root, allowed)
+        raise
+    for entry in entries:
+        if is_hidden(entry.name) or not _has_ended(_parse_name(entry.name), mark, opened):
+            continue
+        if not entry.is_directory or next(_walk(file_systems, root, entry.name, _DEPTH_MAX), None):
+            return True
+    return False
+
+
+def _has_ended(directory: AcidDirectory | None, mark: int, opened: frozenset[int]) -> bool:
+    """Whether a directory may have rows of no transaction, or of a write id up to ``mark`` that is not open."""
+    if directory is None:
+        return True
+    first = 1 if directory.kind == "base" and directory.is_compacted else directory.first
+    last = min(directory.last, mark)
+    return last - first + 1 > sum(first <= write_id <= last for write_id in opened)
+
+
 def list_plain_files(
     file_systems: FileSystems,
     root_uri: str,

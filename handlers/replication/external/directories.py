@@ -147,7 +147,7 @@ class DirectoryCopier:
         """Return the entries without those whose names cannot be used; these are reported, and all others are copied."""
         safe, errors = _split_safe(tree, entries)
         if errors:
-            others = f" (and {len(errors) - 1} others in this directory)" if len(errors) > 1 else ""
+            others = f" (and {len(errors) - 1} more in this directory)" if len(errors) > 1 else ""
             problem = TreeProblem(str(tree.source), errors[0].code, f"{errors[0]}{others}")
             with self._lock:
                 self.counts.problems.append(problem)

@@ -101,10 +101,12 @@ def test_a_name_that_cannot_be_used_is_reported_and_everything_beside_it_is_copi
     ]
     assert counts.problems[0].reason.isprintable()
     trees.put("t/another\\one")
-    assert "and 1 others in this directory" in trees.copy("t", "u").problems[0].reason
+    assert "and 1 more in this directory" in trees.copy("t", "u").problems[0].reason
 
 
-@pytest.mark.parametrize("name", ["_date=2024-01-01/a", "p=%2F..%2Fx/a", "p=..%2F..", "100%00", "p=\x85", "p=\u2028"])
+@pytest.mark.parametrize(
+    "name", ["_date=2024-01-01/a", "p=%2F..%2Fx/a", "p=..%2F..", "100%00", "p=\x85", "p=\u2028"]
+)
 def test_a_name_that_is_only_unusual_is_copied(trees: Trees, name: str) -> None:
     trees.put(f"t/{name}")
     assert trees.copy("t").problems == []
