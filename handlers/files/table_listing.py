@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from handlers.events import SourceFile
-from handlers.files.filesystems import is_hidden, is_unfinished
+from handlers.files.filesystems import is_hidden, is_ignored_base, is_unfinished
 from handlers.files.paths import parse_location
 from handlers.files.reachable import require_reachable
 from state.errors import LimitExceeded, NotFound
@@ -60,6 +60,11 @@ class TableDirectory:
     def names(self) -> Sequence[str]:
         """The names of everything visible directly below the root."""
         return list(self._entries)
+
+    def is_ignored_base(self, name: str) -> bool:
+        """Return whether Hive ignores the base ``name``; raises NotFound if it has vanished."""
+        directory = self._root.child(name)
+        return is_ignored_base(self._file_systems.of(directory).list(directory))
 
     def read_files(self, names: Iterable[str]) -> list[ListedFile]:
         """Return the visible files among ``names`` and below those that are directories, in order.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from handlers.files.copying.transfer import Transfer
-from handlers.files.filesystems import is_hidden
+from handlers.files.filesystems import is_hidden, is_ignored_base
 from handlers.replication.verification.file_rules import AcidFiles, Directory, FileFacts, Files
 from state.errors import LimitExceeded, NotFound
 from state.transactions.acid_directories import AcidDirectory, is_hidden_original, select_directories
@@ -38,17 +38,39 @@ def list_acid_files(
         entries = files.list(root)
     except NotFound:
         return {}
-    found: AcidFiles = {}
-    ended = _hide_open(write_ids)
     names = [entry.name for entry in entries if entry.is_directory and _may_be_visible(entry.name, write_ids)]
+    return _list_selected(files, root, names, _hide_open(write_ids), read_md5)
+
+
+def _list_selected(
+    files: FileSystem,
+    root: Location,
+    names: list[str],
+    ended: ValidWriteIds,
+    read_md5: Callable[[Location], str] | None,
+) -> AcidFiles:
+    """Return the files of those of the directories ``names`` that readers see, and of the root."""
+    found: AcidFiles = {}
     for directory in _select_visible(names, ended):
         if directory.name:
-            found[directory] = list_tree(files, root.child(directory.name), read_md5)
+            own = list_tree(files, root.child(directory.name), read_md5)
+            if not own and directory.name.startswith("base_") and _is_ignored(files, root, directory.name):
+                others = [name for name in names if name != directory.name]
+                return _list_selected(files, root, others, ended, read_md5)
+            found[directory] = own
             continue
         own = list_tree(files, root, read_md5, skip=lambda path: _is_no_original(path, ended))
         if own:
             found[directory] = own
     return found
+
+
+def _is_ignored(files: FileSystem, root: Location, base: str) -> bool:
+    """Whether readers ignore a base without visible files; also if it was removed meanwhile."""
+    try:
+        return is_ignored_base(files.list(root.child(base)))
+    except NotFound:
+        return True
 
 
 def _may_be_visible(name: str, write_ids: ValidWriteIds) -> bool:

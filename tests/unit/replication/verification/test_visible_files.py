@@ -36,3 +36,26 @@ def test_the_base_of_an_overwrite_is_listed_if_its_transaction_is_committed(
         (tmp_path / name / "bucket_00000_0").write_bytes(b"rows")
     found = list_acid_files(LocalFiles(), parse_location(str(tmp_path)), write_ids)
     assert [directory.name for directory in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("inside", "expected"),
+    [
+        ("_empty", [DELTA]),
+        (None, [DELTA]),
+        ("_metadata_acid", ["base_0000002"]),
+        ("_orc_acid_version", ["base_0000002"]),
+        ("000000_0", ["base_0000002"]),
+    ],
+    ids=["Impala", "nothing", "truncation by Hive", "overwrite without rows", "rows"],
+)
+def test_a_base_in_which_hive_finds_no_file_is_ignored(
+    tmp_path: Path, inside: str | None, expected: list[str]
+) -> None:
+    for name in (DELTA, "base_0000002"):
+        (tmp_path / name).mkdir()
+    (tmp_path / DELTA / "bucket_00000_0").write_bytes(b"rows")
+    if inside:
+        (tmp_path / "base_0000002" / inside).write_bytes(b"")
+    found = list_acid_files(LocalFiles(), parse_location(str(tmp_path)), ValidWriteIds("t", 2))
+    assert [directory.name for directory in found] == expected
