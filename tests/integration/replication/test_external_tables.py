@@ -12,6 +12,7 @@ import pytest
 
 from state.store.memory import MemoryStore
 from tests.builders.replication.lake import Lake, open_lake
+from tests.builders.replication.replica import files_below
 
 
 if TYPE_CHECKING:
@@ -117,3 +118,32 @@ def test_rows_of_hive_itself_and_of_others_are_there_once(lake: Lake) -> None:
     lake.put("shared/other.txt", "6")
     lake.copies.run()
     assert lake.rows("select id from {db}.shared") == [("5",), ("6",)]
+
+
+def test_files_that_are_being_written_and_unusual_directories_are_copied_as_readers_see_them(
+    lake: Lake,
+) -> None:
+    """``hadoop fs -put`` renames a file when it is complete, and so does Flume; Spark writes a partition of the column ``_date``."""
+    lake.put("fed/a.txt", "1")
+    lake.put("fed/b.txt._COPYING_", "2")
+    lake.put("fed/c.txt.tmp", "3")
+    lake.put("days/_date=2024-01-01/d.txt", "4")
+    lake.put("days/_date=%2F..%2Fx/\x85.txt", "5")
+    lake.run("create external table {db}.fed (id int) location '{root}/fed'")
+    lake.run(
+        "create external table {db}.days (id int) partitioned by (`_date` string) location '{root}/days'"
+    )
+    lake.run("alter table {db}.days add partition (`_date`='2024-01-01') partition (`_date`='/../x')")
+    lake.replica.follow()
+    first = lake.copies.run()
+    assert first.is_complete, first.problems
+    lake.remove("fed/b.txt._COPYING_")
+    lake.remove("fed/c.txt.tmp")
+    lake.put("fed/b.txt", "2", "22")
+    lake.put("fed/c.txt", "3", "33")
+    assert lake.copies.run().is_complete
+    assert lake.rows("select id from {db}.fed") == [(row,) for row in ("1", "2", "22", "3", "33")]
+    found = files_below(lake.target_of("days"), lake.replica.files)
+    assert set(found) == {"_date=2024-01-01/d.txt", "_date=%2F..%2Fx/\x85.txt"}, "Hive itself skips them"
+    names = lake.replica.target.partition_names(lake.replica.policy.target_db, "days")
+    assert sorted(names) == ["_date=%2F..%2Fx", "_date=2024-01-01"]

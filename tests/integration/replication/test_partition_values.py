@@ -38,7 +38,7 @@ VALUES = (
 
 @pytest.mark.parametrize(
     "kind",
-    [ACID, pytest.param(INSERT_ONLY, marks=pytest.mark.long), PLAIN],
+    [ACID, *(pytest.param(kind, marks=pytest.mark.long) for kind in (INSERT_ONLY, PLAIN))],
     ids=["acid", "insert_only", "plain"],
 )
 def test_partitions_of_unusual_values_are_replicated_and_loaded(
