@@ -239,8 +239,8 @@ def _to_tideline_error(error: Exception, location: Location) -> TidelineError:
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return NotFound("no such file or directory", path=path)
     reason = _first_line(error)
-    if "TooLongException" in text:  # FSLimitException: 255 bytes in a name, unless the NameNode allows more
-        return UnsafePath("the path is too long for the file system", path=path, reason=reason)
+    if "TooLongException" in text or "InvalidPathException" in text:  # a name of over 255 bytes; a colon
+        return UnsafePath("the file system does not allow the name", path=path, reason=reason)
     if isinstance(error, PermissionError) or _DENIED.search(text):
         return FilesUnavailable(
             "the file system denied access",

@@ -128,15 +128,24 @@ class DirectoryCopier:
         return ComparedDirectory(tree, before, plan, copies, self._trees_below(tree, source, target))
 
     def finish(self, compared: ComparedDirectory, outcomes: Sequence[Outcome] | None = None) -> None:
-        """Copy, remove and record what the plan says; ``outcomes`` are those of its copies, if a job has made them."""
+        """Copy, remove and record what the plan says; ``outcomes`` are those of its copies, if a job has made them.
+
+        The first failure of a copy is raised after everything else was done. If all copies of a batch fail, the next is not tried.
+        """
         tree, plan = compared.tree, compared.plan
+        failure: TidelineError | None = None
         if outcomes is not None:
-            self._settle(compared, dict(zip(plan.copied, outcomes, strict=True)))
+            failure = self._settle(compared, dict(zip(plan.copied, outcomes, strict=True)))
         else:
             for names in cut_batches([(name, compared.before[name].size_bytes) for name in plan.copied]):
-                self._settle(compared, self._copy_files(tree, names))
+                found = self._copy_files(tree, names)
+                failure = self._settle(compared, found) or failure
+                if all(isinstance(each, TidelineError) for each in found.values()):
+                    break
         self._remove(tree, plan.removed)
         self._records.write(str(tree.source), {}, (*plan.removed, *plan.forgotten))
+        if failure is not None:
+            raise failure
 
     def report(self, tree: Tree, error: TidelineError) -> None:
         """Count a directory that could not be copied completely."""
@@ -167,8 +176,8 @@ class DirectoryCopier:
                 outcomes[name] = error
         return outcomes
 
-    def _settle(self, compared: ComparedDirectory, outcomes: Mapping[str, Outcome]) -> None:
-        """Record the files that were copied; the first failure is raised after all others were recorded."""
+    def _settle(self, compared: ComparedDirectory, outcomes: Mapping[str, Outcome]) -> TidelineError | None:
+        """Record the files that were copied; return the first failure of the others."""
         tree = compared.tree
         copied = {name: not each.skipped for name, each in outcomes.items() if isinstance(each, Copied)}
         failpoint("external.after-copies")
@@ -185,9 +194,8 @@ class DirectoryCopier:
             self.counts.size_bytes += sum(
                 each.size_bytes for each in outcomes.values() if isinstance(each, Copied) and not each.skipped
             )
-        for outcome in outcomes.values():
-            if isinstance(outcome, TidelineError) and not isinstance(outcome, FileLost):  # else it vanished
-                raise outcome
+        failures = (each for each in outcomes.values() if isinstance(each, TidelineError))
+        return next((each for each in failures if not isinstance(each, FileLost)), None)  # else it vanished
 
     def _remove(self, tree: Tree, names: Sequence[str]) -> None:
         if names:

@@ -123,6 +123,23 @@ def test_a_file_that_is_being_written_is_copied_when_it_is_complete_and_never_tw
     assert trees.present() == {"t/a": "1"}
 
 
+def in_twos(files: list[tuple[str, int]]) -> list[list[str]]:
+    return [[name for name, _ in files[start : start + 2]] for start in range(0, len(files), 2)]
+
+
+def test_a_file_that_cannot_be_written_does_not_keep_the_others_from_being_copied(
+    trees: Trees, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name may be too long for the target's file system, for example, or not allowed there."""
+    for path in ("t/a", "t/b", "t/c", "t/dt=1/d"):
+        trees.put(path)
+    (trees.target / "t/b/in the way").mkdir(parents=True)
+    monkeypatch.setattr(directories, "cut_batches", in_twos)
+    counts = trees.copy("t")
+    assert set(trees.present()) == {"t/c", "t/a", "t/dt=1/d"}
+    assert [problem.directory for problem in counts.problems] == [f"file:{trees.source}/t"]
+
+
 def test_a_directory_outside_of_those_that_may_be_read_is_refused(trees: Trees) -> None:
     copier, target = trees.copier(), trees.tree("t").target
     copier.copy([directories.Tree(target, target)])
