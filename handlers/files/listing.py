@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.events import SourceFile
 from handlers.files.filesystems import FileSystems, is_hidden, is_unfinished
-from handlers.files.paths import AllowedRoots, Location, parse_location
+from handlers.files.paths import AllowedRoots, Location, is_safe_name, parse_location
 from handlers.files.reachable import require_reachable
 from state.errors import BadInput, LimitExceeded, NotFound
 from state.transactions.acid_directories import AcidDirectory
@@ -158,17 +158,18 @@ def list_plain_files(
     *,
     files_max: int = FILES_MAX,
     allowed: AllowedRoots | None = None,
+    skips_unsafe: bool = False,
 ) -> tuple[SourceFile, ...]:
     """Return the visible files of a plain table or partition in ``root_uri``, also those in sub-directories.
 
     ``subdir`` of each is its directory relative to the root. Hidden files and directories are left out, and at the source
-    (with ``allowed``) files that are being written. Raises
+    (with ``allowed``) files that are being written. With ``skips_unsafe``, names that cannot be used are left out as well. Raises
     NotFound if the root does not exist; other errors as in ``list_write_directories``.
     """
     root = _parse_root(root_uri, allowed)
     found: list[SourceFile] = []
     try:
-        for file in _walk(file_systems, root, "", _PLAIN_DEPTH_MAX):
+        for file in _walk(file_systems, root, "", _PLAIN_DEPTH_MAX, skips_unsafe=skips_unsafe):
             _check_room(found, files_max, root)
             if allowed is None or not is_unfinished(file.uri):
                 found.append(file)
@@ -210,18 +211,20 @@ def _is_of_write(name: str, write_id: int) -> bool:
     return match is not None and all(int(part) == write_id for part in match.groups() if part is not None)
 
 
-def _walk(file_systems: FileSystems, root: Location, subdir: str, depth: int) -> Iterator[SourceFile]:
+def _walk(
+    file_systems: FileSystems, root: Location, subdir: str, depth: int, *, skips_unsafe: bool = False
+) -> Iterator[SourceFile]:
     """Yield the visible files below ``subdir`` ("" for the root itself) in order; a sub-directory may vanish meanwhile."""
     directory = root.join(subdir) if subdir else root
     if depth == 0:
         raise LimitExceeded("directories are nested too deeply", path=str(directory))
     for entry in file_systems.of(root).list(directory):
-        if is_hidden(entry.name):
+        if is_hidden(entry.name) or (skips_unsafe and not is_safe_name(entry.name)):
             continue
         if entry.is_directory:
             below = f"{subdir}/{entry.name}" if subdir else entry.name
             with suppress(NotFound):
-                yield from _walk(file_systems, root, below, depth - 1)
+                yield from _walk(file_systems, root, below, depth - 1, skips_unsafe=skips_unsafe)
         else:
             yield SourceFile(str(directory.child(entry.name)), subdir=subdir)
 

@@ -212,6 +212,15 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in cut)
 
 
+def is_safe_name(name: str) -> bool:
+    """Return whether ``name`` can be a component of a location."""
+    try:
+        _require_safe_name(name, whole=name)
+    except UnsafePath:
+        return False
+    return True
+
+
 def _local_authority(authority: str, uri: str) -> str:
     if authority.lower() not in {"", "localhost"}:
         _refuse("a file: URI names a host", uri)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.events import SourceFile
 from handlers.files.filesystems import is_hidden, is_ignored_base, is_unfinished
-from handlers.files.paths import parse_location
+from handlers.files.paths import is_safe_name, parse_location
 from handlers.files.reachable import require_reachable
 from state.errors import LimitExceeded, NotFound
 
@@ -42,13 +42,22 @@ class TableDirectory:
     """
 
     def __init__(
-        self, file_systems: FileSystems, root_uri: str, *, allowed: AllowedRoots | None = None
+        self,
+        file_systems: FileSystems,
+        root_uri: str,
+        *,
+        allowed: AllowedRoots | None = None,
+        skips_unsafe: bool = False,
     ) -> None:
-        """List the directory; raise UnsafePath if it is not in ``allowed``, and FilesUnavailable."""
+        """List the directory; raise UnsafePath if it is not in ``allowed``, and FilesUnavailable.
+
+        With ``skips_unsafe``, names that cannot be used are left out; otherwise ``read_files`` raises UnsafePath for them.
+        """
         root = parse_location(root_uri)
         self._root = root if allowed is None else allowed.require_directory(root)
         self._file_systems = file_systems
         self._allowed = allowed
+        self._skips_unsafe = skips_unsafe
         self._entries = {entry.name: entry for entry in self._list(self._root)}
 
     @property
@@ -89,12 +98,12 @@ class TableDirectory:
             if self._allowed is not None:
                 require_reachable(self._file_systems, directory, self._allowed)
             return []
-        at_source = self._allowed is not None
-        return [
-            entry
-            for entry in entries
-            if not (is_hidden(entry.name) or (at_source and is_unfinished(entry.name)))
-        ]
+        return [entry for entry in entries if not self._is_left_out(entry.name)]
+
+    def _is_left_out(self, name: str) -> bool:
+        if is_hidden(name) or (self._allowed is not None and is_unfinished(name)):
+            return True
+        return self._skips_unsafe and not is_safe_name(name)
 
     def _walk(self, subdir: str, depth: int) -> Iterator[ListedFile]:
         if depth > _DEPTH_MAX:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.files.copying.transfer import Transfer
 from handlers.files.filesystems import is_hidden, is_ignored_base
+from handlers.files.paths import is_safe_name
 from handlers.replication.verification.file_rules import AcidFiles, Directory, FileFacts, Files
 from state.errors import LimitExceeded, NotFound
 from state.transactions.acid_directories import AcidDirectory, is_hidden_original, select_directories
@@ -116,7 +117,7 @@ def list_tree(
     """Return the visible files below ``root``; none if it does not exist, or was removed meanwhile."""
     found: Files = {}
     for path, location, size_bytes in _walk(files, root, "", DEPTH_MAX, skip):
-        found[path] = FileFacts(size_bytes, read_md5(location) if read_md5 else None)
+        found[path] = FileFacts(size_bytes, read_md5(location) if read_md5 and location else None)
         if len(found) > FILES_MAX:
             raise LimitExceeded("a directory contains too many files", path=str(root), files_max=FILES_MAX)
     return found
@@ -124,7 +125,8 @@ def list_tree(
 
 def _walk(
     files: FileSystem, directory: Location, below: str, depth: int, skip: Callable[[str], bool]
-) -> Iterator[tuple[str, Location, int]]:
+) -> Iterator[tuple[str, Location | None, int]]:
+    """Yield path, location and size of each file. A name that cannot be used has no location: it is never copied, and is a difference."""
     if depth == 0:
         raise LimitExceeded("directories are nested too deeply", path=str(directory), depth_max=DEPTH_MAX)
     try:
@@ -132,10 +134,11 @@ def _walk(
     except NotFound:
         return
     for entry in entries:
-        path, at = below + entry.name, directory.child(entry.name)
+        path = below + entry.name
         if is_hidden(entry.name) or skip(path):
             continue
-        if entry.is_directory:
+        at = directory.child(entry.name) if is_safe_name(entry.name) else None
+        if at is not None and entry.is_directory:
             yield from _walk(files, at, f"{path}/", depth - 1, skip)
         else:
             yield path, at, entry.size_bytes

@@ -20,7 +20,7 @@ from handlers.replication.loading.table.source_changes import (
     find_replacement,
 )
 from handlers.replication.loading.table.write_id_snapshot import WriteIdStates, wait_for_open_write_ids
-from handlers.replication.target_objects import is_transactional
+from handlers.replication.target_objects import is_external, is_transactional
 from handlers.structs.transactions import TxnState
 from state.errors import NotFound
 from state.transactions.acid_directories import AcidDirectory, is_hidden_original, select_directories
@@ -92,7 +92,11 @@ def list_snapshot_files(snapshot: TableSnapshot, location: str | None, tools: Lo
     """Return the files of the snapshot in the directory of the table or of one partition (step 4); raises SnapshotLost."""
     if location is None:
         return []
-    directory = TableDirectory(tools.files, location, allowed=tools.copies.allowed)
+    assert snapshot.table is not None
+    is_in_cycles = is_external(snapshot.table) and tools.policy.external_base is not None
+    directory = TableDirectory(
+        tools.files, location, allowed=tools.copies.allowed, skips_unsafe=is_in_cycles
+    )  # the cycles report names that cannot be used
     valid = snapshot.valid
     try:
         if valid is None:
