@@ -112,12 +112,10 @@ class DirectoryCopier:
         """Compare both sides; None if the source's directory does not exist and nothing follows from that."""
         if tree.depth > _DEPTH_MAX:
             raise LimitExceeded("directories are nested too deeply", path=str(tree.source), limit=_DEPTH_MAX)
-        source, target = self._list_source(tree), self._list_target(tree)
-        if source is None:
-            if tree.depth == 0 or not self._delete:
-                return None
-            source = []
-        source, target = self._leave_out_unsafe(tree, source), _split_safe(tree, target)[0]
+        listed, target = self._list_source(tree), _split_safe(tree, self._list_target(tree))[0]
+        if listed is None and (tree.depth == 0 or not self._delete):
+            return None
+        source = self._leave_out_unsafe(tree, listed or [])
         before = _versions(source)
         records = self._records.read(str(tree.source))
         plan = plan_directory(before, _versions(target), records, delete=self._delete)
