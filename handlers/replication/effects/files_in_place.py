@@ -6,19 +6,18 @@ Hive logs only the metadata then, so replay cannot know the files. Such a table 
   has none, which Hive does not log at all (``Msck.validateAndAddMaxTxnIdAndWriteId``);
 * ADD PARTITION for a directory with deltas, or with files from before the table was transactional;
 * CREATE TABLE in a directory with files of no transaction, which the metastore counts as well;
-* SET LOCATION, which Hive allows only in databases that are not marked as replicated. So does the next one;
-* the conversion of a plain table into a transactional one.
+* SET LOCATION, and the conversion of a plain table into a transactional one. Hive refuses both in a database that is marked as replicated.
 
 EXCHANGE PARTITION and CREATE TABLE outside of the database's directory are refused by Hive.
 
-By the time of replay, the directory may also have files of later writes, which come with their write events. Partitions differ thus:
+By the time of replay, the directory may also have files of later writes, which come with their write events. Partitions differ by how they were added:
 
 * INSERT and LOAD add a partition under the write id of an open transaction, after they have written: its object has ``numFiles``.
 * ADD PARTITION adds it under an open write id as well, but always with ``numFiles`` 0: its directory is listed.
 * MSCK and other clients add it without a write id; the metastore counts the files.
 
 Files count if they belong to no transaction, or to a write id that had ended before the event. If the source's directory is gone, only
-``numFiles`` tells.
+``numFiles`` decides.
 """
 
 from __future__ import annotations

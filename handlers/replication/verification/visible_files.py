@@ -67,7 +67,7 @@ def _list_selected(
 
 
 def _is_ignored(files: FileSystem, root: Location, base: str) -> bool:
-    """Whether readers ignore a base without visible files; also if it was removed meanwhile."""
+    """Whether readers ignore a base without visible files, or it was removed meanwhile."""
     try:
         return is_ignored_base(files.list(root.child(base)))
     except NotFound:
