@@ -86,8 +86,13 @@ class Maintenance:
         file.save(counts, current_hour(counts, reached_s))
 
     def _delete(self) -> int:
-        """Delete directories that are due, according to the current partitions in the metastore."""
+        """Delete directories that are due, according to the current partitions in the metastore.
+
+        Before that, readers without a metastore are told of everything that was changed, even by hand.
+        """
         deletions, now_s = self._sealer.rewriter.deletions, self._stream.clock()
+        self._stream.table.forget_if_changed()
+        self._stream.current.write(self._stream.table.read())
         if all(note.due_s > now_s for note in deletions.notes()):
             return 0
         self._stream.table.forget()

@@ -4,6 +4,7 @@
 2. Write the new files to the next version of the hour's directory, which no reader sees.
 3. Compare the new files with the old ones: as many rows, and at least as many values in every column.
 4. Switch the partition in one metastore call, which also records the replaced directory. A query sees either all old or all new files.
+   Then readers without a metastore are told (``streaming.table.current_files``).
 5. Note the replaced directory for deletion at a time when no query still reads it.
 
 A crash before step 4 leaves only a directory that the next attempt overwrites. A crash between 4 and 5 is repaired by
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from streaming.settings import FlatSettings
     from streaming.split.pushdown_guard import PushdownGuard
     from streaming.storage.port import Storage
+    from streaming.table.current_files import CurrentTableFile
     from streaming.table.flat_table import FlatTable, HourPartition, TableState
     from streaming.table.lease import WriterLease
     from streaming.table.retention import Deletions
@@ -97,6 +99,7 @@ class Rewriter:
     deletions: Deletions
     sampler: Sampler
     guard: PushdownGuard
+    current: CurrentTableFile
     clock: Callable[[], float]
     report: RewriteListener = ignore_rewrites
 
@@ -198,6 +201,8 @@ class Rewriter:
             },
         )
         failpoint("flat.switched")
+        self.current.write(state)
+        failpoint("flat.shown")
         # 5. Note the replaced directory.
         self.note_replaced([switched])
         failpoint("flat.replaced")
