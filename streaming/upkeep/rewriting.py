@@ -202,7 +202,6 @@ class Rewriter:
         )
         failpoint("flat.switched")
         self.current.write(state)
-        failpoint("flat.shown")
         # 5. Note the replaced directory.
         self.note_replaced([switched])
         failpoint("flat.replaced")
