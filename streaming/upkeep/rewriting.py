@@ -24,7 +24,7 @@ from handlers.failpoints import failpoint
 from state.columns.slots import RESCUED, SlotState
 from state.errors import Inconsistent
 from streaming.batch.observations import merge_counts
-from streaming.split.file_columns import slot_columns, textual_slots
+from streaming.split.file_columns import slot_columns, textual_slots, write_columns
 from streaming.split.parse_schema import quote
 from streaming.split.splitter import split
 from streaming.table.hours import parse_version, version_directory
@@ -172,9 +172,9 @@ class Rewriter:
         size = self._sum_sizes(files[0].rpartition("/")[0])
         count = max(1, -(-size // self.settings.sealing.file_bytes))
         textual = textual_slots(state)
-        columns = slot_columns(state.layout, textual)
-        writer = rows.selectExpr(*columns).coalesce(count).write.mode("overwrite")
-        writer.option("compression", self.settings.compression).orc(str(location))
+        columns = rows.selectExpr(*slot_columns(state.layout, textual)).coalesce(count)
+        options = {"compression": self.settings.compression}
+        write_columns(columns, state.layout, str(location), options=options)
         self.guard.mark_directory(str(location), textual)
 
     def _switch(

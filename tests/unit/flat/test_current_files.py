@@ -47,14 +47,18 @@ def add(table: CachedTable, hour: int, values: Sequence[Any], kind: pa.DataType,
     """Write a file of the column ``n`` into a version of an hour."""
     place = Path(an_hour_with_files(table._inner, hour, version=version).path)  # type: ignore[arg-type]
     path = place / f"{len(list(place.iterdir()))}.orc"
-    orc.write_table(pa.table({"_rescued": pa.nulls(len(values), pa.string()), "n": pa.array(values, kind)}), path)
+    orc.write_table(
+        pa.table({"_rescued": pa.nulls(len(values), pa.string()), "n": pa.array(values, kind)}), path
+    )
     table.add_hour(hour)
     return path
 
 
 def numbers(table: CachedTable, filesystem: Any = None) -> list[Any]:
     place = table.read().location.path
-    rows = open_dataset(place if filesystem is None else place.lstrip("/"), filesystem).to_table(columns=["n"])
+    rows = open_dataset(place if filesystem is None else place.lstrip("/"), filesystem).to_table(
+        columns=["n"]
+    )
     return sorted(rows["n"].to_pylist())
 
 
@@ -91,7 +95,9 @@ def test_values_of_older_files_have_the_current_type(table: CachedTable, current
     found = open_dataset(Path(state.location.path))
     assert sorted(found.to_table()["n"].to_pylist()) == ["1", "5", "70000"]
     assert found.schema.names == ["_rescued", "n", "a/b", "yyyy_mm_dd", "hh"]
-    assert found.to_table(columns=["hh", "a/b"]).to_pylist() == [{"hh": hh, "a/b": None} for hh in (21, 21, 22)]
+    assert found.to_table(columns=["hh", "a/b"]).to_pylist() == [
+        {"hh": hh, "a/b": None} for hh in (21, 21, 22)
+    ]
     assert len(list(found.get_fragments(filter=pa.compute.field("hh") == 22))) == 1
 
 
