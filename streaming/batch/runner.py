@@ -110,7 +110,7 @@ class BatchRunner:
         if staged.done:
             return staged
         stream = self._stream
-        # 3. staged: readers without a metastore learn hours and columns, then the files are moved.
+        # 3. staged: write the record for readers without a metastore, then move the files.
         stream.current.write(stream.lease.hold())
         published = stream.publisher.publish(staged)
         # 4. published: the hour counts name the last batch that they include, so no batch is added twice.

@@ -1,7 +1,7 @@
 """The current directories and columns of a flat table, for readers that know only the table's directory.
 
 After an hour was rewritten, both versions of its files lie in the table's directory for a time, and files of different ages have columns
-of different types. A metastore tells which directories and types are current. Readers without one (PyArrow, DuckDB, Polars, pandas)
+of different types. A metastore has the current directories and types. Readers without one (PyArrow, DuckDB, Polars, pandas)
 find the same in a small file, ``.tideline/current.json``.
 
 The writer replaces the file atomically, at three moments:

@@ -88,7 +88,7 @@ class Maintenance:
     def _delete(self) -> int:
         """Delete directories that are due, according to the current partitions in the metastore.
 
-        Before that, readers without a metastore are told of everything that was changed, even by hand.
+        Before that, the record for readers without a metastore is written, even if only users have dropped partitions.
         """
         deletions, now_s = self._sealer.rewriter.deletions, self._stream.clock()
         self._stream.table.forget_if_changed()

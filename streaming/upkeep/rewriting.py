@@ -4,7 +4,7 @@
 2. Write the new files to the next version of the hour's directory, which no reader sees.
 3. Compare the new files with the old ones: as many rows, and at least as many values in every column.
 4. Switch the partition in one metastore call, which also records the replaced directory. A query sees either all old or all new files.
-   Then readers without a metastore are told (``streaming.table.current_files``).
+   Then the record for readers without a metastore is written (``streaming.table.current_files``).
 5. Note the replaced directory for deletion at a time when no query still reads it.
 
 A crash before step 4 leaves only a directory that the next attempt overwrites. A crash between 4 and 5 is repaired by
