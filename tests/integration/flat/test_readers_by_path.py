@@ -131,7 +131,8 @@ def test_a_reader_by_path_sees_what_spark_sees_at_every_step(
 def test_a_reader_by_path_sees_what_spark_sees_while_a_column_becomes_text_and_a_number_again(
     stream: Stream, spark: Any, comparison: Comparison
 ) -> None:
-    for hour, values in enumerate(([1, 2], [3, "x"], [4, 5])):
+    hours: list[list[Any]] = [[1, 2], [3, "x"], [4, 5]]
+    for hour, values in enumerate(hours):
         stream.land(f"{hour}", events(hour, values))
         stream.run(spark)
     stream.upkeep(spark)
