@@ -43,8 +43,8 @@ _TYPES: Final = {
 def open_dataset(location: str | os.PathLike[str], filesystem: Any = None) -> Dataset:
     """Open the flat table at ``location`` as it is now: a path, or a URI that PyArrow can open.
 
-    ``filesystem`` is a file system of PyArrow or fsspec, in which ``location`` is a path; it is needed for HDFS and for stores with
-    settings of their own. Open the dataset again to see later rows and columns.
+    ``filesystem`` is a file system of PyArrow or fsspec, in which ``location`` is a path; it is needed for stores with settings of
+    their own. HDFS is found by Hadoop's configuration. Open the dataset again to see later rows and columns.
 
     Raises NotFound if there is no flat table, or if its driver has not run since Tideline has this function.
     """
@@ -103,8 +103,18 @@ def _open_files(location: str, filesystem: Any) -> _ArrowFiles:
         path = str(Path(location).absolute())
         return _ArrowFiles(parse_location(path), fs.LocalFileSystem(), path)
     table = parse_location(location)
+    if table.scheme == "hdfs":
+        return _ArrowFiles(table, fs.PyFileSystem(fs.FSSpecHandler(_open_hdfs(table))), table.path)
     uri = str(table).replace(f"{table.scheme}:", "s3:", 1) if table.scheme in _S3 else location
     return _ArrowFiles(table, *fs.FileSystem.from_uri(uri))
+
+
+def _open_hdfs(table: Location) -> Any:
+    """Return a file system of fsspec: PyArrow's own needs Hadoop's native library."""
+    from hdfs_native.fsspec import HdfsFileSystem
+
+    host, _, port = table.authority.partition(":")
+    return HdfsFileSystem(host=host or None, port=int(port) if port else None)
 
 
 def _build_dataset(files: _ArrowFiles, current: CurrentTable, found: Sequence[DataFile]) -> Dataset:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import fsspec
 import pyarrow as pa
 import pytest
 from pyarrow import fs, orc
@@ -145,6 +146,7 @@ def test_a_file_system_may_be_given(table: CachedTable, current: CurrentTableFil
     add(table, HOUR, [1], pa.int8())
     current.write(table.read())
     assert numbers(table, fs.SubTreeFileSystem("/", fs.LocalFileSystem())) == [1]
+    assert open_dataset(table.read().location.path, fsspec.filesystem("file")).count_rows() == 1
     assert open_dataset(f"{table.read().location}").to_table().num_rows == 1
 
 
