@@ -58,7 +58,7 @@ final class SlotsWriter extends OutputWriter {
             OrcFile.WriterOptions options = OrcOutputFormat.buildOptions(context.getConfiguration()).setSchema(schema);
             Path file = new Path(path);
             FileSystem files = file.getFileSystem(context.getConfiguration());
-            options.fileSystem(files).physicalWriter(new TextBounds(files, file, options));
+            options.fileSystem(files).physicalWriter(new Bounds(files, file, options));
             Writer opened = OrcFile.createWriter(file, options);
             OrcUtils.addSparkVersionMetadata(opened);
             return opened;

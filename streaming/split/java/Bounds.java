@@ -9,38 +9,55 @@ import org.apache.orc.impl.PhysicalFsWriter;
 import org.apache.orc.impl.StreamName;
 
 /**
- * Writes ORC files whose bounds of texts are right for readers that compare by UTF-16 units, and for those that compare by bytes.
+ * Writes ORC files whose bounds of values let no reader skip rows that match.
  *
- * ORC's writer takes the least and the greatest text by bytes, that is by code points. Rows are filtered in this order, too. But ORC's Java
+ * Texts: ORC's writer takes the least and the greatest text by bytes, that is by code points. Rows are filtered in this order, too. But ORC's Java
  * reader, in Spark and Hive, compares a filter with the bounds by UTF-16 units. The orders differ where U+10000 and above, such as emoji,
  * meet U+E000 to U+FFFF, such as full-width letters; there the reader skips rows that match. So a lower bound must not contain the
  * latter, and an upper bound must not contain the former: then any text that is beyond the bound in one order is beyond it in both.
  * Other bounds are replaced by the nearest one before or after that obeys this. If there is none above, the group of rows or stripe
  * gets no statistics of texts, so that nothing is skipped. The bounds of a whole file stay then: Java's readers do not compare them, and need
  * the sum of lengths beside them.
+ *
+ * Doubles: rows are filtered with 0.0 equal to -0.0, but the reader compares a filter with the bounds by {@link Double#compareTo}, which
+ * orders them. So zero is -0.0 as a lower bound and 0.0 as an upper bound.
  */
-public final class TextBounds extends PhysicalFsWriter {
-    TextBounds(FileSystem files, Path path, OrcFile.WriterOptions options) throws IOException {
+public final class Bounds extends PhysicalFsWriter {
+    Bounds(FileSystem files, Path path, OrcFile.WriterOptions options) throws IOException {
         super(files, path, options);
     }
 
     public void writeIndex(StreamName name, OrcProto.RowIndex.Builder index) throws IOException {
         for (int n = 0; n < index.getEntryCount(); n++) {
-            if (index.getEntry(n).getStatistics().hasStringStatistics()) {
-                correct(index.getEntryBuilder(n).getStatisticsBuilder(), false);
-            }
+            correct(index.getEntryBuilder(n).getStatisticsBuilder(), false);
         }
         super.writeIndex(name, index);
     }
 
     public void writeStatistics(StreamName name, OrcProto.ColumnStatistics.Builder statistics) {
-        if (statistics.hasStringStatistics()) {
-            correct(statistics, name.getKind() == OrcProto.Stream.Kind.FILE_STATISTICS);
-        }
+        correct(statistics, name.getKind() == OrcProto.Stream.Kind.FILE_STATISTICS);
         super.writeStatistics(name, statistics);
     }
 
     private static void correct(OrcProto.ColumnStatistics.Builder statistics, boolean ofFile) {
+        if (statistics.hasStringStatistics()) {
+            correctTexts(statistics, ofFile);
+        } else if (statistics.hasDoubleStatistics()) {
+            correctZeros(statistics);
+        }
+    }
+
+    private static void correctZeros(OrcProto.ColumnStatistics.Builder statistics) {
+        OrcProto.DoubleStatistics.Builder numbers = statistics.getDoubleStatistics().toBuilder();
+        if (numbers.hasMinimum() && numbers.getMinimum() == 0.0) {
+            statistics.setDoubleStatistics(numbers.setMinimum(-0.0));
+        }
+        if (numbers.hasMaximum() && numbers.getMaximum() == 0.0) {
+            statistics.setDoubleStatistics(numbers.setMaximum(0.0));
+        }
+    }
+
+    private static void correctTexts(OrcProto.ColumnStatistics.Builder statistics, boolean ofFile) {
         OrcProto.StringStatistics.Builder texts = statistics.getStringStatistics().toBuilder();
         String least = texts.hasMinimum() ? texts.getMinimum() : texts.getLowerBound();
         String greatest = texts.hasMaximum() ? texts.getMaximum() : texts.getUpperBound();

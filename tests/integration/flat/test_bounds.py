@@ -1,4 +1,4 @@
-"""Texts with emoji beside full-width letters: no reader skips a row that matches, whatever order it compares bounds in."""
+"""Texts with emoji beside full-width letters, and zeros of both signs: no reader skips a row that matches."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["session"]
 
 ROWS = 1_200
+ZSTD = {"compression": "zstd"}
 LAYOUT = a_layout({"v": ColumnType.STRING})
 FULL_WIDTH = "\uff21\uff22\uff23"
 EMOJI = "\U0001f600"
@@ -52,7 +53,7 @@ def units(text: str) -> bytes:
 def test_a_text_beyond_a_bound_by_units_is_beyond_all_values_by_bytes(session: Any) -> None:
     texts = ["".join(each) for each in product(ALPHABET, repeat=3)]
     chosen = random.Random(30)  # noqa: S311 - seeded randomness generates data, not secrets
-    bounds = session._jvm.tideline.split.TextBounds
+    bounds = session._jvm.tideline.split.Bounds
     unbounded = 0
     for _ in range(600):
         values = chosen.sample(texts, chosen.choice([1, 2, 5]))
@@ -75,9 +76,7 @@ def write_groups(session: Any, directory: str) -> None:
     """Write a file in which each of ``GROUPS`` is a group of rows; its rows alternate between the values."""
     rows = [(None, group[n % len(group)]) for group in GROUPS for n in range(ROWS)]
     frame = session.createDataFrame(rows, "_rescued string, v string").coalesce(1)
-    write_columns(
-        frame, LAYOUT, directory, options={"compression": "zstd", "orc.row.index.stride": str(ROWS)}
-    )
+    write_columns(frame, LAYOUT, directory, options={**ZSTD, "orc.row.index.stride": str(ROWS)})
 
 
 def count(matches: Callable[[str], bool]) -> int:
@@ -112,6 +111,16 @@ def test_spark_finds_all_rows_with_pushed_filters(session: Any, tmp_path: Path) 
     reader = FooterReader(session)
     footers = [reader.read_all(map(str, (tmp_path / name).glob("*.orc"))) for name in ("own", "spark")]
     assert footers[0] == footers[1], "counts are those of Spark's writer"
+
+
+def test_zeros_of_both_signs_are_equal_in_pushed_filters(session: Any, tmp_path: Path) -> None:
+    layout = a_layout({"v": ColumnType.DOUBLE})
+    for zero, name in ((-0.0, "own"), (0.0, "positive")):
+        frame = session.createDataFrame([(None, zero)] * 3, "_rescued string, v double")
+        write_columns(frame, layout, str(tmp_path / name), options=ZSTD)
+        for condition in ("v = 0", "v = -0.0d", "v <= -0.0d", "v >= 0", "v IN (0.0d, 7.0d)"):
+            found = session.read.orc(str(tmp_path / name)).where(condition)
+            assert found.count() == 3, (zero, condition)
 
 
 def test_hive_and_a_reader_by_path_find_all_rows(
