@@ -78,6 +78,7 @@ def test_the_properties_of_table_serde_and_partition_name_copies_of_the_content(
     assert made.sd.serdeInfo is not None
     assert made.sd.serdeInfo.parameters == {"avroSchemaUrl": copy_of(replica, b"second", "b.avsc")}
     partition = a_partition()
+    partition.sd.location = None
     partition.sd.serdeInfo = SerDeInfo(serializationLib=AVRO, parameters={KEY: first})
     event = replace(partitions_added(2, "orders", "1"), partitions=(embedded(partition),))
     replica.projection.apply([event])
