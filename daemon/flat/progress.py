@@ -66,9 +66,17 @@ class _Batch:
     upkeep: _Upkeep
 
 
+@dataclass(frozen=True, slots=True)
+class _Idle:
+    """An ``idle`` event."""
+
+    lag: Mapping[Name, int] = field(default_factory=dict)
+
+
 _STARTED: Final = TypeAdapter(_Started)
 _UPKEEP: Final = TypeAdapter(_Upkeep)
 _BATCH: Final = TypeAdapter(_Batch)
+_IDLE: Final = TypeAdapter(_Idle)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +142,8 @@ class DriverProgress:
                 return _add_batch(heard, _parse(_BATCH, event))
             case "upkeep":
                 return _add_upkeep(heard, _parse(_UPKEEP, event))
+            case "idle":
+                return replace(heard, lag=_parse(_IDLE, event).lag or self.lag)
         return heard
 
 

@@ -15,7 +15,7 @@ from state.columns.slots import HOUR_S
 from state.errors import ConfigError
 from streaming.batch.routing import TO, WHEN, event_seconds
 from streaming.jvm_errors import read_causes, run_error
-from streaming.source.raw_events import normalize_columns
+from streaming.source.raw_events import FILE_OPTIONS, normalize_columns
 from streaming.split.file_columns import write_files
 from streaming.split.parse_schema import quote
 from streaming.split.splitter import MALFORMED, SHORT_LIVED_OPTIONS, split_packed
@@ -41,7 +41,7 @@ def open_raw(rewriter: Rewriter) -> DataFrame:
         raise ConfigError("a backfill needs the raw table", setting="raw_table", table=settings.name)
     try:
         if settings.raw_location:
-            lines = spark.read.option("recursiveFileLookup", "true").text(settings.raw_location)
+            lines = spark.read.options(**FILE_OPTIONS).text(settings.raw_location)
             return normalize_columns(lines, arrival="0")
         table = spark.table(settings.raw_table)
     except AnalysisException as error:

@@ -28,11 +28,26 @@ FIRST = int(time.time()) // HOUR_S * HOUR_S - 5 * HOUR_S
 
 
 def send(kafka: str, topic: str, numbers: range) -> None:
-    producer = Producer({"bootstrap.servers": kafka})
+    produce(Producer({"bootstrap.servers": kafka}), topic, numbers)
+
+
+def begin(kafka: str, identity: str) -> Producer:
+    """Return a producer within a transaction."""
+    producer = Producer({"bootstrap.servers": kafka, "transactional.id": identity})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    return producer
+
+
+def produce(producer: Producer, topic: str, numbers: range) -> None:
     for n in numbers:
         event = {"epoch": FIRST + n * 30, "uuid": str(n)}
         producer.produce(topic, json.dumps(event), partition=n % 2)
     assert producer.flush(30) == 0
+
+
+def numbers(stream: Stream, spark: Any) -> list[int]:
+    return sorted(int(row["uuid"]) for row in stream.rows(spark))
 
 
 def make(kafka: str, topic: str) -> AdminClient:
@@ -71,6 +86,40 @@ def test_records_are_in_the_table_once_and_another_topic_of_the_name_is_refused(
     with pytest.raises(TopicReplaced):
         stream.run(spark)
     assert len(stream.rows(spark)) == 190
+
+
+def test_only_records_of_committed_transactions_become_rows_unless_the_options_say_otherwise(
+    stream: Stream, spark: Any, kafka: str, topic: str
+) -> None:
+    make(kafka, topic)
+    send(kafka, topic, range(4))
+    committed, aborted, unfinished = (begin(kafka, f"{topic}-{n}") for n in range(3))
+    produce(committed, topic, range(4, 8))
+    produce(aborted, topic, range(8, 12))
+    committed.commit_transaction(30)
+    aborted.abort_transaction(30)
+    told = stream.run(spark)
+    assert [each["rows"] for each in told] == [8]
+    assert told[0]["lag"] == {"0": 0, "1": 0}, "the markers of the transactions are no records"
+
+    produce(unfinished, topic, range(12, 14))
+    send(kafka, topic, range(14, 16))
+    assert stream.run(spark) == [], "records behind the beginning of an open transaction wait for its end"
+    assert numbers(stream, spark) == list(range(8))
+    unfinished.commit_transaction(30)
+    assert [each["rows"] for each in stream.run(spark)] == [4]
+    assert numbers(stream, spark) == [*range(8), *range(12, 16)]
+
+    everything = replace(stream.settings.source, options={"isolation.level": "read_uncommitted"})
+    stream.settings = replace(
+        stream.settings,
+        source=everything,
+        table="everything",
+        location=f"{stream.settings.location}2",
+        checkpoint=f"{stream.settings.checkpoint}2",
+    )
+    stream.run(spark)
+    assert numbers(stream, spark) == list(range(16)), "of aborted transactions too"
 
 
 def test_a_broker_whose_name_is_unknown_may_come_back_and_settings_that_kafka_refuses_are_named(
