@@ -37,8 +37,10 @@ class EpochUnit(StrEnum):
 
     SECONDS = "s"
     MILLISECONDS = "ms"
+    MICROSECONDS = "us"
+    NANOSECONDS = "ns"
     ISO = "iso"
-    """A text such as ``2016-04-18T21:05:00Z``; without an offset it is UTC."""
+    """A text with a date, such as ``2016-04-18T21:05:00Z``; without an offset it is UTC (``streaming.source.event_times``)."""
 
 
 class LatePolicy(StrEnum):
@@ -105,7 +107,7 @@ class EventTime:
     key: KeyPath
     """Key of the event time. A row without a readable time is a dead letter; a malformed row uses its arrival time."""
     unit: EpochUnit = EpochUnit.SECONDS
-    """'s' or 'ms' since 1970, or 'iso' for texts such as 2016-04-18T21:05:00Z."""
+    """'s', 'ms', 'us' or 'ns' since 1970, or 'iso' for texts such as 2016-04-18T21:05:00Z."""
     earliest_s: Annotated[int, Interval(ge=0)] = 946_684_800
     """Earliest possible event time in seconds since 1970; by default the year 2000."""
     future_s: Annotated[int, Interval(ge=0, le=7 * DAY_S)] = 3_600

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from state.columns.slots import HOUR_S
 from state.errors import ConfigError
-from streaming.batch.routing import TO, WHEN, event_seconds
+from streaming.batch.routing import TO, WHEN
 from streaming.jvm_errors import read_causes, run_error
+from streaming.source.event_times import event_seconds
 from streaming.source.raw_events import FILE_OPTIONS, normalize_columns
 from streaming.split.file_columns import write_files
 from streaming.split.parse_schema import quote
@@ -76,7 +77,7 @@ def stage_hours(  # noqa: PLR0913, PLR0917 - a scan has that many sides
         texts={WHEN: settings.event_time.key},
         numeric_strings=settings.rules.numeric_strings,
     )
-    seconds = event_seconds(functions.col(WHEN), settings.event_time)
+    seconds = event_seconds(functions.col(WHEN), settings.event_time.unit)
     hour = seconds - seconds % HOUR_S
     mine = hour.isin([each.hour for each in group]) & ~functions.col(MALFORMED)
     options = {"compression": settings.compression, **SHORT_LIVED_OPTIONS}

@@ -39,6 +39,11 @@ def lines(*rows: dict[str, Any]) -> list[str]:
         ({"eventTime": "2016-04-18T21:00:00.123Z", "n": 7}, "eventTime", EpochUnit.ISO),
         ({"day": "2016-04-18"}, "day", EpochUnit.ISO),
         ({"odd name": S}, "odd name", EpochUnit.SECONDS),
+        ({"id": S * 10**9, "ts_us": S * 10**6}, "ts_us", EpochUnit.MICROSECONDS),
+        ({"__REALTIME_TIMESTAMP": str(S * 10**6)}, "__REALTIME_TIMESTAMP", EpochUnit.MICROSECONDS),
+        ({"timeUnixNano": str(S * 10**9)}, "timeUnixNano", EpochUnit.NANOSECONDS),
+        ({"at": "2016-04-18T21:00Z"}, "at", EpochUnit.ISO),
+        ({"at": "2016-04-18t21:00:00,5z"}, "at", EpochUnit.ISO),
     ],
 )
 def test_the_time_key_is_recognized_by_its_values_then_by_its_name(
@@ -52,13 +57,23 @@ def test_a_key_that_only_some_rows_have_is_not_the_time() -> None:
     assert find_time_key(lines(*rows)).key == KeyPath(("seen",))
 
 
-@pytest.mark.parametrize("row", [{"n": 7}, {"n": True}, {"n": "2016"}, {"n": [S]}, {"n": None}])
+@pytest.mark.parametrize(
+    "row",
+    [{"n": 7}, {"n": True}, {"n": "2016"}, {"n": "12:30"}, {"n": "2016-04-18T21"}, {"n": [S]}, {"n": None}],
+)
 def test_without_a_time_the_error_says_how_to_name_one(row: dict[str, Any]) -> None:
     with pytest.raises(BadInput, match="no key of the events is a time") as caught:
         find_time_key(lines(row))
     assert "--time" in caught.value.hint
     with pytest.raises(BadInput, match="not times"):
         find_time_key(lines(row), KeyPath(("n",)))
+
+
+def test_an_id_as_large_as_a_time_in_nanoseconds_is_not_a_time_unless_it_is_named() -> None:
+    rows = lines({"id": S * 10**9})
+    with pytest.raises(BadInput):
+        find_time_key(rows)
+    assert find_time_key(rows, KeyPath(("id",))).unit is EpochUnit.NANOSECONDS
 
 
 def test_a_named_time_key_may_be_missing_in_some_rows() -> None:
