@@ -43,6 +43,13 @@ class EpochUnit(StrEnum):
     """A text with a date, such as ``2016-04-18T21:05:00Z``; without an offset it is UTC (``streaming.source.event_times``)."""
 
 
+class Documents(StrEnum):
+    """How many JSON documents a record or a line holds."""
+
+    ONE = "one"
+    MANY = "many"
+
+
 class LatePolicy(StrEnum):
     """Where an event goes that is later than the grace period allows."""
 
@@ -73,6 +80,8 @@ class KafkaSource:
     """Longest wait for records_to_wait_for."""
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Settings of the Kafka clients, such as ``security.protocol``, without Spark's prefix ``kafka.``."""
+    documents: Documents = Documents.ONE
+    """JSON documents of a record or a line: 'one', or 'many' that follow each other, as {…}{…}; each is then a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +91,7 @@ class DirectorySource:
     path: str
     files_per_batch: Annotated[int, Interval(ge=1, le=100_000)] = 100
     """Files of a batch at most."""
+    documents: Documents = Documents.ONE
 
 
 @dataclass(frozen=True, slots=True)

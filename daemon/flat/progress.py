@@ -56,6 +56,7 @@ class _Batch:
     rows: int
     bytes: int
     malformed: int
+    trailing: int
     rescued: int
     misfits: int
     dead_letters: Mapping[Name, int]
@@ -87,6 +88,7 @@ class Counts:
     rows: int = 0
     bytes: int = 0
     malformed: int = 0
+    trailing: int = 0
     rescued: int = 0
     misfits: int = 0
 
@@ -97,6 +99,7 @@ class Counts:
             self.rows + batch.rows,
             self.bytes + batch.bytes,
             self.malformed + batch.malformed,
+            self.trailing + batch.trailing,
             self.rescued + batch.rescued,
             self.misfits + batch.misfits,
         )

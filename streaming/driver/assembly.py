@@ -31,6 +31,7 @@ from streaming.driver.checkpoint_files import use_file_system
 from streaming.settings import KafkaSource, Publishing
 from streaming.source.raw_events import open_source, parse_offsets
 from streaming.source.topic_identity import SparkTopicReader, Topic, TopicGuard
+from streaming.split.documents import separate_documents
 from streaming.split.pushdown_guard import PushdownGuard
 from streaming.storage.by_location import open_storage
 from streaming.table.catalog import HiveCatalog
@@ -72,7 +73,8 @@ class Assembly:
 
     def source(self) -> DataFrame:
         """Return the streaming DataFrame of raw events."""
-        return open_source(self.spark, self.settings.source)
+        source = self.settings.source
+        return separate_documents(open_source(self.spark, source), source.documents)
 
     def origin(self, batch: int) -> Origin:
         """Return the origin of ``batch``: Spark writes its offsets to the checkpoint before the batch runs."""

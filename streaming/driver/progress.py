@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 ProgressListener = Callable[[Mapping[str, Any]], None]
 """Receives one event."""
 StopReason = Literal["stop requested", "source exhausted"]
+_COUNTS: Final = ("rows", "bytes", "malformed", "trailing", "rescued", "misfits")
+"""What a batch counts beside its dead letters."""
 STOP_REQUESTED: Final = "stop requested"
 SOURCE_EXHAUSTED: Final = "source exhausted"
 
@@ -75,12 +77,8 @@ def batch_event(
     return {
         "event": "progress",
         "batchId": done.batch,
-        **{name: done.counts.get(name, 0) for name in ("rows", "bytes", "malformed", "rescued", "misfits")},
-        "dead_letters": {
-            name: count
-            for name, count in done.counts.items()
-            if name not in {"rows", "bytes", "malformed", "rescued", "misfits"}
-        },
+        **{name: done.counts.get(name, 0) for name in _COUNTS},
+        "dead_letters": {name: count for name, count in done.counts.items() if name not in _COUNTS},
         "hours": len(done.hours),
         "watermark": done.watermark.reached_s,
         "lag": {str(part): behind for part, behind in lag.items()},

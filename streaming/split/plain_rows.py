@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from state.columns.slots import SlotState
 from state.columns.types import ColumnType
+from state.errors import ConfigError
 
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ CONF: Final = {_SETTING: "tideline.split.ParserCatalog"}
 """Settings of a session that has the jar. An empty value switches the parser and the writer off."""
 FORMAT: Final = "tideline.split.SlotsFormat"
 """The format of a writer of rows with one STRUCT, in a session that has the jar."""
+_DOCUMENTS: Final = "documents"
 _TYPES: Final = {
     ColumnType.TINYINT: "byte",
     ColumnType.SMALLINT: "short",
@@ -59,6 +61,17 @@ _TYPES: Final = {
 def is_available(spark: SparkSession) -> bool:
     """Whether the session has the jar and may use it."""
     return bool(spark.conf.get(_SETTING, ""))
+
+
+def split_documents(spark: SparkSession, text: str) -> str:
+    """Return, as SQL, the ARRAY of the JSON objects that follow each other in a text. Raises ConfigError if the session has no parser."""
+    if not is_available(spark):
+        raise ConfigError(
+            "documents that follow each other in a record cannot be split without Tideline's parser",
+            setting=_SETTING,
+            hint="Remove the setting from flat.NAME.spark.conf, or set flat.NAME.source.documents to 'one'.",
+        )
+    return f"{_CATALOG}.{_DOCUMENTS}({text})"
 
 
 def parse_plain_rows(

@@ -17,6 +17,7 @@ from streaming.batch.routing import TO, WHEN
 from streaming.jvm_errors import read_causes, run_error
 from streaming.source.event_times import event_seconds
 from streaming.source.raw_events import FILE_OPTIONS, normalize_columns
+from streaming.split.documents import separate_documents
 from streaming.split.file_columns import write_files
 from streaming.split.parse_schema import quote
 from streaming.split.splitter import MALFORMED, SHORT_LIVED_OPTIONS, split_packed
@@ -43,7 +44,7 @@ def open_raw(rewriter: Rewriter) -> DataFrame:
     try:
         if settings.raw_location:
             lines = spark.read.options(**FILE_OPTIONS).text(settings.raw_location)
-            return normalize_columns(lines, arrival="0")
+            return separate_documents(normalize_columns(lines, arrival="0"), settings.source.documents)
         table = spark.table(settings.raw_table)
     except AnalysisException as error:
         raise run_error(read_causes(error)) or ConfigError(
@@ -54,7 +55,8 @@ def open_raw(rewriter: Rewriter) -> DataFrame:
             hint="Spark looks for the table in its own catalog. If the raw events are files of JSON lines, set flat.NAME.raw_files.",
         ) from error
     names = [column.name for column in settings.partition_columns if column.name in table.columns]
-    return table.selectExpr(f"cast({quote(settings.raw_column)} as string) as value", *map(quote, names))
+    rows = table.selectExpr(f"cast({quote(settings.raw_column)} as string) as value", *map(quote, names))
+    return separate_documents(rows, settings.source.documents)
 
 
 def stage_hours(  # noqa: PLR0913, PLR0917 - a scan has that many sides

@@ -86,6 +86,7 @@ def test_a_batch_is_one_line_with_what_matters() -> None:
     assert event_text(progress(12, rows=1_234)) == (
         "batch 12: 1,234 rows, 4.9 KiB, 5 columns, 2.0 s, 3 misfits, 4 dead letters, 7 behind, 2 hours to seal"
     )
+    assert ", 5 with text behind their document, " in event_text(progress(12, trailing=5))
     assert event_text({"event": "stopped", "reason": "stop requested"}) == "stopped: stop requested"
     assert event_text({"event": "idle"}) == "idle"
 
