@@ -4,7 +4,7 @@ The sample is read on the driver with Python's JSON parser, configured to keep w
 rows. Both must agree on the text of a value (spark-4.0.md §6). Hence these rules:
 
 * of two members with the same name, the last counts, as in a column;
-* anything behind the document is ignored, and counted unless it is a comma;
+* anything behind the document is ignored, and counted unless it is a separator;
 * raw control characters are allowed, NaN and Infinity are not;
 * objects, arrays and numbers that no float can hold are text.
 
@@ -36,6 +36,8 @@ KEYS_MAX: Final = 10_000
 _INTEGER_CHARS_MAX: Final = 40
 """Longer integers count as text: the time of Python's conversion grows with the square of the length."""
 _CANONICAL_INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,38}")
+SEPARATORS: Final = " \t\r\n,\x1e"
+"""Characters that may stand between two documents of a text."""
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 
 
@@ -69,7 +71,7 @@ def sniff(
         if document is None:
             malformed += 1
             continue
-        trailing += bool(text[end:].strip(" \t\r\n,"))
+        trailing += bool(text[end:].strip(SEPARATORS))
         values = _find_all(document, rules.depth_max) if chosen is None else _find_chosen(document, chosen)
         for members, value in values:
             if members in found or len(found) < keys_max:
@@ -81,6 +83,11 @@ def sniff(
 def parse_object(text: str) -> dict[str, Any] | None:
     """Return the JSON object at the beginning of ``text``; None if there is none."""
     return _parse_object(text)[0]
+
+
+def find_end(text: str) -> int:
+    """Return where the JSON object at the beginning of ``text`` ends; 0 if there is none."""
+    return _parse_object(text)[1]
 
 
 def _parse_object(text: str) -> tuple[dict[str, Any] | None, int]:

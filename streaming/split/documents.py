@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from state.errors import ConfigError
 from streaming.settings import Documents
 from streaming.split.parse_schema import quote
-from streaming.split.plain_rows import split_documents
+from streaming.split.plain_rows import SETTING, is_available, split_documents
 
 
 if TYPE_CHECKING:
@@ -22,7 +23,13 @@ def separate_documents(rows: DataFrame, documents: Documents) -> DataFrame:
     """Return the rows with each document in its own row if ``value`` may hold ``many``. Raises ConfigError if the session cannot split them."""
     if documents is Documents.ONE:
         return rows
-    each = split_documents(rows.sparkSession, "value")
+    if not is_available(rows.sparkSession):
+        raise ConfigError(
+            "documents that follow each other in a record cannot be split without Tideline's parser",
+            setting=SETTING,
+            hint="Remove the setting from flat.NAME.spark.conf, or set flat.NAME.source.documents to 'one'.",
+        )
+    each = split_documents("value")
     others = [name for name in rows.columns if name not in {"value", "size"}]
     size = ["octet_length(value) AS size"] if "size" in rows.columns else []
     split = rows.selectExpr(f"explode({each}) AS value", *map(quote, others))

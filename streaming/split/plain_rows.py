@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from state.columns.slots import SlotState
 from state.columns.types import ColumnType
-from state.errors import ConfigError
 
 
 if TYPE_CHECKING:
@@ -41,8 +40,8 @@ if TYPE_CHECKING:
 JAR: Final = Path(__file__).with_name("plain_rows.jar")
 SOURCES: Final = Path(__file__).with_name("java")
 _CATALOG: Final = "tideline_parsers"
-_SETTING: Final = f"spark.sql.catalog.{_CATALOG}"
-CONF: Final = {_SETTING: "tideline.split.ParserCatalog"}
+SETTING: Final = f"spark.sql.catalog.{_CATALOG}"
+CONF: Final = {SETTING: "tideline.split.ParserCatalog"}
 """Settings of a session that has the jar. An empty value switches the parser and the writer off."""
 FORMAT: Final = "tideline.split.SlotsFormat"
 """The format of a writer of rows with one STRUCT, in a session that has the jar."""
@@ -60,17 +59,11 @@ _TYPES: Final = {
 
 def is_available(spark: SparkSession) -> bool:
     """Whether the session has the jar and may use it."""
-    return bool(spark.conf.get(_SETTING, ""))
+    return bool(spark.conf.get(SETTING, ""))
 
 
-def split_documents(spark: SparkSession, text: str) -> str:
-    """Return, as SQL, the ARRAY of the JSON objects that follow each other in a text. Raises ConfigError if the session has no parser."""
-    if not is_available(spark):
-        raise ConfigError(
-            "documents that follow each other in a record cannot be split without Tideline's parser",
-            setting=_SETTING,
-            hint="Remove the setting from flat.NAME.spark.conf, or set flat.NAME.source.documents to 'one'.",
-        )
+def split_documents(text: str) -> str:
+    """Return, as SQL, the ARRAY of the JSON objects that follow each other in a text, for a session that has the jar."""
     return f"{_CATALOG}.{_DOCUMENTS}({text})"
 
 

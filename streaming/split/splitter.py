@@ -23,7 +23,7 @@ from state.columns.types import DOUBLE_EXACT_MAX, ColumnType
 from state.errors import ConfigError
 from streaming.split.number_texts import read_number
 from streaming.split.parse_schema import Parse, field_path, literal, plan_parses, quote
-from streaming.split.plain_rows import parse_plain_rows
+from streaming.split.plain_rows import is_available, parse_plain_rows, split_documents
 
 
 if TYPE_CHECKING:
@@ -89,7 +89,8 @@ def split_packed(
 ) -> DataFrame:
     """Return the same as ``split``, with all slots as one STRUCT in the column ``SLOTS`` (``streaming.split.file_columns`` writes it)."""
     _check_session(frame)
-    plan = _Plan(layout, texts or {}, quote(text), frozenset(numeric_strings))
+    documents = split_documents(quote(text)) if is_available(frame.sparkSession) else None
+    plan = _Plan(layout, texts or {}, quote(text), frozenset(numeric_strings), documents)
     kept = [quote(name) for name in dict.fromkeys([text, *keep])]
     plain = parse_plain_rows(frame.sparkSession, quote(text), layout.slots, plan.plain_texts, plan.quoted)
     parsed = plan.any_row() if plain is None else f"coalesce({plain}, {plan.any_row()})"
@@ -152,11 +153,17 @@ class _Plan:
     """
 
     def __init__(
-        self, layout: Layout, texts: Mapping[str, KeyPath], text: str, lenient: frozenset[KeyPath]
+        self,
+        layout: Layout,
+        texts: Mapping[str, KeyPath],
+        text: str,
+        lenient: frozenset[KeyPath],
+        documents: str | None,
     ) -> None:
         self._slots = layout.slots
         self._texts = texts
         self._text = text
+        self._documents = documents
         self._live = layout.by_key
         live = {key: slot.type for key, slot in self._live.items()}
         self._types = dict.fromkeys(texts.values(), ColumnType.STRING) | live
@@ -243,11 +250,14 @@ class _Plan:
         )
 
     def _has_one_document(self) -> str:
-        """Return the condition that there is nothing but blanks and commas behind the first document of the row.
+        """Return the condition that there is nothing but separators behind the first document of a row that is not malformed.
 
-        The row must be the first element of an array. Text behind the document breaks the array or comes before the element that follows.
+        Without Tideline's functions, the row must be the first element of an array: text behind the document breaks the array or comes
+        before the element that follows. This costs a parse.
         """
-        row = f"trim(TRAILING ' \\t\\r\\n,' FROM {self._text})"
+        if self._documents is not None:
+            return f"size({self._documents}) = 1"
+        row = f"trim(TRAILING ' \\t\\r\\n,\\u001e' FROM {self._text})"
         array = f"concat('[', {row}, ',\"{_END}\"]')"
         return f"endswith({row}, '}}') AND get_json_object({array}, '$[1]') <=> '{_END}'"
 

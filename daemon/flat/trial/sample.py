@@ -22,7 +22,7 @@ from state.columns.observations import HourCounts
 from state.columns.paths import KeyPath
 from state.columns.requested_keys import RequestedKey
 from state.columns.rules import FlatRules
-from state.columns.sniffing import sniff
+from state.columns.sniffing import SEPARATORS, find_end, sniff
 from state.errors import BadInput
 from streaming.settings import EpochUnit
 from streaming.source.event_times import read_seconds
@@ -31,6 +31,8 @@ from streaming.source.event_times import read_seconds
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
+
+    from state.columns.demand import Demand
 
 
 SAMPLE_LINES: Final = 2_000
@@ -68,7 +70,7 @@ def read_sample(files: Sequence[Path]) -> list[str]:
     lines: list[str] = []
     for path in files:
         taken = _read_some(path, each_max)
-        if taken and not any(_parse(line) for line in taken):
+        if taken and not any(_parse(document) for document in separate_documents(taken)):
             raise BadInput(
                 "a file must hold one JSON object in each line",
                 path=str(path),
@@ -109,15 +111,27 @@ def find_time_key(lines: Sequence[str], named: KeyPath | None = None) -> TimeKey
     )
 
 
-def choose_keys(lines: Sequence[str]) -> frozenset[KeyPath]:
-    """Return the keys that become columns if there are no queries: the most filled ones, at most ``COLUMNS_MAX``."""
+def separate_documents(lines: Sequence[str]) -> list[str]:
+    """Return the documents of the lines: several of a line that holds several objects, as the driver separates them."""
+    documents: list[str] = []
+    for line in lines:
+        rest = line
+        while (end := find_end(rest)) and (behind := rest[end:].lstrip(SEPARATORS)):
+            documents.append(rest[:end])
+            rest = behind
+        documents.append(rest)
+    return documents
+
+
+def choose_keys(lines: Sequence[str]) -> Demand:
+    """Return which keys become columns if there are no queries: the most filled ones, at most ``COLUMNS_MAX``."""
     window = HourCounts({0: sniff(lines, FlatRules())}).window()
     inner = {key.parent for key in window}
     leaves = [key for key in window if key not in inner]
     requested = [RequestedKey(key, frozenset({"sample"}), 1, window[key].total.values) for key in leaves]
     rules = FlatRules(columns_max=COLUMNS_MAX, columns_per_user_max=COLUMNS_MAX)
     fills = {key: each.total.fill_rate for key, each in window.items()}
-    return frozenset(each.key for each in compute_demand(requested, rules, fills).selected)
+    return compute_demand(requested, rules, fills)
 
 
 def _read_some(path: Path, lines_max: int) -> list[str]:

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from daemon.flat.trial.first_try import TrialOrder, run_trial
-from daemon.flat.trial.sample import COLUMNS_MAX, TimeKey, choose_keys, find_time_key, read_sample
+from daemon.flat.trial.sample import (
+    COLUMNS_MAX,
+    TimeKey,
+    choose_keys,
+    find_time_key,
+    read_sample,
+    separate_documents,
+)
 from state.columns.paths import KeyPath
 from state.errors import BadInput, ConfigError
 from streaming.settings import EpochUnit
@@ -92,11 +99,13 @@ def test_without_queries_the_most_filled_leaves_become_columns_and_generated_nam
         for n in range(20)
     ]
     rows[0]["rare"] = 1
-    keys = choose_keys(lines(*rows))
+    demand = choose_keys(lines(*rows))
+    keys = {each.key for each in demand.selected}
     assert len(keys) == COLUMNS_MAX
     assert KeyPath(("rare",)) not in keys
+    assert "rank before it" in demand.decisions[KeyPath(("rare",))].reason
     few = choose_keys(lines(*({name: row[name] for name in ("uuid", "user", "tests")} for row in rows)))
-    assert sorted(key.text for key in few) == ["$.tests", "$.user.id", "$.uuid"]
+    assert sorted(each.key.text for each in few.selected) == ["$.tests", "$.user.id", "$.uuid"]
 
 
 def test_a_sample_takes_lines_of_every_file_also_of_compressed_ones(tmp_path: Path) -> None:
@@ -114,6 +123,29 @@ def test_a_sample_of_a_file_does_not_have_its_byte_order_mark(
     path = tmp_path / ("a.json" if compress is bytes else "a.json.gz")
     path.write_bytes(compress(BOM_UTF8 + b'{"a": 1}\n{"a": 2}\n'))
     assert read_sample([path]) == ['{"a": 1}', '{"a": 2}']
+
+
+def test_lines_with_several_documents_are_separated() -> None:
+    texts = [
+        '{"a": 1}{"a": "}{"}',
+        '{"a": 3} , {"a": 4}',
+        '{"a": 5},',
+        "no json",
+        '{"a": 6} no json',
+        '{"a": 7}{"a"',
+    ]
+    assert separate_documents(texts) == [
+        '{"a": 1}',
+        '{"a": "}{"}',
+        '{"a": 3}',
+        '{"a": 4}',
+        '{"a": 5},',
+        "no json",
+        '{"a": 6}',
+        "no json",
+        '{"a": 7}',
+        '{"a"',
+    ]
 
 
 @pytest.mark.parametrize("content", ['[{"a": 1}]', '{\n  "a": 1\n}'])
