@@ -1,7 +1,7 @@
 """Reads the SQL files of the configuration into the key log before a driver runs by hand, so that their keys become columns.
 
-The daemon mines all sources of queries itself (``mining.every_s``). Without it nobody would read the directory of queries that
-``tideline split try`` has made, unless the user knew ``tideline keys mine``.
+The daemon mines all sources of queries itself (``mining.every_s``). Without it the directory of queries that
+``tideline split try`` has made would wait for ``tideline keys mine``.
 """
 
 from __future__ import annotations

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from streaming.settings import EpochUnit
 from streaming.source.event_times import event_seconds, read_seconds
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 TIME = 1_795_170_600
@@ -72,7 +76,7 @@ ISO = {
     "": None,
 }
 BEFORE = TIME - 1
-CASES = {
+CASES: dict[EpochUnit, Mapping[str, int | None]] = {
     EpochUnit.SECONDS: NUMBERS,
     EpochUnit.ISO: ISO,
     EpochUnit.MILLISECONDS: {f"{BEFORE}999": BEFORE, f"{TIME}000.5": TIME, "1.7951706E12": TIME},

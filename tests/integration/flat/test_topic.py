@@ -13,6 +13,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from state.errors import ConfigError, KafkaUnavailable, TopicReplaced
+from streaming.driver.progress import ignore_progress
+from streaming.driver.run import Driver
 from streaming.settings import KafkaSource
 from streaming.source.raw_events import open_source
 from streaming.source.topic_identity import SparkTopicReader
@@ -106,11 +108,12 @@ def test_only_records_of_committed_transactions_become_rows_unless_the_options_s
     send(kafka, topic, range(14, 16))
     assert stream.run(spark) == [], "records behind the beginning of an open transaction wait for its end"
     assert numbers(stream, spark) == list(range(8))
+    assert Driver(stream.parts(spark), ignore_progress)._read_lag() == {0: 2, 1: 2}
     unfinished.commit_transaction(30)
     assert [each["rows"] for each in stream.run(spark)] == [4]
     assert numbers(stream, spark) == [*range(8), *range(12, 16)]
 
-    everything = replace(stream.settings.source, options={"isolation.level": "read_uncommitted"})
+    everything = KafkaSource(kafka, topic, options={"isolation.level": "read_uncommitted"})
     stream.settings = replace(
         stream.settings,
         source=everything,

@@ -194,7 +194,8 @@ def test_rows_with_more_than_one_document_are_an_addition_to_the_form() -> None:
     assert hour_counts_from_json(json.dumps(form)) == counts
     assert form.pop("trailing") == {str(T0): 2}
     assert hour_counts_from_json(json.dumps(form)).hours[T0] == Observations(5)
-    for wrong in ({str(T0): 6}, {str(T0): -1}, {"0": 1}, {str(T0): True}, []):
+    impossible: list[object] = [{str(T0): 6}, {str(T0): -1}, {"0": 1}, {str(T0): True}, []]
+    for wrong in impossible:
         with pytest.raises(StateCorrupt):
             hour_counts_from_json(json.dumps(form | {"trailing": wrong}))
 
