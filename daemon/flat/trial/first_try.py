@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from daemon.config.model import Config
-    from daemon.flat.trial.queries import QueryFile
     from daemon.flat.trial.sample import TimeKey
     from state.columns.paths import KeyPath
     from streaming.mining.model import RawTable
@@ -85,7 +84,8 @@ class Trial:
     """Rows with a time; if there are none, the try has failed."""
     left_out: Sequence[tuple[str, str]]
     """Keys without a column, with the reason."""
-    queries: Sequence[QueryFile]
+    queries: Sequence[Mapping[str, Any]]
+    """The query files, with the keys that each reads, and its problem."""
     directory: str
     page: str
     config: str
@@ -127,7 +127,13 @@ def run_trial(order: TrialOrder, progress: Callable[[Mapping[str, Any]], None]) 
     trial = _describe(config, settings, directory, time, raw, letters)
     left_out = [(key.text, each.reason) for key, each in demand.decisions.items() if key not in whitelist]
     return replace(
-        trial, rows_left=rows - sum(letters.values()), left_out=[*trial.left_out, *left_out], queries=read
+        trial,
+        rows_left=rows - sum(letters.values()),
+        left_out=[*trial.left_out, *left_out],
+        queries=[
+            {"path": each.path, "keys": [key.text for key in each.keys], "problem": each.problem}
+            for each in read
+        ],
     )
 
 
@@ -191,9 +197,9 @@ def _omissions(done: Trial) -> list[str]:
         lines += ["", "keys without a column:", *(f"  {key}: {reason}" for key, reason in listed)]
         if more := len(done.left_out) - len(listed):
             lines.append(f"  and {number_text(more)} more")
-    if unread := [each for each in done.queries if each.problem]:
+    if unread := [each for each in done.queries if each["problem"]]:
         lines += ["", f"queries that were not read completely, of {len(done.queries)} files:"]
-        lines += [f"  {each.path}: {each.problem}" for each in unread[:LEFT_OUT_SHOWN]]
+        lines += [f"  {each['path']}: {each['problem']}" for each in unread[:LEFT_OUT_SHOWN]]
     return lines
 
 

@@ -101,6 +101,7 @@ def test_a_text_is_the_same_time_for_spark_and_python_and_depends_on_no_clock(
 
     texts = CASES[unit]
     assert {text: read_seconds(text, unit) for text in texts} == texts
-    rows = spark.createDataFrame([(text,) for text in [*texts, None]], "text string")
+    expected: dict[str | None, int | None] = {None: None, **texts}
+    rows = spark.createDataFrame([(text,) for text in expected], "text string")
     when = event_seconds(functions.col("text"), unit)
-    assert {row[0]: row[1] for row in rows.select("text", when).collect()} == {**texts, None: None}
+    assert {row[0]: row[1] for row in rows.select("text", when).collect()} == expected
