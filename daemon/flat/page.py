@@ -96,8 +96,8 @@ def _trailing(totals: Row) -> str:
     if not totals["trailing"]:
         return ""
     return (
-        f'<p class="bad">{number_text(totals["trailing"])} rows or more have text behind their first document, such as a second one. '
-        "Its values are in no column; the whole text is in _rescued. If such documents are events, set source.documents: many.</p>"
+        f'<p class="bad">{number_text(totals["trailing"])} rows or more arrived with text behind their first document, such as a second one. '
+        "Its values are in no column, and the whole text is in _rescued, until a backfill separates them. If such documents are events, set source.documents: many.</p>"
     )
 
 
