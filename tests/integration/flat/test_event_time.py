@@ -101,7 +101,8 @@ def test_a_text_is_the_same_time_for_spark_and_python_and_depends_on_no_clock(
 
     texts = CASES[unit]
     assert {text: read_seconds(text, unit) for text in texts} == texts
-    expected: dict[str | None, int | None] = {None: None, **texts}
+    expected: dict[str | None, int | None] = {None: None}
+    expected.update(texts.items())
     rows = spark.createDataFrame([(text,) for text in expected], "text string")
     when = event_seconds(functions.col("text"), unit)
     assert {row[0]: row[1] for row in rows.select("text", when).collect()} == expected
