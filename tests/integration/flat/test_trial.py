@@ -100,7 +100,7 @@ def test_what_is_left_out_is_printed_with_the_reason_and_no_file_takes_the_colum
         spark.sql("DROP TABLE IF EXISTS default.events")
     assert done.exit_code == 0, done.output
     made = tmp_path / "made"
-    table = pyarrow.dataset.dataset(made / "table", format="orc", partitioning="hive").to_table()
+    table = readers.open_dataset(made / "table").to_table()
     assert sorted(table["user/id"].to_pylist()) == list(range(40))
     assert table["user"].drop_null().length() == 40
     assert "1 wrong-time (the time is missing, of another form" in done.output
