@@ -81,7 +81,7 @@ def is_unreplicated(event: Event, context: Context) -> bool:
     if table is None or not context.policy.covers(event.db, table):
         return False
     owner = _find_object(event)
-    obstacle = None if owner is None else _find_obstacle(owner, table, context)
+    obstacle = None if owner is None else _find_obstacle(owner, context)
     known = table in context.unreplicated
     if isinstance(event, TableDropped) and (obstacle is not None or (known and owner is None)):
         return _forget_dropped(table, context)
@@ -96,7 +96,7 @@ def is_unreplicated(event: Event, context: Context) -> bool:
 def has_obstacle(event: Event, context: Context) -> bool:
     """Whether the event shows that its table cannot be replicated; changes nothing."""
     owner = _find_object(event)
-    return owner is not None and _find_obstacle(owner, event.table or "", context) is not None
+    return owner is not None and _find_obstacle(owner, context) is not None
 
 
 def record_existing(event_id: int, context: Context) -> None:
@@ -120,7 +120,7 @@ def record_existing(event_id: int, context: Context) -> None:
     for start in range(0, len(missing), _PAGE):
         for table in context.source.get_tables(policy.source_db, missing[start : start + _PAGE]):
             name = (table.tableName or "").lower()
-            obstacle = find_obstacle(table, copies_rows=policy.copies_rows(name))
+            obstacle = find_obstacle(table, policy)
             if obstacle is not None:
                 _record(name, event_id, obstacle, context)
 
@@ -162,12 +162,12 @@ def _follow_rename(event: Event, context: Context) -> None:
                 rename_kept(move, context)
 
 
-def _find_obstacle(owner: Embedded[Table], table: str, context: Context) -> Obstacle | None:
+def _find_obstacle(owner: Embedded[Table], context: Context) -> Obstacle | None:
     """Return the table's obstacle; most objects need not be decoded for that."""
     if not may_have_obstacle(owner.text):
         return None
     try:
-        return find_obstacle(owner.value, copies_rows=context.policy.copies_rows(table))
+        return find_obstacle(owner.value, context.policy)
     except BadInput:
         return None
 
@@ -194,7 +194,7 @@ def _is_on_target(table: str, context: Context) -> bool:
     """Whether the target has a replicated table of this name; one with an obstacle of its own is not of the replica."""
     try:
         present = context.target.get_table(context.policy.target_db, table)
-        return find_obstacle(present, copies_rows=context.policy.copies_rows(table)) is None
+        return find_obstacle(present, context.policy) is None
     except NotFound:
         return False
 

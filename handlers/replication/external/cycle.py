@@ -15,15 +15,16 @@ import structlog
 
 from handlers.files.paths import parse_location
 from handlers.replication.external.directories import DirectoryCopier, Tree, TreeCounts, TreeProblem
+from handlers.replication.external.tables import expects_rows
 from handlers.replication.external.trees import TreeCopier
 from handlers.replication.target_objects import map_external_location
-from state.errors import BadInput, FilesUnavailable, TidelineError
+from state.errors import BadInput, FilesUnavailable, NotFound, TidelineError
 from state.external.directories import find_collisions, format_directories, is_below, select_outermost
 
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from handlers.files.copying.pool import CopyPool
@@ -133,6 +134,7 @@ class ExternalCycle:
         finally:
             found = [_attribute(each, tables) for each in copier.counts.problems]
             progress.problems = (*problems, *found)
+        progress.problems = (*progress.problems, *self._find_missing(tables, copier.counts))
         progress.ended_s = self._clock()
         if progress.is_complete:
             self._records.complete(int(progress.began_s))
@@ -168,6 +170,16 @@ class ExternalCycle:
                 reason=error.strerror,
                 hint="Check the state volume: it may be full, read-only or gone.",
             ) from error
+
+    def _find_missing(self, tables: Iterable[TableDirectories], counts: TreeCounts) -> Iterator[TableProblem]:
+        """Yield the tables without a directory of which the source has statistics or partitions with rows."""
+        db, missing = self._context.policy.source_db, set(counts.missing_roots)
+        for each in tables:
+            if each.root in missing and expects_rows(self._source, db, each.table, each.root):
+                reason = (
+                    "the directory does not exist, but the source has statistics or partitions of the table"
+                )
+                yield TableProblem((each.table,), each.root, NotFound.code, reason)
 
     def _plan(self, tables: Sequence[TableDirectories]) -> tuple[list[Tree], list[TableProblem]]:
         """Return each directory once with its place on the target, and the problems of those that have none."""

@@ -59,6 +59,8 @@ class TreeCounts:
     directories: int = 0
     missing: int = 0
     """Directories of the source that do not exist."""
+    missing_roots: list[str] = field(default_factory=list)
+    """Those of them that are the directory of a table, or of a partition outside of it."""
     files: int = 0
     """Files at the source."""
     copied: int = 0
@@ -206,6 +208,8 @@ class DirectoryCopier:
             require_reachable(self._files, location, self._copies.allowed)
             with self._lock:
                 self.counts.missing += 1
+                if tree.depth == 0:
+                    self.counts.missing_roots.append(str(tree.source))
             return None
 
     def _list_target(self, tree: Tree) -> list[Entry]:

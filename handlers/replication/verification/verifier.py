@@ -254,7 +254,7 @@ def _count(description: Description, found: _Comparison) -> None:
 
 
 def _why_not_comparable(ours: OneTable | None, theirs: OneTable | None) -> str | None:
-    obstacle = None if ours is None else find_obstacle(ours.table, copies_rows=ours.copies_rows)
+    obstacle = None if ours is None else find_obstacle(ours.table, ours.side.policy)
     if obstacle is not None:
         return obstacle.reason
     if theirs is not None and LOAD_PARAMETER in (theirs.table.parameters or {}):

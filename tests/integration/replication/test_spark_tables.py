@@ -1,0 +1,181 @@
+"""Tables that Spark 4 creates: a Spark session on the replica reads each of them when nothing is left of the source.
+
+The source's session is closed before the one on the target starts, since Spark's Hive client cannot change its metastore within one JVM.
+"""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from daemon.replica.sections.unreplicated import list_unreplicated
+from handlers.metastore.client import Metastore
+from handlers.replication.external.cycle import ExternalSettings
+from tests.builders.endpoint.endpoint_process import EndpointProcess
+from tests.builders.endpoint.spark_session import SparkSession, spark_at
+from tests.builders.replication.external import ExternalCopies
+from tests.builders.replication.replica import Replica, build_replica
+from tests.builders.replication.verification import verify
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from dev.stack.endpoints import ClusterEndpoints
+    from handlers.structs.objects import Partition, Table
+
+
+pytestmark = pytest.mark.long
+
+FORMATS = ("parquet", "orc", "csv", "json")
+
+
+@contextmanager
+def spark_on(metastore: str, directory: Path) -> Iterator[SparkSession]:
+    """Provide a session of Spark through an endpoint in front of a metastore."""
+    directory.mkdir(parents=True)
+    endpoint = EndpointProcess(directory, metastore)
+    endpoint.start()
+    try:
+        with spark_at(endpoint.uri, directory / "spark") as session:
+            yield session
+    finally:
+        endpoint.stop()
+
+
+def create_tables(spark: SparkSession, db: str, files: Path) -> None:
+    """Create a table of each kind that Spark stores differently."""
+    spark.run(f"create database {db} location 'file:{files}/{db}.db'")
+    for kind in FORMATS:
+        spark.run(f"create table {db}.managed_{kind} (id int, item string) using {kind}")
+        spark.run(
+            f"create table {db}.external_{kind} (id int, item string) using {kind} location 'file:{files}/ext/{kind}'"
+        )
+        spark.run(
+            f"create table {db}.parts_{kind} (id int, dt string) using {kind} partitioned by (dt) "
+            f"location 'file:{files}/parts/{kind}'"
+        )
+    spark.run(f"create table {db}.external_text (line string) using text location 'file:{files}/ext/text'")
+    spark.run(f"create table {db}.buckets (id int) using parquet clustered by (id) into 2 buckets")
+    spark.run(f"create table {db}.managed_parts (id int, dt string) using parquet partitioned by (dt)")
+    spark.run(f"create table {db}.selected using csv options (header true) as select 1 as id")
+    spark.run(f"create table {db}.hive_orc (id int) partitioned by (dt string) stored as orc")
+
+
+def fill_tables(spark: SparkSession, db: str, number: int) -> None:
+    """Add a row to each table, and a partition to each partitioned one."""
+    for kind in FORMATS:
+        spark.run(f"insert into {db}.managed_{kind} values ({number}, 'pen')")
+        spark.run(f"insert into {db}.external_{kind} values ({number}, 'ink')")
+        spark.run(f"insert into {db}.parts_{kind} values ({number}, 'd{number}')")
+    spark.run(f"insert into {db}.external_text values ('line {number}')")
+    spark.run(f"insert into {db}.buckets values ({number})")
+    spark.run(f"insert into {db}.managed_parts values ({number}, 'd{number}')")
+    spark.run(f"insert into {db}.hive_orc values ({number}, 'd{number}')")
+
+
+def read_tables(spark: SparkSession, db: str) -> dict[str, list[list[str]]]:
+    """Return the rows of all tables by name."""
+    names = [row[1] for row in spark.run(f"show tables in {db}")]
+    return {name: sorted(spark.run(f"select * from {db}.{name}")) for name in names}
+
+
+def list_texts(item: Table | Partition) -> list[str]:
+    """Return all texts of a definition in which a location could be."""
+    assert item.sd is not None
+    assert item.sd.serdeInfo is not None
+    maps = (item.parameters, item.sd.parameters, item.sd.serdeInfo.parameters)
+    return [item.sd.location or "", *(value for each in maps for value in (each or {}).values())]
+
+
+@dataclass
+class SparkLake:
+    """A database that Spark writes below ``files``, and its replica."""
+
+    db: str
+    files: Path
+    base: str
+    replica: Replica
+    copies: ExternalCopies
+    source_uri: str
+    target_uri: str
+
+    def follow(self) -> None:
+        """Apply all events, and run a cycle."""
+        self.replica.follow()
+        progress = self.copies.run()
+        assert progress.is_complete, progress.problems
+
+    def definitions(self) -> list[Table | Partition]:
+        """Return all tables and partitions of the target."""
+        target, db = self.replica.target, self.replica.policy.target_db
+        found: list[Table | Partition] = []
+        for name in target.table_names(db):
+            table = target.get_table(db, name)
+            found.append(table)
+            if table.partitionKeys:
+                found += target.get_partitions(db, name, target.partition_names(db, name))
+        return found
+
+
+@pytest.fixture(params=["events", "bootstrap"])
+def lake(
+    request: pytest.FixtureRequest, source: ClusterEndpoints, target: ClusterEndpoints, tmp_path: Path
+) -> Iterator[tuple[SparkLake, dict[str, list[list[str]]]]]:
+    """A replica of a database after its events, or of a load with events after it, and the rows of the source."""
+    db, files = f"spark_{uuid.uuid4().hex[:8]}", tmp_path / "source"
+    base = f"file:{target.external}/base_{db}"
+    with closing(Metastore([source.metastore])) as metastore:
+        before = metastore.current_event_id()
+
+    def build(*, start: bool | int) -> SparkLake:
+        replica = build_replica(
+            source.metastore, target.metastore, db=db, roots=[str(files)], start=start, external_base=base
+        )
+        copies = ExternalCopies(replica.context, ExternalSettings(every_s=60, workers=2))
+        return SparkLake(db, files, base, replica, copies, source.metastore, target.metastore)
+
+    with spark_on(source.metastore, tmp_path / "at_source") as spark:
+        create_tables(spark, db, files)
+        fill_tables(spark, db, 1)
+        made = build(start=True if request.param == "bootstrap" else before)
+        made.follow()
+        fill_tables(spark, db, 2)
+        spark.run(f"alter table {db}.external_parquet set location 'file:{files}/ext/moved'")
+        spark.run(f"insert into {db}.external_parquet values (3, 'nib')")
+        spark.run(f"alter table {db}.external_json rename to {db}.renamed_json")
+        made.follow()
+        rows = read_tables(spark, db)
+    yield made, rows
+    made.replica.projection.close()
+
+
+def test_spark_reads_every_table_of_the_replica_without_the_source(
+    lake: tuple[SparkLake, dict[str, list[list[str]]]], tmp_path: Path
+) -> None:
+    made, rows = lake
+    assert list_unreplicated("p", made.replica.context) == ()
+    assert made.replica.quarantined() == {}
+    naming = [text for each in made.definitions() for text in list_texts(each) if str(made.files) in text]
+    assert [text for text in naming if not text.startswith(made.base)] == []
+    differing = {
+        name: result.differences
+        for name, result in verify(made.replica, *made.replica.source.table_names(made.db)).items()
+        if result.differences
+    }
+    assert differing == {}
+    made.files.rename(tmp_path / "switched_off")
+    db = made.replica.policy.target_db
+    with spark_on(made.target_uri, tmp_path / "at_target") as spark:
+        assert read_tables(spark, db) == rows
+        assert rows["renamed_json"] == [["1", "ink"], ["2", "ink"]]
+        spark.run(f"insert into {db}.external_csv values (9, 'cap')")
+        spark.run(f"insert into {db}.parts_json values (9, 'd9')")
+        assert spark.run(f"select id from {db}.external_csv where item = 'cap'") == [["9"]]
+        assert spark.run(f"select id from {db}.parts_json where dt = 'd9'") == [["9"]]
+    assert not made.files.exists(), "nothing is written to the source's directories"
