@@ -88,7 +88,7 @@ def _copy_first_rows(event: TableCreated, context: Context) -> None:
     if not context.policy.copies_rows(_name(table)):
         return
     owner = context.table_cache.table(_name(table))
-    directories = zip(list_row_directories(table), list_row_directories(owner), strict=True)
+    directories = zip(list_row_directories(table), list_row_directories(owner), strict=False)
     for number, (directory, place) in enumerate(directories):
         copy_first_files(context, () if number else event.files, directory, place, owner=owner)
     record_copy(_name(table), owner, event.event_id, context)

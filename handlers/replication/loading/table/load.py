@@ -129,7 +129,7 @@ class _TableLoader:
         places = list_row_directories(target)
         listed = [
             (list_snapshot_files(snapshot, directory, self._tools), place)
-            for directory, place in zip(list_row_directories(snapshot.table), places, strict=True)
+            for directory, place in zip(list_row_directories(snapshot.table), places, strict=False)
         ]
         statistics = read_table_statistics(self._table, snapshot, self._tools)
         require_no_disruption(snapshot.changes)
