@@ -99,7 +99,7 @@ def relocate_partition(partition: Partition, location: str | None, base: str | N
 
 def names_locations(item: Table | Partition) -> bool:
     """Whether a property is a location, or skewed values have directories: others need no look at the item's own location."""
-    skewed = None if item.sd is None else item.sd.skewedInfo
+    skewed = item.sd.skewedInfo
     if skewed is not None and skewed.skewedColValueLocationMaps:
         return True
     return any(
@@ -109,16 +109,12 @@ def names_locations(item: Table | Partition) -> bool:
 
 def _list_parameters(item: Table | Partition) -> tuple[Mapping[str, str] | None, ...]:
     storage = item.sd
-    if storage is None:
-        return (item.parameters,)
     serde = storage.serdeInfo
     return item.parameters, storage.parameters, None if serde is None else serde.parameters
 
 
 def _relocate(item: Table | Partition, location: str | None, base: str | None) -> None:
     storage = item.sd
-    if storage is None:
-        return
     if names_locations(item):
         source = None if storage.location is None else parse_location(storage.location)
         relocation = Relocation(source, location, base)
@@ -134,7 +130,7 @@ def describe_locations(item: Item, base: str | None, *, at_source: bool) -> Item
 
     Locations are written in relation to the item's own. ``base`` is given for one that is below ``external_base`` on the target.
     """
-    if item.sd is None or not names_locations(item):
+    if not names_locations(item):
         return item
     source = None if item.sd.location is None else parse_location(item.sd.location)
 
@@ -169,10 +165,9 @@ def change_properties(item: Table | Partition, source: Location | None, change: 
     A property for which it returns None is left out. Raises UnsafePath for a ``path`` that is not a safe path.
     """
     item.parameters = _change(item.parameters, source, change)
-    if item.sd is not None:
-        item.sd.parameters = _change(item.sd.parameters, source, change)
-        if item.sd.serdeInfo is not None:
-            item.sd.serdeInfo.parameters = _change(item.sd.serdeInfo.parameters, source, change)
+    item.sd.parameters = _change(item.sd.parameters, source, change)
+    if item.sd.serdeInfo is not None:
+        item.sd.serdeInfo.parameters = _change(item.sd.serdeInfo.parameters, source, change)
 
 
 def _change(

@@ -72,13 +72,13 @@ ICEBERG_TABLE: Final = Obstacle(
 )
 DELTA_TABLE: Final = Obstacle(
     "delta",
-    "Delta Lake tables are not replicated: only the log in _delta_log tells which of the files are read",
+    "Delta Lake tables are not replicated: which of their files are read depends on the log in _delta_log",
 )
 HUDI_TABLE: Final = Obstacle(
-    "hudi", "Hudi tables are not replicated: only the timeline in .hoodie tells which of the files are read"
+    "hudi", "Hudi tables are not replicated: which of their files are read depends on the timeline in .hoodie"
 )
 PAIMON_TABLE: Final = Obstacle(
-    "paimon", "Paimon tables are not replicated: only their snapshots tell which of the files are read"
+    "paimon", "Paimon tables are not replicated: which of their files are read depends on their snapshots"
 )
 SYMLINK_TABLE: Final = Obstacle(
     "symlink", "symlink tables are not replicated: their files name other files by their paths at the source"

@@ -23,13 +23,23 @@ if TYPE_CHECKING:
 
 PROVIDER: Final = "spark.sql.sources.provider"
 """Property of a table of one of Spark's data sources, with the name or the class of the source."""
+CREATED_BY_SPARK: Final = "spark.sql.create.version"
+"""Property of everything that Spark creates, with its version."""
 PLACEHOLDER: Final = "-__PLACEHOLDER__"
 """How the location ends that Spark gives a table if it cannot give it the real one."""
 
 
+def is_of_spark(table: Table) -> bool:
+    """Whether Spark has created a table with rows, of Hive's formats or of its own."""
+    parameters = table.parameters or {}
+    return table.tableType in {"EXTERNAL_TABLE", "MANAGED_TABLE"} and (
+        CREATED_BY_SPARK in parameters or PROVIDER in parameters
+    )
+
+
 def find_spark_path(table: Table) -> Location | None:
     """Return the directory that Spark reads if it is not the table's location; raise UnsafePath."""
-    serde = None if table.sd is None else table.sd.serdeInfo
+    serde = table.sd.serdeInfo
     if serde is None or not serde.parameters or PROVIDER not in (table.parameters or {}):
         return None
     value = next((value for key, value in serde.parameters.items() if key.lower() == "path"), None)

@@ -19,7 +19,13 @@ from handlers.replication.external.tables import expects_rows
 from handlers.replication.external.trees import TreeCopier
 from handlers.replication.target_objects import map_external_location
 from state.errors import BadInput, FilesUnavailable, NotFound, TidelineError
-from state.external.directories import find_collisions, format_directories, is_below, select_outermost
+from state.external.directories import (
+    find_collisions,
+    format_directories,
+    is_below,
+    select_outermost,
+    select_replaced,
+)
 
 
 if TYPE_CHECKING:
@@ -196,9 +202,12 @@ class ExternalCycle:
         for directory in sorted(find_collisions(places)):
             reason = f"another directory of the source is also copied to {places.pop(directory)}"
             problems.append(_attribute(TreeProblem(directory, "target-diverged", reason), tables))
-        return [
-            Tree(parse_location(source), parse_location(target)) for source, target in places.items()
-        ], problems
+        replaced = select_replaced(tables)
+        trees = [
+            Tree(parse_location(source), parse_location(target), is_replaced=source in replaced)
+            for source, target in places.items()
+        ]
+        return trees, problems
 
 
 def _attribute(problem: TreeProblem, tables: Iterable[TableDirectories]) -> TableProblem:

@@ -41,6 +41,8 @@ class Tree:
     source: Location
     target: Location
     depth: int = 0
+    is_replaced: bool = False
+    """Whether the target's directory has no other files than the source's (``TableDirectories``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +116,18 @@ class DirectoryCopier:
         """Compare both sides; None if the source's directory does not exist and nothing follows from that."""
         if tree.depth > _DEPTH_MAX:
             raise LimitExceeded("directories are nested too deeply", path=str(tree.source), limit=_DEPTH_MAX)
-        source, target = self._list_source(tree), self._list_target(tree)
+        # The target first: what replay puts there in between is at the source then, or was removed from it.
+        target, source = self._list_target(tree), self._list_source(tree)
+        delete = self._delete or tree.is_replaced
         if source is None:
-            if tree.depth == 0 or not self._delete:
+            if tree.depth == 0 or not delete:
                 return None
             source = []
         before = _versions(source)
         records = self._records.read(str(tree.source))
-        plan = plan_directory(before, _versions(target), records, delete=self._delete)
+        plan = plan_directory(
+            before, _versions(target), records, delete=delete, delete_others=tree.is_replaced
+        )
         with self._lock:
             self.counts.directories += 1
             self.counts.files += len(before)
@@ -192,10 +198,10 @@ class DirectoryCopier:
     def _trees_below(self, tree: Tree, source: Iterable[Entry], target: Iterable[Entry]) -> list[Tree]:
         """Return the directories below; with deletions, also those that only the target has."""
         names = {entry.name for entry in source if entry.is_directory}
-        if self._delete:
+        if self._delete or tree.is_replaced:
             names |= {entry.name for entry in target if entry.is_directory}
         return [
-            Tree(tree.source.child(name), tree.target.child(name), tree.depth + 1)
+            Tree(tree.source.child(name), tree.target.child(name), tree.depth + 1, tree.is_replaced)
             for name in sorted(names, reverse=True)
         ]
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -26,10 +26,10 @@ from handlers.events import (
     TableDropped,
 )
 from handlers.files.paths import parse_location
-from handlers.replication.row_directories import list_row_directories
-from handlers.replication.target_objects import is_external
+from handlers.replication.row_directories import PROVIDER, list_row_directories
+from handlers.replication.target_objects import is_external, owns_data
 from state.errors import BadInput, NotFound
-from state.external.directories import TableDirectories, is_below
+from state.external.directories import TableDirectories, is_below, select_outermost
 
 
 if TYPE_CHECKING:
@@ -102,9 +102,7 @@ class ExternalTables:
                 return
             outside = [str(each) for each in found if not is_below(str(each), directories.root)]
             if outside:
-                merged = TableDirectories.of(
-                    directories.table, directories.root, (*directories.outside, *outside)
-                )
+                merged = replace(directories, outside=select_outermost((*directories.outside, *outside)))
                 self._known[directories.table] = _Known(merged, known.load)
 
     def _drop_partitions(self, table: str | None) -> None:
@@ -172,7 +170,8 @@ def _read_directories(source: Metastore, db: str, table: Table) -> TableDirector
     name = (table.tableName or "").lower()
     root, *others = (str(parse_location(each)) for each in list_row_directories(table))
     partitions = _read_partition_directories(source, db, name) if table.partitionKeys else ()
-    return TableDirectories.of(name, root, chain(others, partitions))
+    is_replaced = owns_data(table) or PROVIDER in (table.parameters or {})
+    return TableDirectories.of(name, root, chain(others, partitions), is_replaced=is_replaced)
 
 
 def expects_rows(source: Metastore, db: str, name: str, root: str) -> bool:

@@ -149,6 +149,15 @@ def lake(
         spark.run(f"alter table {db}.external_parquet set location 'file:{files}/ext/moved'")
         spark.run(f"insert into {db}.external_parquet values (3, 'nib')")
         spark.run(f"alter table {db}.external_json rename to {db}.renamed_json")
+        spark.run(f"insert overwrite {db}.managed_orc values (7, 'cap')")
+        spark.run(f"insert overwrite {db}.external_csv values (8, 'hat')")
+        spark.run(f"insert overwrite {db}.parts_orc partition (dt = 'd1') values (9)")
+        spark.run(f"insert overwrite {db}.hive_orc partition (dt = 'd2') values (9)")
+        spark.run(f"alter table {db}.parts_parquet add partition (dt = 'far') location 'file:{files}/far'")
+        spark.run(f"insert into {db}.parts_parquet values (5, 'far')")
+        spark.run(f"alter table {db}.parts_json drop partition (dt = 'd1')")
+        spark.run(f"insert overwrite {db}.managed_json select 1, 'none' where false")
+        spark.run(f"alter table {db}.managed_csv rename to {db}.renamed_csv")
         made.follow()
         rows = read_tables(spark, db)
     yield made, rows
@@ -174,6 +183,9 @@ def test_spark_reads_every_table_of_the_replica_without_the_source(
     with spark_on(made.target_uri, tmp_path / "at_target") as spark:
         assert read_tables(spark, db) == rows
         assert rows["renamed_json"] == [["1", "ink"], ["2", "ink"]]
+        assert rows["managed_orc"] == [["7", "cap"]]
+        assert rows["managed_json"] == []
+        assert rows["renamed_csv"] == [], "Spark loses them at the source, too"
         spark.run(f"insert into {db}.external_csv values (9, 'cap')")
         spark.run(f"insert into {db}.parts_json values (9, 'd9')")
         assert spark.run(f"select id from {db}.external_csv where item = 'cap'") == [["9"]]
