@@ -82,7 +82,7 @@ class Relocation:
             between = self.source.path[len(at.path.rstrip("/")) :]
             if self.target.rstrip("/").endswith(between):
                 return self.target.rstrip("/").removesuffix(between)
-        if self.base is not None and self.target == place_below(self.base, str(self.source)):
+        if self.base is not None and self.target.startswith(f"{self.base.rstrip('/')}/"):
             return place_below(self.base, str(at))
         return None
 

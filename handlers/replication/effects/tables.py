@@ -59,23 +59,26 @@ def create(event: TableCreated, context: Context) -> None:
         _require_same_kind(translate(event.after.copy(), context.target), context)
     else:
         leftovers.clear_table(_name(target_table), context)
-    if location is None and names_locations(event.after.value):
-        _place_properties(event, context)
+    if location is None:
+        _place_properties(event.after.value, context)
     _copy_first_rows(event, context)
 
 
-def _place_properties(event: TableCreated, context: Context) -> None:
-    """Give the table the properties that depend on its location, which the target has chosen."""
-    name = _name(event.after.value)
-    present = context.table_cache.table(name).copy()
-    placed = to_target_table(event.after.copy(), context.policy, present.sd.location)
+def _place_properties(source: Table, context: Context) -> None:
+    """Give the target's table the properties that depend on its location, which its metastore has chosen or changed."""
+    if is_view(source) or not names_locations(source):
+        return
+    name = _name(source)
+    table = context.table_cache.table(name)
+    placed = to_target_table(source.copy(), context.policy, table.sd.location)
+    present = table.copy()
     if present.sd.serdeInfo is not None and placed.sd.serdeInfo is not None:
         present.sd.serdeInfo.parameters = placed.sd.serdeInfo.parameters
     present.sd.parameters, present.sd.skewedInfo = placed.sd.parameters, placed.sd.skewedInfo
-    source = event.after.value.parameters or {}
-    moved = {key: value for key, value in (placed.parameters or {}).items() if source[key] != value}
+    before = source.parameters or {}
+    moved = {key: value for key, value in (placed.parameters or {}).items() if before[key] != value}
     present.parameters = {**(present.parameters or {}), **moved}
-    if present != context.table_cache.table(name):
+    if present != table:
         context.table_cache.forget(name)
         context.target.alter_table(context.policy.target_db, name, present, environment=KEEP_STATISTICS)
 
@@ -147,6 +150,8 @@ def rename(event: TableAltered, context: Context) -> None:
         note_copy(new, event.event_id, context)
     else:
         renamed_files.complete_table(event, context)
+    if not is_transactional(event.after.value):
+        _place_properties(event.after.value, context)
     statistics.restore_after_rename(event, new, context)
     accuracy_marks.complete_renamed(event, new, context)
 

@@ -23,7 +23,7 @@ from tests.builders.replication.verification import verify
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from dev.stack.endpoints import ClusterEndpoints
@@ -102,8 +102,6 @@ class SparkLake:
     base: str
     replica: Replica
     copies: ExternalCopies
-    source_uri: str
-    target_uri: str
 
     def follow(self) -> None:
         """Apply all events, and run a cycle."""
@@ -123,71 +121,93 @@ class SparkLake:
         return found
 
 
-@pytest.fixture(params=["events", "bootstrap"])
-def lake(
-    request: pytest.FixtureRequest, source: ClusterEndpoints, target: ClusterEndpoints, tmp_path: Path
-) -> Iterator[tuple[SparkLake, dict[str, list[list[str]]]]]:
-    """A replica of a database after its events, or of a load with events after it, and the rows of the source."""
+@pytest.fixture
+def build(
+    source: ClusterEndpoints, target: ClusterEndpoints, tmp_path: Path
+) -> Iterator[Callable[..., SparkLake]]:
+    """A function that begins a replica: after an event, or with a bootstrap now."""
     db, files = f"spark_{uuid.uuid4().hex[:8]}", tmp_path / "source"
-    base = f"file:{target.external}/base_{db}"
-    with closing(Metastore([source.metastore])) as metastore:
-        before = metastore.current_event_id()
+    made: list[SparkLake] = []
 
-    def build(*, start: bool | int) -> SparkLake:
+    def begin(kind: str, *, start: bool | int) -> SparkLake:
+        base = f"file:{target.external}/{kind}_{db}"
         replica = build_replica(
-            source.metastore, target.metastore, db=db, roots=[str(files)], start=start, external_base=base
+            source.metastore,
+            target.metastore,
+            db=db,
+            target_db=f"{db}_{kind}",
+            roots=[str(files)],
+            start=start,
+            external_base=base,
         )
         copies = ExternalCopies(replica.context, ExternalSettings(every_s=60, workers=2))
-        return SparkLake(db, files, base, replica, copies, source.metastore, target.metastore)
+        made.append(SparkLake(db, files, base, replica, copies))
+        return made[-1]
 
-    with spark_on(source.metastore, tmp_path / "at_source") as spark:
-        create_tables(spark, db, files)
-        fill_tables(spark, db, 1)
-        made = build(start=True if request.param == "bootstrap" else before)
-        made.follow()
-        fill_tables(spark, db, 2)
-        spark.run(f"alter table {db}.external_parquet set location 'file:{files}/ext/moved'")
-        spark.run(f"insert into {db}.external_parquet values (3, 'nib')")
-        spark.run(f"alter table {db}.external_json rename to {db}.renamed_json")
-        spark.run(f"insert overwrite {db}.managed_orc values (7, 'cap')")
-        spark.run(f"insert overwrite {db}.external_csv values (8, 'hat')")
-        spark.run(f"insert overwrite {db}.parts_orc partition (dt = 'd1') values (9)")
-        spark.run(f"insert overwrite {db}.hive_orc partition (dt = 'd2') values (9)")
-        spark.run(f"alter table {db}.parts_parquet add partition (dt = 'far') location 'file:{files}/far'")
-        spark.run(f"insert into {db}.parts_parquet values (5, 'far')")
-        spark.run(f"alter table {db}.parts_json drop partition (dt = 'd1')")
-        spark.run(f"insert overwrite {db}.managed_json select 1, 'none' where false")
-        spark.run(f"alter table {db}.managed_csv rename to {db}.renamed_csv")
-        made.follow()
-        rows = read_tables(spark, db)
-    yield made, rows
-    made.replica.projection.close()
+    yield begin
+    for each in made:
+        each.replica.projection.close()
+
+
+def change_tables(spark: SparkSession, db: str, files: Path) -> None:
+    """Move, rename and overwrite tables, and place a partition elsewhere."""
+    spark.run(f"alter table {db}.external_parquet set location 'file:{files}/ext/moved'")
+    spark.run(f"insert into {db}.external_parquet values (3, 'nib')")
+    spark.run(f"alter table {db}.external_json rename to {db}.renamed_json")
+    spark.run(f"alter table {db}.managed_csv rename to {db}.renamed_csv")
+    spark.run(f"insert overwrite {db}.managed_orc values (7, 'cap')")
+    spark.run(f"insert overwrite {db}.managed_json select 1, 'none' where false")
+    spark.run(f"insert overwrite {db}.external_csv values (8, 'hat')")
+    spark.run(f"insert overwrite {db}.parts_orc partition (dt = 'd1') values (9)")
+    spark.run(f"insert overwrite {db}.hive_orc partition (dt = 'd2') values (9)")
+    spark.run(f"alter table {db}.parts_parquet add partition (dt = 'far') location 'file:{files}/far'")
+    spark.run(f"insert into {db}.parts_parquet values (5, 'far')")
+    spark.run(f"alter table {db}.parts_json drop partition (dt = 'd1')")
 
 
 def test_spark_reads_every_table_of_the_replica_without_the_source(
-    lake: tuple[SparkLake, dict[str, list[list[str]]]], tmp_path: Path
+    build: Callable[..., SparkLake], source: ClusterEndpoints, target: ClusterEndpoints, tmp_path: Path
 ) -> None:
-    made, rows = lake
-    assert list_unreplicated("p", made.replica.context) == ()
-    assert made.replica.quarantined() == {}
-    naming = [text for each in made.definitions() for text in list_texts(each) if str(made.files) in text]
-    assert [text for text in naming if not text.startswith(made.base)] == []
+    with closing(Metastore([source.metastore])) as metastore:
+        before = metastore.current_event_id()
+    with spark_on(source.metastore, tmp_path / "at_source") as spark:
+        followed = build("followed", start=before)
+        db, files = followed.db, followed.files
+        create_tables(spark, db, files)
+        fill_tables(spark, db, 1)
+        followed.follow()
+        loaded = build("loaded", start=True)
+        loaded.follow()
+        fill_tables(spark, db, 2)
+        change_tables(spark, db, files)
+        for lake in (followed, loaded):
+            lake.follow()
+        rows = read_tables(spark, db)
+    assert rows["renamed_json"] == [["1", "ink"], ["2", "ink"]]
+    assert rows["renamed_csv"] == [], "Spark loses them at the source, too"
+    assert (rows["managed_orc"], rows["managed_json"]) == ([["7", "cap"]], [])
+    for lake in (followed, loaded):
+        require_equal(lake)
+    files.rename(tmp_path / "switched_off")
+    with spark_on(target.metastore, tmp_path / "at_target") as spark:
+        for lake in (followed, loaded):
+            name = lake.replica.policy.target_db
+            assert read_tables(spark, name) == rows
+        spark.run(f"insert into {name}.external_csv values (9, 'cap')")
+        spark.run(f"insert into {name}.parts_json values (9, 'd9')")
+        assert spark.run(f"select id from {name}.external_csv where item = 'cap'") == [["9"]]
+        assert spark.run(f"select id from {name}.parts_json where dt = 'd9'") == [["9"]]
+    assert not files.exists(), "nothing is written to the source's directories"
+
+
+def require_equal(lake: SparkLake) -> None:
+    """Require that all tables are replicated, that none names a directory of the source, and that verification finds no difference."""
+    assert list_unreplicated("p", lake.replica.context) == ()
+    assert lake.replica.quarantined() == {}
+    naming = [text for each in lake.definitions() for text in list_texts(each) if str(lake.files) in text]
+    assert [text for text in naming if not text.startswith(lake.base)] == []
+    names = lake.replica.source.table_names(lake.db)
     differing = {
-        name: result.differences
-        for name, result in verify(made.replica, *made.replica.source.table_names(made.db)).items()
-        if result.differences
+        name: found.differences for name, found in verify(lake.replica, *names).items() if found.differences
     }
     assert differing == {}
-    made.files.rename(tmp_path / "switched_off")
-    db = made.replica.policy.target_db
-    with spark_on(made.target_uri, tmp_path / "at_target") as spark:
-        assert read_tables(spark, db) == rows
-        assert rows["renamed_json"] == [["1", "ink"], ["2", "ink"]]
-        assert rows["managed_orc"] == [["7", "cap"]]
-        assert rows["managed_json"] == []
-        assert rows["renamed_csv"] == [], "Spark loses them at the source, too"
-        spark.run(f"insert into {db}.external_csv values (9, 'cap')")
-        spark.run(f"insert into {db}.parts_json values (9, 'd9')")
-        assert spark.run(f"select id from {db}.external_csv where item = 'cap'") == [["9"]]
-        assert spark.run(f"select id from {db}.parts_json where dt = 'd9'") == [["9"]]
-    assert not made.files.exists(), "nothing is written to the source's directories"
