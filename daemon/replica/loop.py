@@ -40,7 +40,7 @@ from state.positions import Position
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from daemon.capability import Runtime
     from daemon.config.model import Config
@@ -117,8 +117,15 @@ def projection_name(policy: str) -> str:
     return f"replication:{policy}"
 
 
-def handler_policy(name: str, policy: PolicyConfig) -> Policy:
-    """Return the policy in the form that replay uses."""
+def handler_policy(config: Config, name: str) -> Policy:
+    """Return the policy in the form that replay uses; views may read tables of the others to the same target."""
+    policy = config.policy(name)
+
+    def find_others(database: str) -> Iterator[Policy]:
+        for other, _ in config.find_policies(policy.source, policy.target, database):
+            if other != name:
+                yield handler_policy(config, other)
+
     return Policy(
         name=name,
         source_db=policy.database,
@@ -129,6 +136,7 @@ def handler_policy(name: str, policy: PolicyConfig) -> Policy:
         functions_dir=policy.functions_dir,
         metadata_only=tuple(policy.metadata_only),
         on_failure=policy.on_failure,
+        others=find_others,
     )
 
 
@@ -163,7 +171,7 @@ def build_projection(
     """
     beat = pulse.beat
     settings = config.policy(name)
-    policy = handler_policy(name, settings)
+    policy = handler_policy(config, name)
     source = measured_metastore(calls, settings.source, beat)(config.sources[settings.source].metastore)
     target = measured_metastore(calls, settings.target, beat)(config.targets[settings.target].metastore)
     file_systems = open_file_systems(config.files.all_options())

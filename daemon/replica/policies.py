@@ -48,4 +48,4 @@ def open_policy(config: Config, name: str) -> Iterator[OpenPolicy]:
         closing(Metastore(config.targets[settings.target].metastore)) as target,
         closing(open_state(config.state.dir, STATE_KIND, name)) as store,
     ):
-        yield OpenPolicy(handler_policy(name, settings), source, target, store)
+        yield OpenPolicy(handler_policy(config, name), source, target, store)

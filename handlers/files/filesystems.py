@@ -126,6 +126,12 @@ class FileSystem(Protocol):
     def open(self, location: Location) -> ReadStream:
         """Open a regular file for reading from its start."""
 
+    def is_encrypted(self, location: Location) -> bool:
+        """Return whether the file system stores a file encrypted, so that its own checksum is not that of the bytes that are read.
+
+        Raises NotFound if the file does not exist.
+        """
+
     def create(self, location: Location, size_bytes: int) -> WriteStream:
         """Start a file of ``size_bytes``; missing parent directories are created."""
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from handlers.replication.effects import functions
-from handlers.replication.entries.unreplicated_tables import record_existing
+from handlers.replication.entries.unreplicated_tables import list_readable_views, record_existing
 from handlers.replication.loading.bootstrap import begin_bootstrap, is_pending
 from handlers.replication.loading.bootstrap_run import run_bootstrap
 from handlers.replication.loading.scope import follow_scope
@@ -79,6 +79,7 @@ class Opening:
             self._distrust_state()
         self._load_marks()
         follow_scope(context, self.store, self.loads)
+        self._load_readable_views()
 
     def _load_state(self) -> Position | None:
         """Forget what an earlier opening knew, and load the state; return its position if it has one."""
@@ -135,6 +136,14 @@ class Opening:
             self.context.unreplicated.flush(txn)
             txn.put(functions.LOADED_KEY, b"1")
             txn.put(KINDS_KEY, KINDS)
+
+    def _load_readable_views(self) -> None:
+        """Load views that were left out because a policy for a database that they read was missing."""
+        readable = list_readable_views(self.context)
+        for view in readable:
+            self.context.unreplicated.remove(view)
+        if readable:
+            self.loads.request(readable, "in-scope")
 
     def _distrust_state(self) -> None:
         """Note up to which event an earlier process may have replayed more than the state and the target's position say.

@@ -30,10 +30,12 @@ if TYPE_CHECKING:
 
     from handlers.files.paths import Location
     from handlers.replication.policy import Policy
-    from handlers.structs.objects import Partition, StorageDescriptor, Table
+    from handlers.structs.objects import Partition, SerDeInfo, StorageDescriptor, Table
 
 
 MATERIALIZED: Final = "MATERIALIZED_VIEW"
+VIEW: Final = "VIRTUAL_VIEW"
+"""The obstacle of a view depends on its query (``views/obstacles``)."""
 HANDLER: Final = "storage_handler"
 """Parameter with the Java class that reads a table's rows, of tables that are not files of a warehouse."""
 TABLE_TYPE: Final = "table_type"
@@ -55,6 +57,7 @@ Code = Literal[
     "spark-provider",
     "spark-path",
     "input-format",
+    "view",
 ]
 
 
@@ -181,10 +184,20 @@ def _find_foreign_paths(table: Table, *, has_base: bool) -> Obstacle | None:
         return None  # the table's events fail with this reason
     serde = table.sd.serdeInfo
     for key, value in ((serde and serde.parameters) or {}).items():
-        if key.lower() not in PATHS and _FILE_SYSTEM.match(value) and not _is_below(value, roots):
+        if _is_mapped(key, serde) or not _FILE_SYSTEM.match(value):
+            continue
+        if not _is_below(value, roots):
             reason = f"the option {key} of Spark names {value}, which is outside of the table"
             return Obstacle("spark-path", reason)
     return None
+
+
+def _is_mapped(key: str, serde: SerDeInfo | None) -> bool:
+    """Whether an option names a place of the target after replay: Spark's directories, and the schema file of an Avro table."""
+    is_schema = key.lower().replace(".", "") == "avroschemaurl"
+    return key.lower() in PATHS or (
+        is_schema and serde is not None and "avro" in (serde.serializationLib or "").lower()
+    )
 
 
 def _is_below(value: str, roots: Sequence[Location]) -> bool:
@@ -212,6 +225,6 @@ def may_have_obstacle(text: str) -> bool:
 
 
 _MARKS: Final = tuple(
-    f'"{mark}"' for mark in (MATERIALIZED, REPLICATE, HANDLER, TABLE_TYPE, METADATA_LOCATION, PROVIDER)
+    f'"{mark}"' for mark in (MATERIALIZED, VIEW, REPLICATE, HANDLER, TABLE_TYPE, METADATA_LOCATION, PROVIDER)
 )
 _FORMATS: Final = re.compile(f"{_FOREIGN_FORMATS.pattern}|[Ss]ymlink|SYMLINK")

@@ -16,7 +16,7 @@ import orjson
 from handlers.files.paths import parse_location
 from handlers.replication.relocation import place_below, relocate_partition, relocate_table
 from handlers.replication.replicability import require_plain_files
-from handlers.replication.view_text import rename_database
+from handlers.replication.views.definitions import define_view
 from handlers.structs.statistics import ColumnStatistics, ColumnStatisticsDesc
 
 
@@ -139,17 +139,16 @@ def to_target_table(source: Table, policy: Policy, location: str | None) -> Tabl
     relocate_table(source, location, policy.external_base)
     if not policy.copies_rows((source.tableName or "").lower()):
         _remove_statistics(source)
-    if is_view(source):
-        source.viewExpandedText = rewrite_view_text(source.viewExpandedText, policy)
-        source.viewOriginalText = rewrite_view_text(source.viewOriginalText, policy)
-    return source
+    return rename_view(source, policy)
 
 
-def rewrite_view_text(text: str | None, policy: Policy) -> str | None:
-    """Replace the source database in a view's text."""
-    if text is None or policy.source_db == policy.target_db:
-        return text
-    return rename_database(text, policy.source_db, policy.target_db)
+def rename_view(table: Table, policy: Policy) -> Table:
+    """Change the query of a view, if it is one, into its form on the target."""
+    if is_view(table):
+        view = define_view(table, policy)
+        table.viewOriginalText, table.viewExpandedText = view.original, view.expanded
+        table.parameters = dict(view.parameters)
+    return table
 
 
 def to_target_partition(source: Partition, policy: Policy, location: str | None) -> Partition:

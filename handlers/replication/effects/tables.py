@@ -18,6 +18,7 @@ from handlers.replication.effects import (
     statistics,
     truncation,
 )
+from handlers.replication.effects.avro_schemas import SchemaFiles
 from handlers.replication.effects.constraints import keep_constraints
 from handlers.replication.effects.plain_files import copy_first_files, mirror_directory
 from handlers.replication.entries.copied_ahead import note_copy, record_copy
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 
 def create(event: TableCreated, context: Context) -> None:
     """Create the table, and copy the rows of a CREATE TABLE AS SELECT."""
-    source = event.after.copy()
+    source = SchemaFiles(context).place(event.after.copy())
     location = map_external_location(source.sd.location, context.policy) if is_external(source) else None
     target_table = to_target_table(source, context.policy, location)
     target_table.writeId = None
@@ -70,7 +71,8 @@ def _place_properties(source: Table, context: Context) -> None:
         return
     name = _name(source)
     table = context.table_cache.table(name)
-    placed = to_target_table(source.copy(), context.policy, table.sd.location)
+    with_schemas = SchemaFiles(context).place(source.copy())
+    placed = to_target_table(with_schemas, context.policy, table.sd.location)
     present = table.copy()
     if present.sd.serdeInfo is not None and placed.sd.serdeInfo is not None:
         present.sd.serdeInfo.parameters = placed.sd.serdeInfo.parameters
@@ -181,7 +183,8 @@ def _replace(event: TableAltered, current_name: str, context: Context) -> None:
         mirror_directory(context, after.sd.location, location)
         record_copy(current_name, after, event.event_id, context)
     left = context.table_cache.location(current_name) if moved else None
-    target_table = translate(to_target_table(event.after.copy(), context.policy, location), context.target)
+    source = SchemaFiles(context).place(event.after.copy())
+    target_table = translate(to_target_table(source, context.policy, location), context.target)
     write_id = replayed_write_id(event.write_id, target_table)
     target_table.writeId = write_id
     accuracy_marks.keep_table_mark(target_table, current_name, write_id, context)

@@ -16,6 +16,7 @@ replicated state. If a table can be replicated again, it is loaded.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -41,6 +42,7 @@ from handlers.replication.replicability import (
     find_obstacle,
     may_have_obstacle,
 )
+from handlers.replication.views.obstacles import VIEW_CODE, find_source_obstacle
 from handlers.structs import tjson
 from handlers.structs.objects import Table
 from state.errors import BadInput, NotFound
@@ -85,6 +87,8 @@ def is_unreplicated(event: Event, context: Context) -> bool:
     owner = _find_object(event)
     obstacle = None if owner is None else _find_obstacle(owner, context)
     known = table in context.unreplicated
+    if isinstance(event, TableDropped) and obstacle is not None and obstacle.code == VIEW_CODE:
+        obstacle = None  # what the view reads may have been dropped before
     if isinstance(event, TableDropped) and (obstacle is not None or (known and owner is None)):
         return _forget_dropped(table, context)
     if obstacle is not None:
@@ -124,7 +128,7 @@ def record_existing(event_id: int, context: Context) -> None:
     for start in range(0, len(missing), _PAGE):
         for table in context.source.get_tables(policy.source_db, missing[start : start + _PAGE]):
             name = (table.tableName or "").lower()
-            obstacle = find_obstacle(table, policy)
+            obstacle = find_source_obstacle(table, policy, context.source)
             if obstacle is not None:
                 _record(name, event_id, obstacle, context)
 
@@ -138,6 +142,22 @@ def _list_foreign(context: Context, names: Sequence[str]) -> set[str]:
 
 
 _PAGE: Final = 200
+
+
+def list_readable_views(context: Context) -> list[str]:
+    """Return the listed views that can be replicated now: what they read is replicated since, for example by another policy."""
+    policy, db = context.policy, context.policy.source_db
+    listed = [entry.table for entry in context.unreplicated.entries() if entry.code == VIEW_CODE]
+    readable: list[str] = []
+    for start in range(0, len(listed), _PAGE):
+        with suppress(NotFound):
+            found = context.source.get_tables(db, listed[start : start + _PAGE])
+            readable += [
+                (table.tableName or "").lower()
+                for table in found
+                if find_source_obstacle(table, policy, context.source) is None
+            ]
+    return readable
 
 
 def record_obstacle(loaded: LoadedTable, context: Context) -> None:
@@ -179,7 +199,7 @@ def _find_obstacle(owner: Embedded[Table], context: Context) -> Obstacle | None:
     if not may_have_obstacle(owner.text):
         return None
     try:
-        return find_obstacle(owner.value, context.policy)
+        return find_source_obstacle(owner.value, context.policy, context.source)
     except BadInput:
         return None
 
@@ -195,7 +215,13 @@ def _forget_dropped(table: str, context: Context) -> bool:
 
 def _learn(event: Event, table: str, obstacle: Obstacle, context: Context) -> None:
     """Record the table; what replay knows about it as a replicated one is forgotten."""
-    if table not in context.unreplicated:
+    if obstacle.code == VIEW_CODE:
+        if _is_on_target(table, context):  # it has no rows that are worth keeping
+            context.target.drop_table(context.policy.target_db, table, delete_data=False)
+        context.table_cache.forget(table)
+        context.quarantine.remove(table)
+        _record(table, event.event_id, obstacle, context)
+    elif table not in context.unreplicated:
         renamed = _keep_renamed(event, context)
         on_target = renamed or (isinstance(event, TableAltered) and _is_on_target(table, context))
         _record(table, event.event_id, obstacle, context, on_target=on_target)

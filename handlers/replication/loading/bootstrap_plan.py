@@ -12,9 +12,10 @@ from handlers.replication.loading.bootstrap import list_tables
 from handlers.replication.loading.table.snapshot import SnapshotLost, TableSnapshot, list_snapshot_files
 from handlers.replication.loading.table.source_changes import SourceChanges
 from handlers.replication.loading.table.write_id_snapshot import WriteIdStates
-from handlers.replication.replicability import MATERIALIZED_VIEW, find_obstacle
+from handlers.replication.replicability import MATERIALIZED_VIEW
 from handlers.replication.row_directories import list_row_directories
 from handlers.replication.target_objects import is_transactional, is_view
+from handlers.replication.views.obstacles import find_source_obstacle
 from state.errors import NotFound
 from state.transactions.valid_write_ids import ValidWriteIds
 
@@ -55,7 +56,7 @@ def plan_bootstrap(tools: LoadTools) -> Iterator[PlannedTable]:
 def _plan_table(name: str, tools: LoadTools) -> PlannedTable:
     source, db = tools.source, tools.policy.source_db
     table = source.get_table(db, name)
-    obstacle = find_obstacle(table, tools.policy)
+    obstacle = find_source_obstacle(table, tools.policy, source)
     if obstacle is not None:
         kind = "materialized view" if obstacle == MATERIALIZED_VIEW else "not replicated"
         return PlannedTable(name, kind, reason=obstacle.reason)

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from handlers.files.paths import parse_location
+from handlers.replication.effects.avro_schemas import describe_schemas
 from handlers.replication.relocation import describe_locations
 from handlers.replication.row_directories import list_row_directories
 from handlers.replication.target_objects import (
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from handlers.files.filesystems import FileSystems
+    from handlers.files.paths import Location
     from handlers.metastore.client import Metastore
     from handlers.replication.policy import Policy
     from handlers.replication.verification.file_rules import AcidFiles, Files
@@ -122,8 +124,9 @@ class OneTable:
     def describe(self) -> Description:
         """Return the description of the table itself; without partitions, with files and statistics."""
         side = self.side
-        table = describe_locations(self.table, self._base, at_source=side.at_source)
-        facts = describe_table(table, side.policy if side.at_source else None)
+        described = describe_schemas(self.table, side.files, {}, at_source=side.at_source)
+        described = describe_locations(described, self._base, at_source=side.at_source)
+        facts = describe_table(described, side.policy if side.at_source else None)
         if self.is_below_base:
             facts["location", ""] = self._map(self.table.sd.location)
         not_compared = self._add_constraints(facts)
@@ -145,6 +148,12 @@ class OneTable:
         found = {
             format_partition_name(keys, list(each.values or [])): each
             for each in self.side.metastore.get_partitions(self.side.db, self.name, names)
+        }
+        digests: dict[Location, str] = {}
+        side = self.side
+        found = {
+            name: describe_schemas(each, side.files, digests, at_source=side.at_source)
+            for name, each in found.items()
         }
         if not self.copies_rows:
             return {name: self._describe_partition(each, {}, {}, {}) for name, each in found.items()}

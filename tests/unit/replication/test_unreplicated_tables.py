@@ -23,6 +23,7 @@ from handlers.replication.replicability import find_obstacle, may_have_obstacle
 from handlers.replication.target_objects import to_target_partition
 from handlers.structs import tjson
 from state.errors import MalformedEvent, Unsupported
+from tests.builders.replication.fake_target import faked_replica
 from tests.builders.replication.replay_events import (
     a_partition,
     a_table,
@@ -40,6 +41,9 @@ from tests.builders.replication.spark_tables import a_spark_table
 
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from handlers.events import Event
     from handlers.structs.objects import Table
     from tests.builders.replication.fake_target import FakedReplica
@@ -183,15 +187,76 @@ def test_a_dropped_database_has_no_views_left(replica: FakedReplica) -> None:
     assert replica.context.unreplicated.entries() == ()
 
 
-def test_a_view_on_other_databases_is_created_and_altered(replica: FakedReplica) -> None:
-    view = a_table("v", kind="VIRTUAL_VIEW", location=None, parameters={})
-    view.viewExpandedText = "select `t`.`id` from `elsewhere`.`t`"
-    after = view.copy()
-    after.parameters = {"comment": "x"}
+def a_query(text: str, parameters: dict[str, str] | None = None) -> Table:
+    view = a_table("v", kind="VIRTUAL_VIEW", location=None, parameters=parameters or {})
+    view.viewExpandedText = text
+    return view
+
+
+def lake_as(target_db: str) -> Callable[[str], tuple[Policy, ...]]:
+    lake = Policy(name="lake", source_db="lake", target_db=target_db, exclude=("secret*",))
+    return lambda database: (lake,) if database == "lake" else ()
+
+
+def test_a_view_reads_the_tables_that_another_policy_replicates_by_their_names_on_the_target(
+    tmp_path: Path,
+) -> None:
+    replica = faked_replica(tmp_path, others=lake_as("lake_r"))
+    view = a_query("select `t`.`id` from `lake`.`t`")
+    after = a_query(view.viewExpandedText or "", {"comment": "x"})
     replica.projection.apply([replace(created(1, "v"), after=embedded(view)), changed(2, view, after)])
     assert replica.stored_quarantine() == {}
-    assert replica.target.tables["v"].viewExpandedText == view.viewExpandedText
+    assert replica.target.tables["v"].viewExpandedText == "select `t`.`id` from `lake_r`.`t`"
     assert replica.target.tables["v"].parameters == {"comment": "x"}
+    replica.projection.close()
+
+
+def test_a_view_of_a_table_that_no_policy_replicates_is_left_out_until_it_reads_others(
+    tmp_path: Path,
+) -> None:
+    replica = faked_replica(tmp_path, others=lake_as("lake_r"))
+    good, bad = a_query("select 1 from `lake`.`t`"), a_query("select 1 from `lake`.`secret_t`")
+    replica.projection.apply([replace(created(1, "v"), after=embedded(good)), changed(2, good, bad)])
+    assert replica.target.tables == {}, "the view that it was is not what the source has"
+    (status,) = list_unreplicated("p", replica.context)
+    assert [(each.code, each.reason) for each in status.listed] == [
+        ("view", "it reads lake.secret_t, which is not replicated to this target")
+    ]
+    replica.projection.apply([changed(3, bad, good)])
+    assert list_unreplicated("p", replica.context) == ()
+    assert replica.context.loads.is_waiting("v")
+    replica.projection.close()
+
+
+def test_a_view_of_a_table_that_cannot_be_replicated_is_left_out_too_and_its_drop_is_replayed(
+    replica: FakedReplica,
+) -> None:
+    view, inner = a_query("select 1 from `shop`.`inner_v`"), a_query("select 1 from `shop`.`orders`")
+    inner.tableName, inner.dbName = "inner_v", "shop"
+    replica.target.tables |= {"inner_v": inner, "orders": iceberg()}  # the fake is the source as well
+    replica.projection.apply([replace(created(1, "v"), after=embedded(view))])
+    entry = replica.context.unreplicated.get("v")
+    assert entry is not None
+    assert "reads shop.inner_v" in entry.reason
+    assert "Iceberg" in entry.reason
+    replica.target.tables["v"] = view
+    replica.projection.apply([replace(dropped(2, "v"), before=embedded(view))])
+    assert "v" not in replica.target.tables
+    assert replica.context.unreplicated.get("v") is None
+
+
+def test_a_view_that_was_left_out_is_loaded_once_a_policy_replicates_what_it_reads(tmp_path: Path) -> None:
+    others: dict[str, tuple[Policy, ...]] = {}
+    replica = faked_replica(tmp_path, others=lambda database: others.get(database, ()))
+    view = a_query("select 1 from `lake`.`t`")
+    replica.projection.apply([replace(created(1, "v"), after=embedded(view))])
+    assert replica.context.unreplicated.get("v") is not None
+    others["lake"] = lake_as("lake_r")("lake")
+    replica.target.tables["v"] = view  # the fake is the source as well
+    replica.projection.open()
+    assert replica.context.unreplicated.get("v") is None
+    assert replica.context.loads.is_waiting("v")
+    replica.projection.close()
 
 
 ICEBERG = {"table_type": "ICEBERG", "metadata_location": "file:/source/t/metadata/1.json", "EXTERNAL": "TRUE"}

@@ -38,9 +38,10 @@ from handlers.replication.loading.table.statistics import (
 from handlers.replication.loading.table.target_partitions import TargetPartitions
 from handlers.replication.loading.table.target_table import TargetTable
 from handlers.replication.loading.table.tools import LoadedTable, SilentProgress
-from handlers.replication.replicability import SWITCHED_OFF, find_obstacle
+from handlers.replication.replicability import SWITCHED_OFF
 from handlers.replication.row_directories import list_row_directories
 from handlers.replication.target_objects import is_view, owns_data
+from handlers.replication.views.obstacles import find_source_obstacle
 from state.errors import GapDetected, SourceBusy
 
 
@@ -107,7 +108,9 @@ class _TableLoader:
         snapshot = take_snapshot(self._table, self._tools, self._progress)  # step 1
         failpoint("load.after-snapshot")
         table = snapshot.table
-        obstacle = None if table is None else find_obstacle(table, self._tools.policy)
+        obstacle = None
+        if table is not None:
+            obstacle = find_source_obstacle(table, self._tools.policy, self._tools.source)
         if table is None or obstacle is not None:
             if obstacle != SWITCHED_OFF:  # else the target keeps the rows that it has
                 self._target.remove_replicated()
