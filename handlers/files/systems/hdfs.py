@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from handlers.files.filesystems import Chunk, Entry, FileState, ReadStream, WriteStream, make_temporary_name
 from handlers.files.paths import printable
 from handlers.files.systems.encryption_zones import PROVIDER, find_provider, find_zone_error, is_encrypted
-from state.errors import ConfigError, FilesUnavailable, NotFound, Refused
+from state.errors import ConfigError, FilesUnavailable, NotFound, Refused, UnsafePath
 
 
 if TYPE_CHECKING:
@@ -239,6 +239,8 @@ def _to_tideline_error(error: Exception, location: Location) -> TidelineError:
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return NotFound("no such file or directory", path=path)
     reason = _first_line(error)
+    if "TooLongException" in text or "InvalidPathException" in text:  # a name of over 255 bytes; a colon
+        return UnsafePath("the file system does not allow the name", path=path, reason=reason)
     if isinstance(error, PermissionError) or _DENIED.search(text):
         return FilesUnavailable(
             "the file system denied access",

@@ -122,8 +122,6 @@ def _replace(event: PartitionsAltered, names: Sequence[str], owner: Table, conte
     Their locations stay, except for plain partitions that were moved at the source. The files of these are copied first.
     """
     assert event.table is not None
-    if event.before is not None:
-        moves.require_movable(event.before.value, event.after[0].value, owner)
     write_id = replayed_write_id(event.write_id, owner)
     partitions: list[Partition] = []
     present: list[str] = []

@@ -184,11 +184,19 @@ def mirror_directory(
 
 
 def _list_source(context: Context, source_location: str | None) -> Sequence[SourceFile] | None:
-    """Return the files at the source, which are read only below the allowed directories; None if there is no directory."""
+    """Return the files at the source, which are read only below the allowed directories; None if there is no directory.
+
+    With ``external_base``, the cycles over external tables report the names that cannot be used, so one such file fails no table.
+    """
     if source_location is None:
         return None
     try:
-        return list_plain_files(context.files, source_location, allowed=context.copies.allowed)
+        return list_plain_files(
+            context.files,
+            source_location,
+            allowed=context.copies.allowed,
+            skips_unsafe=context.policy.external_base is not None,
+        )
     except NotFound:
         return None
 

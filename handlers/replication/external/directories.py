@@ -14,9 +14,9 @@ from handlers.events import SourceFile
 from handlers.failpoints import failpoint
 from handlers.files.copying.copies import Copied, CopyTask
 from handlers.files.copying.jobs import SizedTask
-from handlers.files.filesystems import is_hidden
+from handlers.files.filesystems import is_hidden, is_unfinished
 from handlers.files.reachable import require_reachable
-from state.errors import FileLost, LimitExceeded, NotFound, TidelineError
+from state.errors import FileLost, LimitExceeded, NotFound, TidelineError, UnsafePath
 from state.external.differences import FileVersion, cut_batches, plan_directory, settle_copies
 
 
@@ -117,12 +117,11 @@ class DirectoryCopier:
         if tree.depth > _DEPTH_MAX:
             raise LimitExceeded("directories are nested too deeply", path=str(tree.source), limit=_DEPTH_MAX)
         # The target first: what replay puts there in between is at the source then, or was removed from it.
-        target, source = self._list_target(tree), self._list_source(tree)
+        target, listed = _split_safe(tree, self._list_target(tree))[0], self._list_source(tree)
         delete = self._delete or tree.is_replaced
-        if source is None:
-            if tree.depth == 0 or not delete:
-                return None
-            source = []
+        if listed is None and (tree.depth == 0 or not delete):
+            return None
+        source = self._leave_out_unsafe(tree, listed or [])
         before = _versions(source)
         records = self._records.read(str(tree.source))
         plan = plan_directory(
@@ -135,20 +134,39 @@ class DirectoryCopier:
         return ComparedDirectory(tree, before, plan, copies, self._trees_below(tree, source, target))
 
     def finish(self, compared: ComparedDirectory, outcomes: Sequence[Outcome] | None = None) -> None:
-        """Copy, remove and record what the plan says; ``outcomes`` are those of its copies, if a job has made them."""
+        """Copy, remove and record what the plan says; ``outcomes`` are those of its copies, if a job has made them.
+
+        The first failure of a copy is raised after everything else was done. If all copies of a batch fail, the next is not tried.
+        """
         tree, plan = compared.tree, compared.plan
+        failure: TidelineError | None = None
         if outcomes is not None:
-            self._settle(compared, dict(zip(plan.copied, outcomes, strict=True)))
+            failure = self._settle(compared, dict(zip(plan.copied, outcomes, strict=True)))
         else:
             for names in cut_batches([(name, compared.before[name].size_bytes) for name in plan.copied]):
-                self._settle(compared, self._copy_files(tree, names))
+                found = self._copy_files(tree, names)
+                failure = self._settle(compared, found) or failure
+                if all(isinstance(each, TidelineError) for each in found.values()):
+                    break
         self._remove(tree, plan.removed)
         self._records.write(str(tree.source), {}, (*plan.removed, *plan.forgotten))
+        if failure is not None:
+            raise failure
 
     def report(self, tree: Tree, error: TidelineError) -> None:
         """Count a directory that could not be copied completely."""
         with self._lock:
             self.counts.problems.append(TreeProblem(str(tree.source), error.code, str(error)))
+
+    def _leave_out_unsafe(self, tree: Tree, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """Return the entries without those whose names cannot be used; these are reported, and all others are copied."""
+        safe, errors = _split_safe(tree, entries)
+        if errors:
+            others = f" (and {len(errors) - 1} more in this directory)" if len(errors) > 1 else ""
+            problem = TreeProblem(str(tree.source), errors[0].code, f"{errors[0]}{others}")
+            with self._lock:
+                self.counts.problems.append(problem)
+        return safe
 
     def _task(self, tree: Tree, name: str) -> CopyTask:
         return CopyTask(SourceFile(str(tree.source.child(name))), str(tree.target.child(name)), self._base)
@@ -164,8 +182,8 @@ class DirectoryCopier:
                 outcomes[name] = error
         return outcomes
 
-    def _settle(self, compared: ComparedDirectory, outcomes: Mapping[str, Outcome]) -> None:
-        """Record the files that were copied; the first failure is raised after all others were recorded."""
+    def _settle(self, compared: ComparedDirectory, outcomes: Mapping[str, Outcome]) -> TidelineError | None:
+        """Record the files that were copied; return the first failure of the others."""
         tree = compared.tree
         copied = {name: not each.skipped for name, each in outcomes.items() if isinstance(each, Copied)}
         failpoint("external.after-copies")
@@ -182,9 +200,8 @@ class DirectoryCopier:
             self.counts.size_bytes += sum(
                 each.size_bytes for each in outcomes.values() if isinstance(each, Copied) and not each.skipped
             )
-        for outcome in outcomes.values():
-            if isinstance(outcome, TidelineError) and not isinstance(outcome, FileLost):  # else it vanished
-                raise outcome
+        failures = (each for each in outcomes.values() if isinstance(each, TidelineError))
+        return next((each for each in failures if not isinstance(each, FileLost)), None)  # else it vanished
 
     def _remove(self, tree: Tree, names: Sequence[str]) -> None:
         if names:
@@ -209,7 +226,7 @@ class DirectoryCopier:
         """Return what is visible in the source's directory; None if it does not exist although its file system is there."""
         location = self._copies.allowed.require_directory(tree.source)
         try:
-            return self._list(location)
+            return [entry for entry in self._list(location) if not is_unfinished(entry.name)]
         except NotFound:
             require_reachable(self._files, location, self._copies.allowed)
             with self._lock:
@@ -226,6 +243,21 @@ class DirectoryCopier:
 
     def _list(self, location: Location) -> list[Entry]:
         return [entry for entry in self._files.of(location).list(location) if not is_hidden(entry.name)]
+
+
+def _split_safe(tree: Tree, entries: Iterable[Entry]) -> tuple[list[Entry], list[UnsafePath]]:
+    """Return the entries whose names are safe on both sides, and the reasons why the others are not."""
+    safe: list[Entry] = []
+    errors: list[UnsafePath] = []
+    for entry in entries:
+        try:
+            tree.source.child(entry.name)
+            tree.target.child(entry.name)
+        except UnsafePath as error:
+            errors.append(error)
+        else:
+            safe.append(entry)
+    return safe, errors
 
 
 def _versions(entries: Iterable[Entry]) -> dict[str, FileVersion]:

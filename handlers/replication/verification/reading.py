@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from handlers.files.filesystems import is_unfinished
 from handlers.files.paths import parse_location
 from handlers.replication.effects.avro_schemas import describe_schemas
 from handlers.replication.relocation import describe_locations
@@ -248,8 +249,12 @@ class OneTable:
         files = self.side.files.of(root)
         read = partial(read_md5, files) if self.side.checksums and contents else None
         if self.write_ids is None:
-            return list_tree(files, root, read), {}
+            return list_tree(files, root, read, skip=self._is_skipped), {}
         return {}, list_acid_files(files, root, self.write_ids, read)
+
+    def _is_skipped(self, path: str) -> bool:
+        """Whether a file is still being written at the source, so that it is not copied."""
+        return self.side.at_source and is_unfinished(path)
 
 
 def _texts(statistics: Iterable[ColumnStatisticsObj]) -> dict[str, str]:

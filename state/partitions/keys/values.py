@@ -106,6 +106,12 @@ def parse_timestamp(text: str) -> Instant | None:
     return Instant(passed.days * 86_400 + passed.seconds, int((form[7] or "0").ljust(9, "0")))
 
 
+def format_instant(value: Instant) -> str:
+    """Write a timestamp as Hive does, with as many decimals as it has; ``parse_timestamp`` is the inverse."""
+    text = (_EPOCH + dt.timedelta(seconds=value.seconds)).replace(tzinfo=None).isoformat(" ", "seconds")
+    return f"{text}.{value.nanos:09}".rstrip("0") if value.nanos else text
+
+
 def _integer(type_: ColumnType, text: str) -> int | None:
     if not _INTEGER.fullmatch(text):
         return None

@@ -113,7 +113,7 @@ def test_an_escaped_path_component_contains_no_separator(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "location", ["hdfs://s/../user/x", "hdfs://s/a/%2e%2e/x", "relative/x", "hdfs://s/a\x00b"]
+    "location", ["hdfs://s/../user/x", "hdfs://s/a/../x", "relative/x", "hdfs://s/a\x00b"]
 )
 def test_an_external_location_that_could_lead_outside_the_base_is_refused(location: str) -> None:
     with pytest.raises(UnsafePath):
