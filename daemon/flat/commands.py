@@ -1,7 +1,7 @@
-"""``tideline split try | run | prepare | seal | backfill | narrow | plan | view``: a flat table's Spark driver, and its maintenance by hand.
+"""``tideline split try | run | prepare | seal | backfill | narrow | plan | files | view``: a flat table's Spark driver, and its maintenance by hand.
 
 The daemon starts ``run`` for each flat table. ``seal`` and ``backfill`` need exclusive access to the table, so its driver must be
-stopped first (``flat.NAME.run: false``, or stop the daemon). ``plan`` and ``view`` can run beside a driver.
+stopped first (``flat.NAME.run: false``, or stop the daemon). ``plan``, ``files`` and ``view`` can run beside a driver.
 """
 
 from __future__ import annotations
@@ -236,6 +236,27 @@ def plan(table: str, config_path: Path | None, as_json: bool) -> None:
         echo_json(answer)
     else:
         click.echo(plan_text(answer))
+
+
+@split.command()
+@click.argument("table")
+@config_option
+@json_option
+def files(table: str, config_path: Path | None, as_json: bool) -> None:
+    """List the current files of the flat TABLE, for readers without a metastore; --json adds columns and partition values.
+
+    The directory of a table also has files that were replaced, or that are not complete. Listed files exist for sealing.old_files_s.
+    """
+    from daemon.flat.current_files import list_current_files
+    from daemon.flat.settings import flat_config
+
+    config = _config(config_path)
+    answer = list_current_files(config, flat_config(config, table))
+    if as_json:
+        echo_json(answer)
+    else:
+        for each in answer["files"]:
+            click.echo(each["path"])
 
 
 @split.command()

@@ -1,7 +1,7 @@
 """Lists files that no event names.
 
 Hive omits the write events of some partitions (a multi-insert into several static partitions names only the first; reference:
-hive-replication §0c.2), and a bootstrap copies what exists. Listed files have no recorded checksum; their copies are verified by
+hive-replication.md §0c.2), and a bootstrap copies what exists. Listed files have no recorded checksum; their copies are verified by
 comparing the state of the source file before and after the copy.
 
 Plain tables have sub-directories too: a union writes ``HIVE_UNION_SUBDIR_1`` and ``_2`` with files of equal names, list bucketing

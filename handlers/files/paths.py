@@ -130,7 +130,7 @@ def to_target_subdir(subdir: str, base_suffix: str = "") -> str:
     """Return the directory on the target for ``subdir``, the ACID part of a source file's path ("" for plain tables).
 
     The visibility suffix of compacted directories (``base_0000005_v0000012``) is dropped, because it names a transaction of the
-    source's compactor (reference: hive-replication §3.5). A base gets ``base_suffix`` instead. A level that starts like an ACID
+    source's compactor (reference: hive-replication.md §3.5). A base gets ``base_suffix`` instead. A level that starts like an ACID
     directory must be one; other levels (``HIVE_UNION_SUBDIR_1``) need only be safe names. Raises UnsafePath.
     """
     if not subdir:

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 
 KEEP_STATISTICS: Final[Mapping[str, str]] = {"DO_NOT_UPDATE_STATS": "true"}
-"""Environment of every call that writes parameters; without it, the metastore recomputes or drops statistics (§0c.6)."""
+"""Environment of every call that writes parameters; without it, the metastore recomputes or drops statistics
+(hive-replication.md §0c.6)."""
 
 
 ACCURATE: Final = "COLUMN_STATS_ACCURATE"
@@ -174,8 +175,8 @@ def _remove_statistics(item: Table | Partition) -> None:
 def map_external_location(source_location: str | None, policy: Policy) -> str | None:
     """Map a location of an external table below the policy's base: base + path at the source; None if there is no base.
 
-    As in Hive's ReplExternalTables (§5), the source's scheme and host are dropped: ``hdfs://src/abc`` below ``hdfs://dst/r``
-    becomes ``hdfs://dst/r/abc``. Raises UnsafePath for a location that could lead outside the base.
+    As in Hive's ReplExternalTables (hive-replication.md §5), the source's scheme and host are dropped: ``hdfs://src/abc`` below
+    ``hdfs://dst/r`` becomes ``hdfs://dst/r/abc``. Raises UnsafePath for a location that could lead outside the base.
     """
     if policy.external_base is None or source_location is None:
         return None

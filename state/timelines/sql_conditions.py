@@ -3,7 +3,7 @@
 OR names each partition, IN lists them, and BETWEEN gives the bounds of each run. Values are strings, and the day
 ``2015-01-02`` sorts between the hours ``2015-01-01-20`` and ``2015-01-02-05``, and so does a value that is not a time, such as
 ``2015-01-02_backup``. BETWEEN is therefore refused for a column with several periods and where an ignored value lies between, and
-every run gets its own condition. Lens does neither and selects too much (reference: timelines §2.1).
+every run gets its own condition. Lens does neither and selects too much (reference: lens-timelines.md §2.1).
 
 Texts are compared by code point, as Hive and Spark compare STRING by its UTF-8 bytes.
 """

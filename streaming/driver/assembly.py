@@ -34,6 +34,7 @@ from streaming.source.topic_identity import SparkTopicReader, Topic, TopicGuard
 from streaming.split.pushdown_guard import PushdownGuard
 from streaming.storage.by_location import open_storage
 from streaming.table.catalog import HiveCatalog
+from streaming.table.current_files import CurrentTableFile
 from streaming.table.hours import HourColumns
 from streaming.table.lease import WriterLease
 from streaming.table.metastore_table import MetastoreTable
@@ -119,6 +120,7 @@ def assemble(
     query = "" if read_only else _load_stream_id(storage, f"{own}/stream.json")
     guard = PushdownGuard(spark, storage)
     sampler = Sampler(spark, settings, storage)
+    current = CurrentTableFile(table, storage)
     stream = Stream(
         settings=settings,
         query=query,
@@ -128,6 +130,7 @@ def assemble(
         hour_counts=HourCountsFile(storage, f"{own}/book.json", settings.retention_s),
         stager=Stager(settings, storage, query, guard),
         publisher=Publisher(table, storage, query),
+        current=current,
         key_demand=open_key_demand(settings),
         sampler=sampler,
         clock=clock,
@@ -135,7 +138,7 @@ def assemble(
     runner = BatchRunner(stream)
     deletions = Deletions(state.location, storage)
     rewriter = Rewriter(
-        spark, settings, table, stream.lease, storage, deletions, sampler, guard, clock, on_rewrite
+        spark, settings, table, stream.lease, storage, deletions, sampler, guard, current, clock, on_rewrite
     )
     sealer = Sealer(settings, rewriter, clock)
     topic_guard = None

@@ -7,10 +7,11 @@ of Spark's reader about unusual rows is written twice.
 
 Slots stay one STRUCT until they are in the file. Spark copies a STRUCT as a whole, but every column one by one, in each step of a query.
 ``java/SlotsFormat`` is Spark's ORC format for such rows: it writes the fields of the STRUCT as the columns of the file, a column at a time.
+Its bounds of texts and doubles are right for all readers (``java/Bounds``), which those of Spark's writer are not.
 
 The parser is a function of Spark SQL in a catalog of its own, through Spark's interface for such functions
 (``org.apache.spark.sql.connector.catalog.FunctionCatalog``). Its jar is a part of this package, and Spark sends it to executors. It
-needs no Python there. Sessions without the catalog use ``from_json`` and Spark's writer alone; the results are equal.
+needs no Python there. Sessions without the catalog use ``from_json`` and Spark's writer alone; the rows are equal.
 
 ``java/`` contains the sources, and ``python -m dev.plain_rows_jar`` compiles them with Janino, the compiler that Spark brings along. A test
 compares the jar with its sources.

@@ -297,8 +297,7 @@ def _describe(  # noqa: PLR0913, PLR0917 - everything that the outcome is made f
         page=str(page),
         config=str(directory / "tideline.yaml"),
         spark_sql=f"spark-sql --properties-file {shlex.quote(str(properties))} -e {shlex.quote(query)}",
-        pyarrow="import pyarrow.dataset as ds\n"
-        f"events = ds.dataset({str(directory / 'table')!r}, format='orc', partitioning='hive')\n"
+        pyarrow=f"import tideline\nevents = tideline.open_dataset({str(directory / 'table')!r})\n"
         f"print(events.to_table(columns=[{column!r}]).group_by({column!r}).aggregate([([], 'count_all')]))",
     )
 

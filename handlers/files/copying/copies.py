@@ -1,10 +1,10 @@
 """Verified copies of source files, one at a time.
 
 The content of a source file is expected at two locations: the path that the event recorded, and the change manager's copy
-``<cmroot>/<name>_<checksum>`` (ReplChangeManager.getFileInfo; reference: hive-replication §1.6). The recorded path comes first, unless
+``<cmroot>/<name>_<checksum>`` (ReplChangeManager.getFileInfo; reference: hive-replication.md §1.6). The recorded path comes first, unless
 the checksum cannot be recomputed here. In that case the change manager comes first: a file of that name *is* the recorded content,
 while the source path may hold a successor of the same size. Both are tried in turn, five attempts in all (Hive's MAX_IO_RETRY;
-reference: hive-replication §3.8).
+reference: hive-replication.md §3.8).
 
 Promises:
 

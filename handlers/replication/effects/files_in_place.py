@@ -101,7 +101,8 @@ def _moves_partition(event: PartitionsAltered, context: Context) -> bool:
     if owner is None or owner.sd.location is None:
         return False
     opened = _list_open(event, context)
-    root, keys = parse_location(owner.sd.location), partition_key_names(owner)
+    root = parse_location(owner.sd.location)
+    keys = partition_key_names(context.table_cache.table(event.table or ""))
     return any(
         item.value.sd.location is not None
         and parse_location(item.value.sd.location)

@@ -79,7 +79,7 @@ def _add_some(event: PartitionsAdded, context: Context) -> None:
 
 
 def add_one(partition: Partition, table: str, context: Context) -> None:
-    """Add a partition that a write event names but that does not exist (§3.4)."""
+    """Add a partition that a write event names but that does not exist (hive-replication.md §3.4)."""
     owner = context.table_cache.table(table)
     leftovers.clear_partitions(owner, [name_partition(partition, owner)], context)
     context.target.add_partitions(

@@ -134,9 +134,9 @@ def copy_first_files(
 ) -> None:
     """Copy the first files of a new table or partition: ``files`` if its event lists some, otherwise those at the source now.
 
-    Hive 4 makes plain managed tables external and leaves the file lists of their CREATE_TABLE and ADD_PARTITION empty (§1.2),
-    so this is the only way to get their first rows. The copy shows the directory at the time of replay; a later INSERT, which
-    has a file list again, repeats what was copied too early and changes nothing.
+    Hive 4 makes plain managed tables external and leaves the file lists of their CREATE_TABLE and ADD_PARTITION empty
+    (hive-replication.md §1.2), so this is the only way to get their first rows. The copy shows the directory at the
+    time of replay; a later INSERT, which has a file list again, repeats what was copied too early and changes nothing.
 
     An external table may have left files in that directory. Hive removes them in a CREATE TABLE AS SELECT. Therefore those that
     the source does not have are removed, if the new table owns its data. The deletions of other tables come with cycles.

@@ -174,7 +174,7 @@ def _replace(event: TableAltered, current_name: str, context: Context) -> None:
     """Replace the target's table by the event's, at the same location unless the source's table was moved (``moves``).
 
     The write id must be in the table as well, and the write-id list must include it; otherwise the metastore silently drops
-    the accuracy of the statistics (reference: stack/hive4 README, "Statistics on the target").
+    the accuracy of the statistics (reference: hive-4-metastore.md §3).
     """
     before, after = event.before.value, event.after.value
     location, moved = _location_after(event, current_name, context)
@@ -259,7 +259,7 @@ def forget(db: str | None, name: str, context: Context) -> None:
 
 
 def drop(event: TableDropped, context: Context) -> None:
-    """Drop the table, without data that Hive does not own (§5); do nothing if it does not exist."""
+    """Drop the table, without data that Hive does not own (hive-replication.md §5); do nothing if it does not exist."""
     assert event.table is not None
     _drop(event.db, event.table, context)
 

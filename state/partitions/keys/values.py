@@ -6,7 +6,7 @@ that the filter does not select. Here a text either is a value of its type or is
 index, and only a lookup of the text itself finds it.
 
 The default partition (Hive's directory for NULL) is NULL in typed columns. In text columns it is an ordinary text: the
-metastore compares it as text, and ``c < 'b'`` includes it (reference: typing rules of 2.3.10).
+metastore compares it as text, and ``c < 'b'`` includes it (reference: partition-filters.md §1).
 """
 
 from __future__ import annotations

@@ -6,10 +6,10 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.dataset
 import pytest
 from click.testing import CliRunner
 
+import tideline as readers
 from daemon.service.command_line import tideline
 from state.errors import ConfigError
 from streaming.driver import commands
@@ -64,7 +64,7 @@ def test_files_and_queries_become_a_table_that_other_engines_read_and_a_page(
     made = tmp_path / "made"
     assert "201 events in 3 hours by $.sent" in done.output
     assert f"--properties-file {made}/spark.conf" in done.output
-    table = pyarrow.dataset.dataset(made / "table", format="orc", partitioning="hive").to_table()
+    table = readers.open_dataset(made / "table").to_table()
     assert sorted(set(table.column_names) - {"yyyy_mm_dd", "hh"}) == ["_rescued", "sent", "user/id"]
     numbers = [n for n in range(200) if n != 150]
     found = sorted(table["user/id"].drop_null().to_pylist())
