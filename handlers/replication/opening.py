@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 UNKNOWN_TXNS_KEY: Final = b"unknown-txns-up-to"
 """Highest source transaction that may be open on the target although the mapping does not know it (the state file was lost)."""
 
+KINDS_KEY: Final = b"unreplicated-kinds"
+KINDS: Final = b"2"
+"""Which kinds of tables are recognised as those that cannot be replicated (``replicability``); another number lists them again."""
+
 UNCERTAIN_KEY: Final = b"uncertain-up-to"
 """The source's newest event when the policy was opened with a lost or old state: events up to it may be applied on the target."""
 
@@ -118,15 +122,20 @@ class Opening:
     def _survey_source(self) -> None:
         """Create the functions that are older than the first event, and list the tables without replication, once.
 
-        A policy of an older version, or without its state file, has neither.
+        A policy of an older version, or without its state file, has neither. The tables are listed again by a version that recognises
+        more of them.
         """
-        if self.store.get(functions.LOADED_KEY) is None:
-            position = self.recorded.current.event_id
+        position = self.recorded.current.event_id
+        has_functions = self.store.get(functions.LOADED_KEY) is not None
+        if has_functions and self.store.get(KINDS_KEY) == KINDS:
+            return
+        if not has_functions:
             functions.load(position, self.context)
-            record_existing(position, self.context)
-            with self.store.transaction() as txn:
-                self.context.unreplicated.flush(txn)
-                txn.put(functions.LOADED_KEY, b"1")
+        record_existing(position, self.context)
+        with self.store.transaction() as txn:
+            self.context.unreplicated.flush(txn)
+            txn.put(functions.LOADED_KEY, b"1")
+            txn.put(KINDS_KEY, KINDS)
 
     def _load_readable_views(self) -> None:
         """Load views that were left out because a policy for a database that they read was missing."""

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 import orjson
 
 from handlers.files.paths import parse_location
+from handlers.replication.relocation import place_below, relocate_partition, relocate_table
+from handlers.replication.replicability import require_plain_files
 from handlers.replication.views.definitions import define_view
 from handlers.structs.statistics import ColumnStatistics, ColumnStatisticsDesc
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from handlers.replication.policy import Policy
-    from handlers.structs.objects import Partition, StorageDescriptor, Table
+    from handlers.structs.objects import Partition, Table
     from handlers.structs.statistics import ColumnStatisticsObj
 
 
@@ -135,7 +137,7 @@ def to_target_table(source: Table, policy: Policy, location: str | None) -> Tabl
     source.accessType = None
     source.requiredReadCapabilities = None
     source.requiredWriteCapabilities = None
-    _place(source.sd, location)
+    relocate_table(source, location, policy.external_base)
     if not policy.copies_rows((source.tableName or "").lower()):
         _remove_statistics(source)
     return rename_view(source, policy)
@@ -156,8 +158,10 @@ def to_target_partition(source: Partition, policy: Policy, location: str | None)
     source.catName = None
     source.colStats = None
     source.privileges = None
-    _place(source.sd, location)
-    if not policy.copies_rows((source.tableName or "").lower()):
+    relocate_partition(source, location, policy.external_base)
+    if policy.copies_rows((source.tableName or "").lower()):
+        require_plain_files(source)
+    else:
         _remove_statistics(source)
     return source
 
@@ -166,32 +170,6 @@ def _remove_statistics(item: Table | Partition) -> None:
     """Remove the statistics of rows that are not replicated, with the write id that they are valid for."""
     item.parameters = {k: v for k, v in (item.parameters or {}).items() if k not in STATISTICS}
     item.writeId = None
-
-
-def _place(sd: StorageDescriptor | None, location: str | None) -> None:
-    """Set the location, and those of skewed values (list bucketing), which are directories below it."""
-    if sd is None:
-        return
-    skewed = sd.skewedInfo
-    if skewed is not None and skewed.skewedColValueLocationMaps:
-        below = _relocate(skewed.skewedColValueLocationMaps, sd.location, location)
-        skewed.skewedColValueLocationMaps = below
-    sd.location = location
-
-
-def _relocate(
-    places: Mapping[tuple[str, ...], str], old_root: str | None, new_root: str | None
-) -> dict[tuple[str, ...], str]:
-    """Return the directories of skewed values below another root, without those that are not below the old one."""
-    if old_root is None or new_root is None:
-        return {}
-    old = parse_location(old_root).path.rstrip("/") + "/"
-    paths = {values: parse_location(place).path for values, place in places.items()}
-    return {
-        values: f"{new_root.rstrip('/')}/{path.removeprefix(old)}"
-        for values, path in paths.items()
-        if path.startswith(old)
-    }
 
 
 def map_external_location(source_location: str | None, policy: Policy) -> str | None:
@@ -203,11 +181,6 @@ def map_external_location(source_location: str | None, policy: Policy) -> str | 
     if policy.external_base is None or source_location is None:
         return None
     return place_below(policy.external_base, source_location)
-
-
-def place_below(base: str, source_location: str) -> str:
-    """Return the place below ``base`` of a location at the source; raise UnsafePath."""
-    return base.rstrip("/") + "/" + parse_location(source_location).path.strip("/")
 
 
 ELSEWHERE: Final = "_at_"

@@ -22,6 +22,8 @@ from handlers.replication.effects.avro_schemas import SchemaFiles
 from handlers.replication.effects.constraints import keep_constraints
 from handlers.replication.effects.plain_files import copy_first_files, mirror_directory
 from handlers.replication.entries.copied_ahead import note_copy, record_copy
+from handlers.replication.relocation import names_locations
+from handlers.replication.row_directories import list_row_directories
 from handlers.replication.target_objects import (
     KEEP_STATISTICS,
     is_external,
@@ -48,8 +50,7 @@ if TYPE_CHECKING:
 def create(event: TableCreated, context: Context) -> None:
     """Create the table, and copy the rows of a CREATE TABLE AS SELECT."""
     source = SchemaFiles(context).place(event.after.copy())
-    source_location = source.sd.location
-    location = map_external_location(source_location, context.policy) if is_external(source) else None
+    location = map_external_location(source.sd.location, context.policy) if is_external(source) else None
     target_table = to_target_table(source, context.policy, location)
     target_table.writeId = None
     context.table_cache.forget(_name(target_table))
@@ -59,10 +60,32 @@ def create(event: TableCreated, context: Context) -> None:
         _require_same_kind(translate(event.after.copy(), context.target), context)
     else:
         leftovers.clear_table(_name(target_table), context)
-    _copy_first_rows(event, source_location, context)
+    if location is None:
+        _place_properties(event.after.value, context)
+    _copy_first_rows(event, context)
 
 
-def _copy_first_rows(event: TableCreated, source_location: str | None, context: Context) -> None:
+def _place_properties(source: Table, context: Context) -> None:
+    """Give the target's table the properties that depend on its location, which its metastore has chosen or changed."""
+    if is_view(source) or not names_locations(source):
+        return
+    name = _name(source)
+    table = context.table_cache.table(name)
+    with_schemas = SchemaFiles(context).place(source.copy())
+    placed = to_target_table(with_schemas, context.policy, table.sd.location)
+    present = table.copy()
+    if present.sd.serdeInfo is not None and placed.sd.serdeInfo is not None:
+        present.sd.serdeInfo.parameters = placed.sd.serdeInfo.parameters
+    present.sd.parameters, present.sd.skewedInfo = placed.sd.parameters, placed.sd.skewedInfo
+    before = source.parameters or {}
+    moved = {key: value for key, value in (placed.parameters or {}).items() if before[key] != value}
+    present.parameters = {**(present.parameters or {}), **moved}
+    if present != table:
+        context.table_cache.forget(name)
+        context.target.alter_table(context.policy.target_db, name, present, environment=KEEP_STATISTICS)
+
+
+def _copy_first_rows(event: TableCreated, context: Context) -> None:
     """Copy the rows of a CREATE TABLE AS SELECT into a plain table; those of a transactional one come with the commit."""
     table = event.after.value
     if is_view(table) or is_transactional(table) or table.partitionKeys:
@@ -70,8 +93,9 @@ def _copy_first_rows(event: TableCreated, source_location: str | None, context: 
     if not context.policy.copies_rows(_name(table)):
         return
     owner = context.table_cache.table(_name(table))
-    location = context.table_cache.location(_name(table))
-    copy_first_files(context, event.files, source_location, location, owner=owner)
+    directories = zip(list_row_directories(table), list_row_directories(owner), strict=False)
+    for number, (directory, place) in enumerate(directories):
+        copy_first_files(context, () if number else event.files, directory, place, owner=owner)
     record_copy(_name(table), owner, event.event_id, context)
 
 
@@ -128,6 +152,8 @@ def rename(event: TableAltered, context: Context) -> None:
         note_copy(new, event.event_id, context)
     else:
         renamed_files.complete_table(event, context)
+    if not is_transactional(event.after.value):
+        _place_properties(event.after.value, context)
     statistics.restore_after_rename(event, new, context)
     accuracy_marks.complete_renamed(event, new, context)
 

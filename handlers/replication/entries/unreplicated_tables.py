@@ -33,7 +33,7 @@ from handlers.events import (
     TableCreated,
     TableDropped,
 )
-from handlers.replication.effects.tables import rename_kept
+from handlers.replication.effects.tables import forget, rename_kept
 from handlers.replication.entries.table_entries import TableEntries
 from handlers.replication.renames import find_rename
 from handlers.replication.replicability import (
@@ -49,6 +49,8 @@ from state.errors import BadInput, NotFound
 
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from handlers.events import Event
     from handlers.replication.context import Context
     from handlers.replication.loading.table.tools import LoadedTable
@@ -107,6 +109,7 @@ def record_existing(event_id: int, context: Context) -> None:
     """Record tables of the source that cannot be replicated and of which no event was applied yet: those that the target lacks.
 
     A policy without its state file, or of a version that did not record them, would otherwise list them only after their next event.
+    Those that the target has in the same form are recorded, too: a version that did not recognise their kind has replicated a part.
     """
     policy = context.policy
     try:
@@ -114,6 +117,7 @@ def record_existing(event_id: int, context: Context) -> None:
         names = context.source.table_names(policy.source_db)
     except NotFound:
         return
+    present -= _list_foreign(context, sorted(present & set(names)))
     missing = [
         name
         for name in names
@@ -127,6 +131,14 @@ def record_existing(event_id: int, context: Context) -> None:
             obstacle = find_source_obstacle(table, policy, context.source)
             if obstacle is not None:
                 _record(name, event_id, obstacle, context)
+
+
+def _list_foreign(context: Context, names: Sequence[str]) -> set[str]:
+    """Return those of the target's tables that could not be replicated."""
+    target, policy = context.target, context.policy
+    pages = (names[start : start + _PAGE] for start in range(0, len(names), _PAGE))
+    tables = (table for page in pages for table in target.get_tables(policy.target_db, page))
+    return {(each.tableName or "").lower() for each in tables if find_obstacle(each, policy) is not None}
 
 
 _PAGE: Final = 200
@@ -210,17 +222,33 @@ def _learn(event: Event, table: str, obstacle: Obstacle, context: Context) -> No
         context.quarantine.remove(table)
         _record(table, event.event_id, obstacle, context)
     elif table not in context.unreplicated:
-        on_target = isinstance(event, TableAltered) and _is_on_target(table, context)
+        renamed = _keep_renamed(event, context)
+        on_target = renamed or (isinstance(event, TableAltered) and _is_on_target(table, context))
         _record(table, event.event_id, obstacle, context, on_target=on_target)
         context.write_ids.drop_table(f"{event.db}.{table}")
         context.quarantine.remove(table)
+
+
+def _keep_renamed(event: Event, context: Context) -> bool:
+    """Rename what the target has of a table that cannot be replicated since its rename; return whether it has any.
+
+    Its old name may soon belong to another table.
+    """
+    move = find_rename(event) if isinstance(event, TableAltered) else None
+    if move is None or not context.policy.covers(*move.before):
+        return False
+    present = _is_on_target(move.before[1], context)
+    if present:
+        rename_kept(move, context)
+    forget(*move.before, context)
+    return present
 
 
 def _is_on_target(table: str, context: Context) -> bool:
     """Whether the target has a replicated table of this name; one with an obstacle of its own is not of the replica."""
     try:
         present = context.target.get_table(context.policy.target_db, table)
-        return find_obstacle(present, copies_rows=context.policy.copies_rows(table)) is None
+        return find_obstacle(present, context.policy) is None
     except NotFound:
         return False
 

@@ -41,6 +41,8 @@ class Tree:
     source: Location
     target: Location
     depth: int = 0
+    is_replaced: bool = False
+    """Whether the target's directory has no other files than the source's (``TableDirectories``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,8 @@ class TreeCounts:
     directories: int = 0
     missing: int = 0
     """Directories of the source that do not exist."""
+    missing_roots: list[str] = field(default_factory=list)
+    """Those of them that are the directory of a table, or of a partition outside of it."""
     files: int = 0
     """Files at the source."""
     copied: int = 0
@@ -112,13 +116,17 @@ class DirectoryCopier:
         """Compare both sides; None if the source's directory does not exist and nothing follows from that."""
         if tree.depth > _DEPTH_MAX:
             raise LimitExceeded("directories are nested too deeply", path=str(tree.source), limit=_DEPTH_MAX)
-        listed, target = self._list_source(tree), _split_safe(tree, self._list_target(tree))[0]
-        if listed is None and (tree.depth == 0 or not self._delete):
+        # The target first: what replay puts there in between is at the source then, or was removed from it.
+        target, listed = _split_safe(tree, self._list_target(tree))[0], self._list_source(tree)
+        delete = self._delete or tree.is_replaced
+        if listed is None and (tree.depth == 0 or not delete):
             return None
         source = self._leave_out_unsafe(tree, listed or [])
         before = _versions(source)
         records = self._records.read(str(tree.source))
-        plan = plan_directory(before, _versions(target), records, delete=self._delete)
+        plan = plan_directory(
+            before, _versions(target), records, delete=delete, delete_others=tree.is_replaced
+        )
         with self._lock:
             self.counts.directories += 1
             self.counts.files += len(before)
@@ -207,10 +215,10 @@ class DirectoryCopier:
     def _trees_below(self, tree: Tree, source: Iterable[Entry], target: Iterable[Entry]) -> list[Tree]:
         """Return the directories below; with deletions, also those that only the target has."""
         names = {entry.name for entry in source if entry.is_directory}
-        if self._delete:
+        if self._delete or tree.is_replaced:
             names |= {entry.name for entry in target if entry.is_directory}
         return [
-            Tree(tree.source.child(name), tree.target.child(name), tree.depth + 1)
+            Tree(tree.source.child(name), tree.target.child(name), tree.depth + 1, tree.is_replaced)
             for name in sorted(names, reverse=True)
         ]
 
@@ -223,6 +231,8 @@ class DirectoryCopier:
             require_reachable(self._files, location, self._copies.allowed)
             with self._lock:
                 self.counts.missing += 1
+                if tree.depth == 0:
+                    self.counts.missing_roots.append(str(tree.source))
             return None
 
     def _list_target(self, tree: Tree) -> list[Entry]:

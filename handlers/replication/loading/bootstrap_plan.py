@@ -13,6 +13,7 @@ from handlers.replication.loading.table.snapshot import SnapshotLost, TableSnaps
 from handlers.replication.loading.table.source_changes import SourceChanges
 from handlers.replication.loading.table.write_id_snapshot import WriteIdStates
 from handlers.replication.replicability import MATERIALIZED_VIEW
+from handlers.replication.row_directories import list_row_directories
 from handlers.replication.target_objects import is_transactional, is_view
 from handlers.replication.views.obstacles import find_source_obstacle
 from state.errors import NotFound
@@ -82,7 +83,11 @@ def _plan_table(name: str, tools: LoadTools) -> PlannedTable:
 def _count(name: str, table: Table, snapshot: TableSnapshot, tools: LoadTools) -> tuple[int, int, int]:
     """Return the numbers of partitions and files, and the bytes."""
     if not table.partitionKeys:
-        listed = list_snapshot_files(snapshot, table.sd.location, tools)
+        listed = [
+            file
+            for directory in list_row_directories(table)
+            for file in list_snapshot_files(snapshot, directory, tools)
+        ]
         return 0, len(listed), sum(file.size_bytes for file in listed)
     partitions = files = size_bytes = 0
     for partition in tools.source.all_partitions(tools.policy.source_db, name):

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from handlers.files.filesystems import is_unfinished
 from handlers.files.paths import parse_location
 from handlers.replication.effects.avro_schemas import describe_schemas
+from handlers.replication.relocation import describe_locations
+from handlers.replication.row_directories import list_row_directories
 from handlers.replication.target_objects import (
     ELSEWHERE,
     format_partition_name,
@@ -107,6 +109,10 @@ class OneTable:
         return has_base and is_external(self.table) and not self.is_placed_by_target
 
     @property
+    def _base(self) -> str | None:
+        return self.side.policy.external_base if self.is_below_base else None
+
+    @property
     def has_files(self) -> bool:
         """Whether the table has replicated rows in files of its own."""
         return not is_view(self.table) and bool(self.table.sd.location) and self.copies_rows
@@ -120,6 +126,7 @@ class OneTable:
         """Return the description of the table itself; without partitions, with files and statistics."""
         side = self.side
         described = describe_schemas(self.table, side.files, {}, at_source=side.at_source)
+        described = describe_locations(described, self._base, at_source=side.at_source)
         facts = describe_table(described, side.policy if side.at_source else None)
         if self.is_below_base:
             facts["location", ""] = self._map(self.table.sd.location)
@@ -127,7 +134,7 @@ class OneTable:
         if not self.has_files or self.is_partitioned:
             return Description(facts, self._statistics(self.table, {}), not_compared=not_compared)
         columns = _texts(self._column_statistics())
-        files, acid_files = self.list_files(self.table.sd.location or "")
+        files, acid_files = self._list_all_files()
         return Description(
             facts, self._statistics(self.table, columns), files, acid_files, not_compared=not_compared
         )
@@ -162,7 +169,8 @@ class OneTable:
     def _describe_partition(
         self, partition: Partition, columns: Mapping[str, str], files: Files, acid_files: AcidFiles
     ) -> Description:
-        facts = describe_partition(partition.sd, partition.parameters)
+        described = describe_locations(partition, self._base, at_source=self.side.at_source)
+        facts = describe_partition(described.sd, described.parameters)
         location = self._partition_location(partition)
         if location is not None:
             facts["location", ""] = location
@@ -223,6 +231,14 @@ class OneTable:
     def has_row_ids(self) -> bool:
         """Whether files hold ACID events; those of insert-only tables hold plain rows."""
         return self.write_ids is not None and not is_insert_only(self.table)
+
+    def _list_all_files(self) -> tuple[Files, AcidFiles]:
+        """Return the files in the directories of a table without partitions; those of a second one with a prefix."""
+        first, *others = list_row_directories(self.table)
+        files, acid_files = self.list_files(first)
+        for other in others:
+            files = {**files, **{f"path/{name}": file for name, file in self.list_files(other)[0].items()}}
+        return files, acid_files
 
     def list_files(self, location: str, *, contents: bool = True) -> tuple[Files, AcidFiles]:
         """Return the files that readers see: those of a plain table, or those of a transactional one by directory.

@@ -61,7 +61,7 @@ class _Search:
     visited: set[tuple[str, str]] = field(default_factory=set)
 
     def find_in_table(self, table: Table, policy: Policy) -> Obstacle | None:
-        obstacle = find_obstacle(table, copies_rows=policy.copies_rows((table.tableName or "").lower()))
+        obstacle = find_obstacle(table, policy)
         if obstacle is not None or not is_view(table):
             return obstacle
         if is_trino_materialized_view(table):

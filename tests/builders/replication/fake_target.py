@@ -380,6 +380,7 @@ READS = frozenset(
         "get_database",
         "get_partitions",
         "get_table",
+        "get_tables",
         "has_event",
         "highest_write_id",
         "metastore_uuid",

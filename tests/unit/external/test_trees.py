@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -84,6 +85,27 @@ def test_vanished_files_and_directories_are_removed_on_request(trees: Trees) -> 
     assert trees.copy("t", delete=True).removed == 3
     assert set(trees.present()) == {"t/b", "t/dt=1/c", "t/dt=2/foreign"}
     assert trees.copy("t", delete=True).removed == 0
+
+
+def test_the_copy_of_a_table_whose_files_are_replaced_has_no_others(trees: Trees) -> None:
+    for path in ("t/a", "t/dt=1/c", "t/dt=2/d"):
+        trees.put(path)
+    trees.copy("t")
+    (trees.target / "t/loaded").write_text("by replay, without a record")
+    (trees.target / "t/dt=2/_hidden").write_text("mine")
+    (trees.source / "t/a").unlink()
+    shutil.rmtree(trees.source / "t/dt=2")
+    trees.put("t/b")
+    trees.put("other")
+    copier = trees.copier()
+    copier.copy([replace(trees.tree("t"), is_replaced=True)])
+    assert set(trees.present()) == {"t/b", "t/dt=1/c", "t/dt=2/_hidden"}
+    shutil.rmtree(trees.source / "t")
+    trees.put("u/x")
+    copier.copy([replace(trees.tree("t"), is_replaced=True)])
+    assert set(trees.present()) == {"t/b", "t/dt=1/c", "t/dt=2/_hidden"}, (
+        "a missing directory removes nothing"
+    )
 
 
 @pytest.mark.parametrize("odd", ["back\\slash", "ta\tb", "new\nline", "dt=a\tb/c", os.fsdecode(b"latin\xe9")])

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from handlers.replication.effects.databases import apply_database_changes, to_target_database
 from handlers.replication.policy import Policy
+from handlers.replication.relocation import place_below
 from handlers.replication.target_objects import (
     escape_path_name,
     format_partition_name,
@@ -16,7 +17,6 @@ from handlers.replication.target_objects import (
     map_external_location,
     map_partition_location,
     owns_data,
-    place_below,
     to_target_table,
 )
 from handlers.replication.translation import translate

@@ -20,10 +20,12 @@ from handlers.replication.effects import databases
 from handlers.replication.entries.unreplicated_tables import UnreplicatedTables
 from handlers.replication.policy import Policy
 from handlers.replication.replicability import find_obstacle, may_have_obstacle
+from handlers.replication.target_objects import to_target_partition
 from handlers.structs import tjson
-from state.errors import MalformedEvent
+from state.errors import MalformedEvent, Unsupported
 from tests.builders.replication.fake_target import faked_replica
 from tests.builders.replication.replay_events import (
+    a_partition,
     a_table,
     aborted,
     allocated,
@@ -35,6 +37,7 @@ from tests.builders.replication.replay_events import (
     statistics,
     written,
 )
+from tests.builders.replication.spark_tables import a_spark_table
 
 
 if TYPE_CHECKING:
@@ -273,8 +276,46 @@ def iceberg(name: str = "orders") -> Table:
         ({"storage_handler": "org.apache.hadoop.hive.hbase.HBaseStorageHandler"}, "storage-handler"),
         ({"storage_handler": "org.apache.hadoop.hive.kudu.KuduStorageHandler"}, "storage-handler"),
         ({"storage_handler": "org.apache.hive.storage.jdbc.JdbcStorageHandler"}, "storage-handler"),
+        ({"storage_handler": "io.delta.hive.DeltaStorageHandler"}, "delta"),
+        ({"storage_handler": "org.apache.paimon.hive.PaimonStorageHandler"}, "paimon"),
+        ({"storage_handler": "org.apache.hadoop.hive.druid.DruidStorageHandler"}, "storage-handler"),
+        ({"table_type": "DELTA"}, "delta"),
+        ({"table_type": "hudi"}, "hudi"),
+        ({"spark.sql.sources.provider": "delta"}, "delta"),
+        ({"spark.sql.sources.provider": "DELTA"}, "delta"),
+        ({"spark.sql.sources.provider": "io.delta.sql.DeltaDataSource"}, "delta"),
+        ({"spark.sql.sources.provider": "hudi"}, "hudi"),
+        ({"spark.sql.sources.provider": "org.apache.hudi"}, "hudi"),
+        ({"spark.sql.sources.provider": "iceberg"}, "iceberg"),
+        ({"spark.sql.sources.provider": "paimon"}, "paimon"),
+        ({"spark.sql.sources.provider": "jdbc"}, "spark-provider"),
+        ({"spark.sql.sources.provider": "org.apache.spark.sql.jdbc"}, "spark-provider"),
+        ({"spark.sql.sources.provider": "kafka"}, "spark-provider"),
+        ({"spark.sql.sources.provider": "binaryFile"}, "spark-provider"),
+        ({"spark.sql.sources.provider": "com.acme.parquet"}, "spark-provider"),
+        ({"spark.sql.sources.provider": "parquetlike"}, "spark-provider"),
         ({"storage_handler": "", "table_type": "MANAGED"}, None),
         ({"transactional": "true"}, None),
+        ({"spark.sql.sources.provider": ""}, None),
+        *(
+            ({"spark.sql.sources.provider": provider}, None)
+            for provider in (
+                "parquet",
+                "ORC",
+                "csv",
+                "json",
+                "text",
+                "avro",
+                "xml",
+                "hive",
+                "com.databricks.spark.csv",
+                "org.apache.spark.sql.avro",
+                "org.apache.spark.sql.hive.orc.OrcFileFormat",
+                "org.apache.spark.sql.parquet.DefaultSource",
+                "org.apache.spark.sql.execution.datasources.json.JsonFileFormat",
+                "org.apache.spark.sql.execution.datasources.v2.parquet.ParquetDataSourceV2",
+            )
+        ),
     ],
 )
 def test_tables_whose_rows_are_elsewhere_are_not_replicable(
@@ -284,6 +325,119 @@ def test_tables_whose_rows_are_elsewhere_are_not_replicable(
     found = find_obstacle(table)
     assert (None if found is None else found.code) == code
     assert found is None or may_have_obstacle(tjson.encode(table))
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("org.apache.hadoop.hive.ql.io.SymlinkTextInputFormat", "symlink"),
+        ("com.acme.SymlinkParquetInputFormat", "symlink"),
+        ("org.apache.hudi.hadoop.HoodieParquetInputFormat", "hudi"),
+        ("org.apache.hudi.hadoop.realtime.HoodieParquetRealtimeInputFormat", "hudi"),
+        ("com.uber.hoodie.hadoop.HoodieInputFormat", "hudi"),
+        ("io.delta.hive.HiveInputFormat", "delta"),
+        ("org.apache.paimon.hive.mapred.PaimonInputFormat", "paimon"),
+        ("org.apache.iceberg.mr.hive.HiveIcebergInputFormat", "iceberg"),
+        ("org.apache.hadoop.hive.hbase.HiveHBaseTableInputFormat", "input-format"),
+        ("org.apache.carbondata.hive.MapredCarbonInputFormat", "input-format"),
+        ("org.apache.hadoop.mapred.TextInputFormat", None),
+        ("org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat", None),
+        ("com.hadoop.mapred.DeprecatedLzoTextInputFormat", None),
+    ],
+)
+def test_input_formats_that_read_more_than_visible_files_are_not_replicable(
+    name: str, code: str | None
+) -> None:
+    table = a_table(kind="EXTERNAL_TABLE", parameters={})
+    assert table.sd is not None
+    table.sd.inputFormat = name
+    found = find_obstacle(table)
+    assert (None if found is None else found.code) == code
+    assert found is None or may_have_obstacle(tjson.encode(table))
+    partition = a_partition()
+    assert partition.sd is not None
+    partition.sd.inputFormat = name
+    if code is None:
+        to_target_partition(partition.copy(), POLICY, None)
+        return
+    with pytest.raises(Unsupported, match="a partition cannot be replicated"):
+        to_target_partition(partition.copy(), POLICY, None)
+    without_rows = replace(POLICY, metadata_only=("*",))
+    assert find_obstacle(table, without_rows) is None
+    to_target_partition(partition, without_rows, None)
+
+
+POLICY = Policy(name="shop", source_db="shop", target_db="shop_r")
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "kind", "base", "code"),
+    [
+        (None, {}, "EXTERNAL_TABLE", None, None),
+        ("file:/files/orders", {}, "EXTERNAL_TABLE", None, "spark-path"),
+        ("file:/files/orders", {}, "EXTERNAL_TABLE", "file:/base", None),
+        ("file:/files/orders", {}, "MANAGED_TABLE", "file:/base", "spark-path"),
+        (None, {"schemaFile": "s3a://other/x"}, "EXTERNAL_TABLE", "file:/base", "spark-path"),
+        (None, {"schemaFile": "file:/source/shop.db/orders/x"}, "EXTERNAL_TABLE", None, None),
+        (None, {"basePath": "file:/source/shop.db"}, "EXTERNAL_TABLE", "file:/base", None),
+        (
+            None,
+            {"sep": "/", "dateFormat": "/yyyy", "comment": "see https://a/b"},
+            "EXTERNAL_TABLE",
+            None,
+            None,
+        ),
+    ],
+)
+def test_a_table_that_spark_reads_elsewhere_needs_a_base(
+    path: str | None, options: dict[str, str], kind: str, base: str | None, code: str | None
+) -> None:
+    table = a_spark_table(path=path, options=options, kind=kind)
+    found = find_obstacle(table, replace(POLICY, external_base=base))
+    assert (None if found is None else found.code) == code
+    assert found is None or may_have_obstacle(tjson.encode(table))
+
+
+def test_a_table_that_becomes_one_of_delta_lake_keeps_its_rows_until_it_is_dropped(
+    replica: FakedReplica,
+) -> None:
+    plain, delta = a_spark_table(), a_spark_table(provider="delta")
+    replica.projection.apply([as_created(1, plain), changed(2, plain, delta)])
+    assert unreplicated(replica) == {"orders": ("delta", True)}
+    replica.projection.apply([as_dropped(3, delta)])
+    assert (replica.target.tables, unreplicated(replica)) == ({}, {})
+
+
+def test_a_rename_after_which_a_table_cannot_be_replicated_renames_what_the_target_has(
+    replica: FakedReplica,
+) -> None:
+    """Spark renames an external table of its own without its ``path``, and Hive 4 moves the directory of one whose data it owns."""
+    before = a_spark_table()
+    after = a_spark_table("sold", location="file:/source/shop.db/sold", path="file:/source/shop.db/orders")
+    renamed = changed(2, before, after)
+    replica.projection.apply([as_created(1, before), renamed])
+    assert list(replica.target.tables) == ["sold"]
+    assert unreplicated(replica) == {"sold": ("spark-path", True)}
+    replica.projection.apply([as_created(3, a_spark_table())])
+    assert sorted(replica.target.tables) == ["orders", "sold"]
+
+
+def test_a_partition_of_another_format_quarantines_its_table(replica: FakedReplica) -> None:
+    owner = a_table(kind="EXTERNAL_TABLE", parameters={}, partition_columns=("dt",))
+    linked = a_partition()
+    assert linked.sd is not None
+    linked.sd.inputFormat = "org.apache.hadoop.hive.ql.io.SymlinkTextInputFormat"
+    added = PartitionsAdded(
+        event_id=2,
+        time_s=0,
+        kind="ADD_PARTITION",
+        db="shop",
+        table="orders",
+        owner=embedded(owner),
+        partitions=(embedded(linked),),
+    )
+    replica.projection.apply([as_created(1, owner), added])
+    assert replica.stored_quarantine() == {"orders": "unsupported"}
 
 
 def as_created(event_id: int, table: Table) -> Event:

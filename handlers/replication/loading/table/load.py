@@ -39,6 +39,7 @@ from handlers.replication.loading.table.target_partitions import TargetPartition
 from handlers.replication.loading.table.target_table import TargetTable
 from handlers.replication.loading.table.tools import LoadedTable, SilentProgress
 from handlers.replication.replicability import SWITCHED_OFF
+from handlers.replication.row_directories import list_row_directories
 from handlers.replication.target_objects import is_view, owns_data
 from handlers.replication.views.obstacles import find_source_obstacle
 from state.errors import GapDetected, SourceBusy
@@ -128,10 +129,16 @@ class _TableLoader:
     def _load_files(self, snapshot: TableSnapshot, target: Table) -> None:
         """Copy the files and statistics of a table without partitions."""
         assert snapshot.table is not None
-        files = list_snapshot_files(snapshot, snapshot.table.sd.location, self._tools)
+        places = list_row_directories(target)
+        listed = [
+            (list_snapshot_files(snapshot, directory, self._tools), place)
+            for directory, place in zip(list_row_directories(snapshot.table), places, strict=False)
+        ]
         statistics = read_table_statistics(self._table, snapshot, self._tools)
         require_no_disruption(snapshot.changes)
-        self._copies.copy([(files, target.sd.location)], target.sd.location)
+        is_elsewhere = places != (target.sd.location,)  # in a directory that the metastore does not create
+        root = self._tools.policy.external_base if is_elsewhere else target.sd.location
+        self._copies.copy(listed, root)
         write_statistics(self._table, statistics, snapshot, self._tools)
 
     def _load_partitions(self, snapshot: TableSnapshot, target: Table) -> None:

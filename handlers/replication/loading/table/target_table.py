@@ -82,8 +82,7 @@ class TargetTable:
             self.remove()
 
     def _can_be_ours(self, present: Table) -> bool:
-        copies_rows = self._policy.copies_rows(self._load.table)
-        return find_obstacle(present, copies_rows=copies_rows) is None
+        return find_obstacle(present, self._policy) is None
 
     def create(self, snapshot: TableSnapshot) -> Table:
         """Create the table, or bring the one of this load up to date; any other of the name is dropped first."""
