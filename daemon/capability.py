@@ -62,8 +62,8 @@ class Runtime:
     """Make the relay of a source read at once."""
 
     def newest_event_id(self, source: str) -> int | None:
-        """Return the newest event id of a source, as last read."""
-        return next((row.current_event_id for row in self.status().sources if row.name == source), None)
+        """Return the newest event id of a source; None while the source cannot be read."""
+        return self.status().newest_event_id(source)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -94,7 +94,7 @@ class Embedded(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """One entry of a file list: ``uri#checksum#cmroot#subdir`` (reference: ReplChangeManager.encodeFileUri).
+    """One entry of a file list: ``uri#checksum#cmroot#subdir`` (reference: hive-replication.md §1.2).
 
     ``checksum`` and ``cm_root`` are None if the source's file system has no checksums or the change manager is off.
     ``subdir`` is the ACID directory below the table's or partition's root, "" for plain tables.

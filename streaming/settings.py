@@ -37,8 +37,17 @@ class EpochUnit(StrEnum):
 
     SECONDS = "s"
     MILLISECONDS = "ms"
+    MICROSECONDS = "us"
+    NANOSECONDS = "ns"
     ISO = "iso"
-    """A text such as ``2016-04-18T21:05:00Z``; without an offset it is UTC."""
+    """A text with a date, such as ``2016-04-18T21:05:00Z``; without an offset it is UTC (``streaming.source.event_times``)."""
+
+
+class Documents(StrEnum):
+    """How many JSON documents a record or a line holds."""
+
+    ONE = "one"
+    MANY = "many"
 
 
 class LatePolicy(StrEnum):
@@ -71,6 +80,8 @@ class KafkaSource:
     """Longest wait for records_to_wait_for."""
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Settings of the Kafka clients, such as ``security.protocol``, without Spark's prefix ``kafka.``."""
+    documents: Documents = Documents.ONE
+    """JSON documents of a record or a line: 'one', or 'many' that follow each other, as {…}{…}; each is then a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +91,7 @@ class DirectorySource:
     path: str
     files_per_batch: Annotated[int, Interval(ge=1, le=100_000)] = 100
     """Files of a batch at most."""
+    documents: Documents = Documents.ONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +117,7 @@ class EventTime:
     key: KeyPath
     """Key of the event time. A row without a readable time is a dead letter; a malformed row uses its arrival time."""
     unit: EpochUnit = EpochUnit.SECONDS
-    """'s' or 'ms' since 1970, or 'iso' for texts such as 2016-04-18T21:05:00Z."""
+    """'s', 'ms', 'us' or 'ns' since 1970, or 'iso' for texts such as 2016-04-18T21:05:00Z."""
     earliest_s: Annotated[int, Interval(ge=0)] = 946_684_800
     """Earliest possible event time in seconds since 1970; by default the year 2000."""
     future_s: Annotated[int, Interval(ge=0, le=7 * DAY_S)] = 3_600

@@ -28,9 +28,14 @@ if TYPE_CHECKING:
     from daemon.catalog.branch import CatalogTools, OpenBranch
     from daemon.config.model import Config
     from handlers.metastore.client import Metastore
+    from state.store import Transaction
 
 
-MIGRATIONS: Final = (migrate_table_states, draw_versions)
+def _leave_unchanged(_: Transaction) -> None:
+    """Convert nothing: timelines of a file without ignored values say so, and an older version must not forget to record them."""
+
+
+MIGRATIONS: Final = (migrate_table_states, draw_versions, _leave_unchanged)
 CATALOG_VERSION: Final = VERSION + len(MIGRATIONS)
 """Schema version of the catalog's state file."""
 FAILED_MAX: Final = 100

@@ -6,9 +6,10 @@ capabilities' ``crosscheck`` modules, so that one wrong field does not hide them
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from pydantic import Field, SecretStr, create_model
+from pydantic import Field, SecretStr, ValidationError, create_model
 
 from daemon.config.fields import Name
 from daemon.config.section import Section
@@ -85,6 +86,20 @@ class Config(Section):
             if (pattern.source, pattern.target) == (source, target) and pattern.covers(database):
                 return pattern.name_on_target(database)
         return database
+
+    def find_policies(self, source: str, target: str, database: str) -> Iterator[tuple[str, PolicyConfig]]:
+        """Yield the policies that replicate a database of ``source`` to ``target``, with their names."""
+        ends = (source, target, database)
+        for name, policy in self.policies.items():
+            if ends == (policy.source, policy.target, policy.database):
+                yield name, policy
+        for name, pattern in self.policy_patterns.items():
+            if ends[:2] == (pattern.source, pattern.target):
+                found = None
+                with suppress(ValidationError):  # a name that is too long on the target
+                    found = self.find_policy(f"{name}.{database}")
+                if found is not None:
+                    yield f"{name}.{database}", found
 
     def _names_explicitly(self, pattern: PolicyPatternConfig, database: str) -> bool:
         """Whether a policy of its own replicates the database to the pattern's target; it takes precedence."""

@@ -33,6 +33,12 @@ class EndpointMetrics(MetricTable):
         "Calls that the metastore lacks, answered by other means.",
         "call",
     )
+    filters_rewritten = Metric(
+        Counter,
+        "tideline_endpoint_filters_rewritten",
+        "Partition filters that were rewritten for a metastore of Hive 4.",
+        "call",
+    )
     errors = Metric(
         Counter, "tideline_endpoint_errors", "Errors that closed a client's connection, by code.", "code"
     )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from daemon.endpoint.filter_texts import FilterTexts
 from daemon.endpoint.protocol import sasl
 from daemon.endpoint.protocol.peer import Disconnected, remaining_s, shut_down
 from daemon.endpoint.protocol.streams import DETECTION_BYTES, Transport, detect_transport, receive_request
@@ -53,6 +54,7 @@ class Session:
         self._settings = settings
         self._metrics = metrics
         self._responders: Sequence[Responder] = (*responders, SuccessorCalls(metrics))
+        self._filters = FilterTexts(metrics)
         self._upstream: Upstream | None = None
         self._poll = select.poll()
         self._poll.register(client.handle, select.POLLIN)
@@ -160,13 +162,14 @@ class Session:
     def _answer(self, request: Message, transport: Transport) -> None:
         started = time.perf_counter()
         upstream = self._upstream or self._connect(request, transport)
+        request = self._filters.translate(request, upstream)
         for responder in self._responders:
             answer = responder.respond(request, upstream)
             if answer is not None:
                 self._reply(answer, transport)
                 self._metrics.call_s.labels("translated").observe(time.perf_counter() - started)
                 return
-        upstream.forward(request, self._client)
+        upstream.forward(self._filters.order(request, upstream), self._client)
         self._metrics.forwarded.inc()
         self._metrics.call_s.labels("forwarded").observe(time.perf_counter() - started)
 

@@ -141,7 +141,16 @@ def _candidate(row: Mapping[str, Any]) -> Answer:
 
 def _totals(document: Mapping[str, Any]) -> Answer:
     """Return sizes. The saving compares the files of sealed hours, whose sizes are known, with their JSON."""
-    names = ("partitions", "sealed", "rows", "raw_bytes", "sealed_raw_bytes", "flat_bytes", "hours")
+    names = (
+        "partitions",
+        "sealed",
+        "rows",
+        "trailing",
+        "raw_bytes",
+        "sealed_raw_bytes",
+        "flat_bytes",
+        "hours",
+    )
     totals = {name: document.get(name) for name in names}
     raw, flat = totals["sealed_raw_bytes"], totals["flat_bytes"]
     totals["saving"] = round(1 - flat / raw, 4) if raw and flat else None

@@ -1,7 +1,7 @@
-"""``tideline split try | run | prepare | seal | backfill | narrow | plan | view``: a flat table's Spark driver, and its maintenance by hand.
+"""``tideline split try | run | prepare | seal | backfill | narrow | plan | files | view``: a flat table's Spark driver, and its maintenance by hand.
 
 The daemon starts ``run`` for each flat table. ``seal`` and ``backfill`` need exclusive access to the table, so its driver must be
-stopped first (``flat.NAME.run: false``, or stop the daemon). ``plan`` and ``view`` can run beside a driver.
+stopped first (``flat.NAME.run: false``, or stop the daemon). ``plan``, ``files`` and ``view`` can run beside a driver.
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ def executor() -> None:
     "--open/--no-open", "opens", default=None, help="Open the table's page in a browser (else on a desktop)."
 )
 @json_option
+@click.pass_context
 def try_(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
+    ctx: click.Context,
     files: tuple[Path, ...],
     queries: tuple[Path, ...],
     time_key: str | None,
@@ -73,7 +75,7 @@ def try_(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
 ) -> None:
     """Make a flat table of FILES (one JSON object in each line, also .gz) without any configuration, and show it.
 
-    Needs Java 17 and the extra 'flat', and neither Kafka nor Hive.
+    Needs Java 17 and the extra 'flat', and neither Kafka nor Hive. Exits with 1 if no event is left.
     """
     from daemon.flat.trial.first_try import TrialOrder, open_page, run_trial, trial_text
     from state.columns.paths import parse_column_key
@@ -86,6 +88,7 @@ def try_(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
         click.echo(trial_text(done))
     if opens or (opens is None and not as_json):
         open_page(done.page, always=bool(opens))
+    ctx.exit(0 if done.rows_left else 1)
 
 
 @split.command()
@@ -96,6 +99,8 @@ def try_(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
 @json_option
 def run(table: str, once: bool, progress_fd: int | None, config_path: Path | None, as_json: bool) -> None:
     """Read raw events into the flat TABLE (its db.table, or its name in the configuration) until SIGTERM.
+
+    If the daemon does not mine queries (mining.every_s), the SQL files of mining.sources are read first.
 
     The first SIGTERM or SIGINT stops it after the current batch, the second at once. With --progress-fd it also stops at once when its
     standard input is closed, because the process that started it has then ended.
@@ -109,7 +114,8 @@ def run(table: str, once: bool, progress_fd: int | None, config_path: Path | Non
         end_with_parent()
         run_driver(lambda: _order(config_path, table), write_lines_to(progress_fd), once=once)
     else:
-        run_driver(lambda: _order(config_path, table), _echo_event if as_json else _show_event, once=once)
+        listener = _echo_event if as_json else _show_event
+        run_driver(lambda: _order(config_path, table, mines=True), listener, once=once)
 
 
 @split.command()
@@ -240,6 +246,27 @@ def plan(table: str, config_path: Path | None, as_json: bool) -> None:
 
 @split.command()
 @click.argument("table")
+@config_option
+@json_option
+def files(table: str, config_path: Path | None, as_json: bool) -> None:
+    """List the current files of the flat TABLE, for readers without a metastore; --json adds columns and partition values.
+
+    The directory of a table also has files that were replaced, or that are not complete. Listed files exist for sealing.old_files_s.
+    """
+    from daemon.flat.current_files import list_current_files
+    from daemon.flat.settings import flat_config
+
+    config = _config(config_path)
+    answer = list_current_files(config, flat_config(config, table))
+    if as_json:
+        echo_json(answer)
+    else:
+        for each in answer["files"]:
+            click.echo(each["path"])
+
+
+@split.command()
+@click.argument("table")
 @click.option(
     "--name", help="Name of the view (else flat.NAME.view, else the table's name with the suffix _compat)."
 )
@@ -271,12 +298,15 @@ def _settings(config_path: Path | None, table: str) -> FlatSettings:
     return flat_settings(_config(config_path), table)
 
 
-def _order(config_path: Path | None, table: str) -> DriverOrder:
+def _order(config_path: Path | None, table: str, *, mines: bool = False) -> DriverOrder:
     from daemon.flat.driver import DriverOrder
     from daemon.flat.driver_settings import flat_settings
+    from daemon.flat.query_files import mine_query_files
     from daemon.flat.settings import flat_config
 
     config = _config(config_path)
+    if mines and (queries := mine_query_files(config)):
+        click.echo(f"queries read: {queries}", err=True)
     return DriverOrder(flat_settings(config, table), flat_config(config, table).view)
 
 

@@ -12,7 +12,7 @@ from daemon.flat.settings import FLAT
 from daemon.process.children.child import STOPPED, build_command, reported_error
 from daemon.process.children.child_loop import ChildLoop
 from daemon.process.redaction import Redactor
-from daemon.process.supervisor import Job
+from daemon.process.supervisor import Job, LoopState
 from state.errors import DriverEnded, StateLocked
 from streaming.driver.progress import STOP_REQUESTED
 
@@ -65,6 +65,7 @@ def flat_status(  # noqa: PLR0913, PLR0917 - everything that one row is made fro
 ) -> FlatStatus:
     """Return a table's row of the status, from the driver's progress and the state of its loop ``job``."""
     loop = moment.loops[job]
+    known_s = moment.now_s if loop.state is LoopState.FOLLOWING else progress.told_s
     return FlatStatus(
         name=name,
         table=table,
@@ -75,7 +76,7 @@ def flat_status(  # noqa: PLR0913, PLR0917 - everything that one row is made fro
         misfits=progress.counts.misfits,
         dead_letters=sum(progress.dead_letters.values()),
         lag_records=progress.lag_records,
-        lag_s=moment.lag_s(job, progress.lag_records, progress.watermark_s),
+        lag_s=moment.lag_s(job, progress.lag_records, progress.watermark_s, known_s),
         columns=progress.columns.get("live"),
         seal_backlog=progress.seal_backlog,
         watermark_s=progress.watermark_s,

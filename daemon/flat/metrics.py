@@ -31,6 +31,12 @@ class FlatMetrics(MetricTable):
         "Rows that are not a JSON object; their text is in _rescued.",
         "flat",
     )
+    trailing = Metric(
+        Counter,
+        "tideline_flat_trailing_rows",
+        "Rows with more text behind their first document; their text is in _rescued.",
+        "flat",
+    )
     rescued = Metric(
         Counter, "tideline_flat_rescued_rows", "Rows with a value that did not fit its column.", "flat"
     )
@@ -89,7 +95,7 @@ class FlatMetrics(MetricTable):
     )
 
 
-_COUNTERS: Final = ("batches", "rows", "bytes", "malformed", "rescued", "misfits")
+_COUNTERS: Final = ("batches", "rows", "bytes", "malformed", "trailing", "rescued", "misfits")
 
 
 class FlatMeasures:

@@ -55,6 +55,7 @@ def flat_page(answer: Row, *, served: bool = True) -> str:
         [
             f"<h1>{text(answer['table'])}</h1>",
             _summary(answer),
+            _trailing(answer["totals"]),
             _saving(answer["totals"]),
             "<h2>Columns</h2>",
             _columns(answer),
@@ -89,6 +90,15 @@ def _summary(answer: Row) -> str:
     rows = "\n".join(f"<tr><td>{text(name)}</td><td>{text(value)}</td></tr>" for name, value in facts)
     problem = f'\n<p class="bad">{text(driver["problem"])}</p>' if driver and driver["problem"] else ""
     return f"<table>\n{rows}\n</table>{problem}"
+
+
+def _trailing(totals: Row) -> str:
+    if not totals["trailing"]:
+        return ""
+    return (
+        f'<p class="bad">{number_text(totals["trailing"])} rows or more arrived with text behind their first document, such as a second one. '
+        "Its values are in no column, and the whole text is in _rescued, until a backfill separates them. If such documents are events, set source.documents: many.</p>"
+    )
 
 
 def _saving(totals: Row) -> str:

@@ -56,6 +56,7 @@ class _Batch:
     rows: int
     bytes: int
     malformed: int
+    trailing: int
     rescued: int
     misfits: int
     dead_letters: Mapping[Name, int]
@@ -66,9 +67,17 @@ class _Batch:
     upkeep: _Upkeep
 
 
+@dataclass(frozen=True, slots=True)
+class _Idle:
+    """An ``idle`` event."""
+
+    lag: Mapping[Name, int] = field(default_factory=dict)
+
+
 _STARTED: Final = TypeAdapter(_Started)
 _UPKEEP: Final = TypeAdapter(_Upkeep)
 _BATCH: Final = TypeAdapter(_Batch)
+_IDLE: Final = TypeAdapter(_Idle)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +88,7 @@ class Counts:
     rows: int = 0
     bytes: int = 0
     malformed: int = 0
+    trailing: int = 0
     rescued: int = 0
     misfits: int = 0
 
@@ -89,6 +99,7 @@ class Counts:
             self.rows + batch.rows,
             self.bytes + batch.bytes,
             self.malformed + batch.malformed,
+            self.trailing + batch.trailing,
             self.rescued + batch.rescued,
             self.misfits + batch.misfits,
         )
@@ -134,6 +145,8 @@ class DriverProgress:
                 return _add_batch(heard, _parse(_BATCH, event))
             case "upkeep":
                 return _add_upkeep(heard, _parse(_UPKEEP, event))
+            case "idle":
+                return replace(heard, lag=_parse(_IDLE, event).lag or self.lag)
         return heard
 
 

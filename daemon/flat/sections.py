@@ -27,7 +27,7 @@ from daemon.config.sections.spark import to_java
 from daemon.config.values import Form, ValueSection, setting
 from state.columns.rules import FlatRules
 from state.columns.types import ColumnType
-from streaming.settings import DirectorySource, EventTime, KafkaSource, Limits, Sealing
+from streaming.settings import DirectorySource, Documents, EventTime, KafkaSource, Limits, Sealing
 
 
 if TYPE_CHECKING:
@@ -107,6 +107,7 @@ class FlatSourceConfig(Section):
     records_per_batch: int = setting(KafkaSource, "records_per_batch", note="Only for 'kafka'.")
     records_to_wait_for: int = setting(KafkaSource, "records_to_wait_for", note="Only for 'kafka'.")
     wait_s: float = setting(KafkaSource, "wait_s", note="Only for 'kafka'.")
+    documents: Literal["one", "many"] = setting(KafkaSource, "documents")
     path: FileLocation | None = Field(
         default=None,
         description="Directory in which files appear, each complete at once (by rename). Only for 'directory'.",
@@ -122,7 +123,7 @@ class FlatSourceConfig(Section):
     def value(self, bootstrap: str, options: dict[str, str]) -> KafkaSource | DirectorySource:
         """Return the driver's form; ``bootstrap`` and ``options`` (of a Java client) are used if none are given here."""
         if self.path is not None and self.kind == "directory":
-            return DirectorySource(self.path, self.files_per_batch)
+            return DirectorySource(self.path, self.files_per_batch, Documents(self.documents))
         own = {name: to_java(value) for name, value in self.options.items()}
         secrets = {name: secret.get_secret_value() for name, secret in self.secrets.items()}
         return KafkaSource(
@@ -133,4 +134,5 @@ class FlatSourceConfig(Section):
             records_to_wait_for=self.records_to_wait_for,
             wait_s=self.wait_s,
             options=({} if self.bootstrap else options) | own | secrets,
+            documents=Documents(self.documents),
         )

@@ -69,7 +69,12 @@ def _progress_text(event: Mapping[str, Any]) -> str:
         f"{event['columns']['live']} columns",
         f"{event['durations']['batch_s']:.1f} s",
     ]
-    for count, what in ((event["misfits"], "misfits"), (letters, "dead letters")):
+    counted = (
+        (event["misfits"], "misfits"),
+        (event["trailing"], "with text behind their document"),
+        (letters, "dead letters"),
+    )
+    for count, what in counted:
         parts += [f"{number_text(count)} {what}"] if count else []
     if event["lag"]:
         parts.append(f"{number_text(sum(event['lag'].values()))} behind")

@@ -38,6 +38,15 @@ _NO_SUCH_TOPIC: Final = frozenset(
         KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - as above
     }
 )
+_UNREACHABLE: Final = frozenset(
+    {
+        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001 - as above
+        KafkaError._TRANSPORT,  # noqa: SLF001 - as above
+        KafkaError._TIMED_OUT,  # noqa: SLF001 - as above
+        KafkaError._RESOLVE,  # noqa: SLF001 - as above
+    }
+)
+"""Nothing answered. The failure says nothing about the object of the request, so the message does not either."""
 _TOO_LARGE: Final = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
 _NOT_ALLOWED: Final = frozenset(
     {
@@ -116,8 +125,10 @@ def translate_errors(doing: str, **context: object) -> Iterator[None]:
 
 def translate_error(error: KafkaError, doing: str, **context: object) -> TidelineError:
     """Return the error of the tree for an error of librdkafka."""
-    kind, hint = _meaning(error.code())
     values: dict[str, Any] = {**context, "kafka": error.name(), "reason": error.str()}
+    if error.code() in _UNREACHABLE:
+        return KafkaUnavailable("no Kafka broker answers", doing=doing, **values)
+    kind, hint = _meaning(error.code())
     return kind(f"cannot {doing}", hint=hint, **values)
 
 
@@ -133,4 +144,4 @@ def _meaning(code: int) -> tuple[type[TidelineError], str | None]:
         return ConfigError, None
     if code in _ANSWERED_NO:
         return Refused, None
-    return KafkaUnavailable, None
+    return KafkaUnavailable, "Kafka answered with this error; it is tried again."

@@ -88,7 +88,7 @@ class Topic:
         it one after another. Raises ConfigError for a topic that cannot be used, KafkaUnavailable if the brokers still
         contradict each other after the timeout.
         """
-        created = self._create()
+        created = not self._exists() and self._create()
         self._await_visible()
         if not created:
             self._retry_unknown(self.verify)
@@ -149,6 +149,14 @@ class Topic:
             has_deleted=self._offset(_EARLIEST).offset > 0,
         )
 
+    def _exists(self) -> bool:
+        """Return whether the broker that answers knows the topic. A user without the right to create topics needs no more."""
+        try:
+            self._describe()
+        except NotFound:
+            return False
+        return True
+
     def _create(self) -> bool:
         config = {
             "retention.ms": str(self.settings.retention_s * 1000),
@@ -161,7 +169,7 @@ class Topic:
                 self._admin.create_topics([new], request_timeout=self._broker.timeout_s), "create the topic"
             )
         except Refused:
-            return False  # it already exists
+            return False  # another process has created it meanwhile
         return True
 
     def _await_visible(self) -> None:

@@ -117,7 +117,7 @@ class QuerySourceConfig(Section):
 
     kind: Literal["job-history", "spark-events", "sql-files", "trino"] = Field(
         description="'job-history' (MapReduce's configuration files), 'spark-events' (Spark's event logs), 'sql-files' "
-        "(a directory of .sql files) or 'trino' (a topic of Trino's query events)."
+        "(a directory of SQL files and Python programs) or 'trino' (a topic of Trino's query events)."
     )
     path: FileLocation | None = Field(default=None, description="Directory of the files; not for 'trino'.")
     topic: Topic | None = Field(default=None, description="Topic of the events; only for 'trino'.")

@@ -11,6 +11,7 @@ from contextlib import closing, suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
+from daemon.keylog.mining_rules import build_rules
 from daemon.keylog.opening import open_key_log
 from daemon.keylog.settings import KEYLOG, MINING
 from daemon.keys.progress import MINED
@@ -18,7 +19,6 @@ from daemon.process.signals import stop_signals
 from state.errors import ConfigError, TidelineError, Transient
 from streaming.keylog.retention import delete_old_rows
 from streaming.mining.miner import Miner, MiningReport, mine
-from streaming.mining.model import CustomFunction, MiningRules, RawTable, Style
 
 
 if TYPE_CHECKING:
@@ -26,31 +26,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from daemon.config.model import Config
-    from daemon.keylog.settings import MiningConfig, QuerySourceConfig
+    from daemon.keylog.settings import QuerySourceConfig
     from streaming.keylog.log import KeyLog
     from streaming.mining.sources.source import QuerySource
 
 
 DELETE_TRANSACTIONS_MAX: Final = 20
 """Transactions of one pass that delete old requests; a limit, so that mining does not wait for them."""
-
-
-def build_rules(config: MiningConfig) -> MiningRules:
-    """Return raw tables and functions as the miner knows them; raise ConfigError if no raw table is configured."""
-    tables = tuple(
-        RawTable(name, raw.json_column, frozenset(raw.catalogs), raw.location, frozenset(raw.views))
-        for name, raw in config.raw_tables.items()
-    )
-    functions = tuple(
-        CustomFunction(name, Style(function.style), function.document_argument)
-        for name, function in config.functions.items()
-    )
-    if not tables:
-        raise ConfigError(
-            "no raw table is configured for mining",
-            hint="List the tables of raw JSON events under mining.raw_tables.",
-        )
-    return MiningRules(tables, functions, config.default_database)
 
 
 def open_sources(config: Config, names: Iterable[str]) -> list[QuerySource]:

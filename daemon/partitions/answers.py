@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from state.partitions.index.metastore_calls import ReadExpression
 
 
-RANGES_MAX: Final = 1_000
-"""Ranges in an explanation; more are only counted."""
 DIALECTS: Final = {"hive2": HIVE_2, "hive4": HIVE_4}
 
 
@@ -134,8 +132,7 @@ def _result(query: TableQuery, queries: PartitionQueries) -> Answer:
         case CountPartitions():
             return {"count": queries.count_by_filter(db, table, query.filter)}
         case ExplainFilter():
-            plan = queries.explain(db, table, query.filter)
-            return asdict(plan) | {"ranges": plan.ranges[:RANGES_MAX], "range_count": len(plan.ranges)}
+            return asdict(queries.explain(db, table, query.filter))
         case NamesByValues():
             limit = _limit(query.limit, NAMES_MAX)
             return _cut("names", queries.names_ps(db, table, query.values, limit + 1), limit)

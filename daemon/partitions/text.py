@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from daemon.catalog.text import as_of, more_lines, summary_lines
 from daemon.terminal.layout import aligned_lines
@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from daemon.catalog.queries import Answer
+
+
+RANGES_MAX: Final = 8
+"""Ranges that are printed; more are counted, and ``--json`` has them."""
 
 
 def listing_text(answer: Answer) -> str:
@@ -59,7 +63,7 @@ def count_text(answer: Answer) -> str:
 
 def explain_text(answer: Answer) -> str:
     """Return the plan and its cost."""
-    ranges = [f"  [{start or '-'}, {end or '-'})" for start, end in answer["ranges"][:8]]
+    ranges = [f"  {text}" for text in answer["ranges"][:RANGES_MAX]]
     more = answer["range_count"] - len(ranges)
     joined = ", ranges joined (too many)" if answer["capped"] else ""
     return "\n".join(

@@ -82,8 +82,9 @@ class LoopHeartbeat:
         now_s, status = time.monotonic(), self._loop.status
         self._loop.note(beat_s=now_s)
         has_settled = status.followed_s is not None and now_s - status.followed_s >= self._settled_s
-        if status.failed_s is not None and has_settled:
-            self._loop.note(state=LoopState.FOLLOWING, failed_s=None)
+        if status.problem is not None and has_settled:
+            # What ended the run before has passed, even if an idle source leaves nothing to make progress with.
+            self._loop.note(state=LoopState.FOLLOWING, failed_s=None, problem=None, code=None)
 
     def following(self) -> None:
         """Report that the loop has opened its state and reads."""

@@ -11,6 +11,7 @@ A relay runs in four steps. Every error ends the run, and the next run repeats a
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -151,7 +152,11 @@ class RelayLoop:
             self._inbox.serve(lambda request: serve(request, self._refuse_to_cross))
 
     def _refuse_to_cross(self) -> CrossedRelayGap:
-        raise InvalidRequest("the relay has no gap: it is following", source=self._settings.source)
+        raise InvalidRequest(
+            "the relay has no gap: it is following",
+            source=self._settings.source,
+            hint="For a policy that has one, run 'tideline bootstrap POLICY --gap'.",
+        )
 
     def _open_publisher(self, after: Position) -> Publisher:
         return Publisher(self._broker, self._topic.settings, self._settings, after=after)
@@ -267,6 +272,7 @@ class _SourceWatch:
         """Poll every ``WATCH_S`` until a stop is requested."""
         with closing(Metastore(self._uris)) as metastore:
             while not heartbeat.stopping.is_set():
-                self.status = replace(self.status, source_event_id=metastore.current_event_id())
+                newest = metastore.current_event_id()
+                self.status = replace(self.status, source_event_id=newest, source_read_s=time.time())
                 heartbeat.progress()
                 heartbeat.stopping.wait(WATCH_S)

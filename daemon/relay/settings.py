@@ -25,7 +25,7 @@ class RelaySettings(OutboxSettings):
     poll_max_s: float = 0.2
     """The pause after an empty answer doubles from one to the other: an idle relay polls five times a second."""
     check_s: float = 1.0
-    """How often an idle relay compares its position with the metastore's current id."""
+    """How often the relay compares its position with the metastore's current id."""
     linger_ms: int = 5
     compression: str = "lz4"
     delivery_timeout_s: float = 60.0
@@ -47,7 +47,9 @@ class RelayStatus:
     relayed_time_s: int | None = None
     """Event time of the last relayed event, epoch seconds."""
     source_event_id: int | None = None
-    """The metastore's current event id, as last seen."""
+    """The metastore's current event id, as last read."""
+    source_read_s: float | None = None
+    """Unix time at which it was read."""
     events: int = 0
     records: int = 0
     size_bytes: int = 0

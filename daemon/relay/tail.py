@@ -76,7 +76,7 @@ class Tail:
     ) -> None:
         """``nudge`` is set by others to have the log read at once.
 
-        ``serve`` is called about once per ``settings.check_s`` while the relay is idle.
+        ``serve`` is called about once per ``settings.check_s``.
         """
         self._nudge = nudge
         self._outbox = outbox
@@ -91,7 +91,7 @@ class Tail:
         )
         self._start = start
         self._read_to = start.position.applied_event_id
-        self._newest = self._read_to
+        self._newest, self._newest_read_s = status.source_event_id, status.source_read_s
         self._look_back = outbox.look_back(self._read_to)
         self._looks_back: deque[tuple[int, int]] = deque()
         """For each batch its last event, and where open transactions must be observed from if the relay restarts within it."""
@@ -118,6 +118,7 @@ class Tail:
         if self._start.completion is not None:
             self._publish([self._start.completion])
         while not heartbeat.stopping.is_set():
+            self._check_when_due()
             if self._take():
                 self._pace.busy()
             else:
@@ -128,6 +129,7 @@ class Tail:
         """Read one batch and publish it; return False if there was none."""
         batch = self._outbox.read(self._read_to)
         if not batch:
+            self._note_newest(max(self._newest or 0, self._read_to))
             return False
         self._publish(batch)
         return True
@@ -135,7 +137,7 @@ class Tail:
     def _publish(self, batch: list[OutgoingEvent]) -> None:
         self._publisher.publish(batch)
         self._read_to = batch[-1].event_id
-        self._newest = max(self._newest, self._read_to)
+        self._newest = max(self._newest or 0, self._read_to)
         self._times.append((self._read_to, batch[-1].time_s))
         self._looks_back.append((self._read_to, self._look_back))
         self._look_back = self._outbox.look_back(self._read_to)
@@ -154,16 +156,12 @@ class Tail:
             self._status = replace(self._status, listed=unlogged.listed, unlisted=unlogged.unlisted)
 
     def _wait(self, heartbeat: Heartbeat) -> None:
-        """Pause; from time to time check that the log was neither restored nor cleaned of unread events."""
+        """Pause."""
         pause_s = self._pace.pause_s()
         if self._publisher.pending:
             self._publisher.poll(pause_s)
         else:
             self._pause(heartbeat, pause_s)
-        if time.monotonic() - self._checked_at_s >= self._settings.check_s:
-            self._check()
-            self._serve()
-            self._checked_at_s = time.monotonic()
 
     def _pause(self, heartbeat: Heartbeat, pause_s: float) -> None:
         """Wait for the pause, a nudge or the end; a long pause is cut into pieces so that the end is noticed."""
@@ -174,8 +172,22 @@ class Tail:
                 self._pace.busy()
                 return
 
+    def _check_when_due(self) -> None:
+        """From time to time, read the newest id, and check that the log was neither restored nor cleaned of unread events.
+
+        A relay that is behind must know by how much as well; otherwise it looks caught up after each batch.
+        """
+        if time.monotonic() - self._checked_at_s >= self._settings.check_s:
+            self._check()
+            self._serve()
+            self._checked_at_s = time.monotonic()
+
+    def _note_newest(self, event_id: int) -> None:
+        self._newest, self._newest_read_s = event_id, time.time()
+
     def _check(self) -> None:
-        current = self._newest = self._outbox.require_not_behind(self._read_to)
+        current = self._outbox.require_not_behind(self._read_to)
+        self._note_newest(current)
         if current > self._read_to and not self._take():
             raise GapDetected(
                 "events were removed from the notification log before they were relayed",
@@ -194,6 +206,7 @@ class Tail:
             self._status,
             relayed=publisher.acknowledged,
             source_event_id=self._newest,
+            source_read_s=self._newest_read_s,
             records=before.records + publisher.records,
             size_bytes=before.size_bytes + publisher.size_bytes,
         )

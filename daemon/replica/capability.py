@@ -85,10 +85,11 @@ class Replica(Capability):
         return (POINTS, COPIES, EXTERNAL, LOADS, LEFT, UNREPLICATED, VERIFICATION, COMPACTIONS)
 
     def live_problems(self, config: Config) -> Iterable[Problem]:
-        """Check the clusters of copy jobs."""
+        """Check the clusters of copy jobs, and whether rows that Spark writes reach the target."""
         from daemon.replica.copy_jobs.checks import copy_job_problems
+        from daemon.replica.external.checks import spark_problems
 
-        return copy_job_problems(config)
+        return [*copy_job_problems(config), *spark_problems(config)]
 
     def build(self, runtime: Runtime) -> Parts:
         """Return the replicas of all policies, and a loop for each pattern of databases, which adds more of them."""

@@ -143,7 +143,7 @@ def build_projection(
     """
     beat = pulse.beat
     settings = config.policy(name)
-    policy = handler_policy(name, settings)
+    policy = handler_policy(config, name)
     source = measured_metastore(calls, settings.source, beat)(config.sources[settings.source].metastore)
     target = measured_metastore(calls, settings.target, beat)(config.targets[settings.target].metastore)
     file_systems = open_file_systems(config.files.all_options())

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from daemon.config.model import Config
-    from daemon.config.sections.policies import PolicyConfig
     from state.store.sqlite import SqliteStore
 
 
@@ -42,8 +41,15 @@ def require_policy(config: Config, name: str) -> None:
         raise ConfigError("unknown policy", hint=f"Configured policies: {known}.", key="policies", value=name)
 
 
-def handler_policy(name: str, policy: PolicyConfig) -> Policy:
-    """Return the policy in the form that replay uses."""
+def handler_policy(config: Config, name: str) -> Policy:
+    """Return the policy in the form that replay uses; views may read tables of the others to the same target."""
+    policy = config.policy(name)
+
+    def find_others(database: str) -> Iterator[Policy]:
+        for other, _ in config.find_policies(policy.source, policy.target, database):
+            if other != name:
+                yield handler_policy(config, other)
+
     return Policy(
         name=name,
         source_db=policy.database,
@@ -54,6 +60,7 @@ def handler_policy(name: str, policy: PolicyConfig) -> Policy:
         functions_dir=policy.functions_dir,
         metadata_only=tuple(policy.metadata_only),
         on_failure=policy.on_failure,
+        others=find_others,
     )
 
 
@@ -67,4 +74,4 @@ def open_policy(config: Config, name: str) -> Iterator[OpenPolicy]:
         closing(Metastore(config.targets[settings.target].metastore)) as target,
         closing(open_state(config.state.dir, STATE_KIND, name)) as store,
     ):
-        yield OpenPolicy(handler_policy(name, settings), source, target, store)
+        yield OpenPolicy(handler_policy(config, name), source, target, store)

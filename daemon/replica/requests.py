@@ -13,8 +13,8 @@ from daemon.process.inbox import Request, requests_directory, send_request
 from daemon.process.lock import state_lock
 from daemon.process.state_file import state_path
 from daemon.replica.served_requests import PolicyRequests
-from daemon.status.client import find_daemon
-from state.errors import NotFound
+from daemon.status.client import fetch_status, find_daemon
+from state.errors import GapDetected, InvalidRequest, NotFound
 
 
 if TYPE_CHECKING:
@@ -48,6 +48,31 @@ def ask_policy(config: Config, policy: str, request: Request) -> Request:
     with state_lock(config.state.dir):
         read = partial(read_range, lambda: catch_up_reader(config, policy))
         return serve_here(config, policy, lambda projection: PolicyRequests(projection, read).do(request))
+
+
+def cross_gap_of(config: Config, policy: str) -> Request:
+    """Have a policy continue after a gap; raise InvalidRequest if it has none, which names the relay if the gap is there."""
+    try:
+        return ask_policy(config, policy, {"do": "cross-gap"})
+    except InvalidRequest as error:
+        source = config.policy(policy).source
+        if not _stops_at_gap(config, source):
+            raise
+        raise InvalidRequest(
+            "the policy has not reached the gap yet: the relay of its source has stopped there",
+            policy=policy,
+            source=source,
+            hint=f"Run 'tideline relay --gap {source}'. The policy then stops at the lost events; repeat this command.",
+        ) from error
+
+
+def _stops_at_gap(config: Config, source: str) -> bool:
+    """Whether the running daemon relays a source, and its relay has a gap."""
+    address = find_daemon(config.state.dir)
+    if address is None:
+        return False
+    rows = fetch_status(address, ()).sources
+    return any(row.name == source and row.code == GapDetected.code for row in rows)
 
 
 def is_daemon_running(config: Config) -> bool:

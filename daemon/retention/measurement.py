@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from handlers.structs.notifications import NotificationEvent
 
 
+PRESENT_S: Final = 60.0
+"""A measurement counts as the present state for so long: several are made a minute."""
 _CM_ENABLED: Final = "hive.repl.cm.enabled"
 _CM_RETAIN: Final = "hive.repl.cm.retain"
 _LOG_TTL: Final = "metastore.event.db.listener.timetolive"
@@ -155,14 +157,19 @@ def _setting(calls: SourceCalls, key: str) -> str:
 
 
 def margins(measured: Measurement, now_s: float) -> Iterator[tuple[ReaderMeasurement, Margin, Margin]]:
-    """Yield each reader with the time that is left for its next event, and for the files that it names."""
+    """Yield each reader with the time that is left for its next event, and for the files that it names.
+
+    Once a measurement is old, a reader that had read everything may have missed events since it was made.
+    """
+    may_have_more = now_s - measured.time_s > PRESENT_S
     for each in measured.readers:
+        next_time_s = measured.time_s if each.next_time_s is None and may_have_more else each.next_time_s
         kept_s = [measured.log_s]
         if each.reader.reads_topic and (each.in_topic or each.next_time_s is None):
             kept_s.append(measured.topic.kept_s(now_s))
         files_s = [measured.files_s] if each.reader.copies_files else []
         yield (
             each,
-            find_margin(each.next_time_s, kept_s, now_s),
-            find_margin(each.next_time_s, files_s, now_s),
+            find_margin(next_time_s, kept_s, now_s),
+            find_margin(next_time_s, files_s, now_s),
         )

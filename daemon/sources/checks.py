@@ -1,7 +1,7 @@
 """Live checks of metastores and topics, for ``tideline config check --live``.
 
-All problems are reported at once, because every fix requires a restart of the metastore (reference: peers.md §4.9). A problem makes
-replication impossible; a warning can lead to lost data in case of an outage.
+All problems are reported at once, because every fix requires a restart of the metastore (reference: event-listeners.md §4).
+A problem makes replication impossible; a warning can lead to lost data in case of an outage.
 
 Retention must satisfy (reference: hive-replication.md §12): notification log ≤ change manager < timeout of replayed transactions.
 A daemon that was away for as long as the log lasts must still find the files that the log names, and its open transactions.

@@ -1,7 +1,7 @@
 """Reads the notification log as an outbox: every event once, in order, without omissions, and commits with their write events.
 
 The metastore assigns event ids under a lock inside the transaction of the change, so ids are contiguous in commit order (reference:
-NOTIFICATION_SEQUENCE). A gap therefore means that the log was cleaned before it was read, and is never skipped. A repeated or
+hive-replication.md §1.5). A gap therefore means that the log was cleaned before it was read, and is never skipped. A repeated or
 unordered event cannot come from the log of one metastore.
 
 Events become records in ``outgoing_events``. The same code fills gaps of the topic for consumers (``records``), so that both produce

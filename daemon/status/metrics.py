@@ -77,7 +77,7 @@ _PROJECTION_GAUGES: Final = (
     ("tideline_projection_lag_events", "Events of the source that are not applied yet.", "lag_events"),
     (
         "tideline_projection_lag_seconds",
-        "Time for which the projection has been behind the source; 0 if it has caught up.",
+        "Time for which the projection has been behind the source, or the source could not be read; 0 if it has caught up.",
         "lag_s",
     ),
 )

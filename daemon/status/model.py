@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+READ_S_MAX: Final = 5.0
+"""A newest event id that was read within this time counts as the present one. Sources are read every one or two seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,7 @@ class SourceStatus:
     relay_state: str | None = None
     """State of this daemon's relay; None if another daemon relays."""
     lag_events: int | None = None
+    """Events that are not in the topic yet, as last read: there may be more while the source cannot be read. ``lag_s`` counts that time."""
     lag_s: float | None = None
     records: int = 0
     """Records that this daemon's relay has published since the daemon's start, and their bytes."""
@@ -92,6 +95,8 @@ class SourceStatus:
     unlisted: int = 0
     problem: str | None = None
     code: str | None = None
+    read_s: float | None = None
+    """Unix time at which ``current_event_id`` was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +111,7 @@ class ProjectionView:
     event_id: int | None = None
     """The last event that was applied completely."""
     lag_events: int | None = None
+    """Events that are not applied yet, as last read; see ``SourceStatus``."""
     lag_s: float | None = None
     quarantined: tuple[str, ...] = ()
     problem: str | None = None
@@ -184,6 +190,11 @@ class DaemonStatus:
                 reason=str(error.errors(include_url=False)[0]["msg"]),
             ) from error
 
+    def newest_event_id(self, source: str) -> int | None:
+        """Return the newest event id of a source; None while the source cannot be read."""
+        found = next((row for row in self.sources if row.name == source), None)
+        return found.current_event_id if found is not None and is_present(found.read_s, self.time_s) else None
+
     def unready_reasons(self, lag_max_s: float, sections: Sequence[StatusSection[Any]]) -> list[str]:
         """Return why the daemon is not ready; empty if all loops follow and no lag exceeds ``lag_max_s``."""
         if self.state != "running":
@@ -207,6 +218,11 @@ class DaemonStatus:
 
 
 _STATUS: Final = TypeAdapter(DaemonStatus)
+
+
+def is_present(read_s: float | None, now_s: float) -> bool:
+    """Return whether a value that was read at ``read_s`` counts as the present one."""
+    return read_s is not None and now_s - read_s <= READ_S_MAX
 
 
 class StatusSection(Generic[T]):

@@ -9,12 +9,13 @@ import os
 import socket
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from daemon.process.supervisor import LoopState, LoopStatus
 from daemon.status.actions import list_actions
-from daemon.status.model import DaemonStatus, FailedLoop, ProjectionView, SourceStatus
+from daemon.status.model import DaemonStatus, FailedLoop, ProjectionView, SourceStatus, is_present
 from daemon.terminal.application import version_text
 
 
@@ -35,7 +36,11 @@ class SourceProgress(Protocol):
 
     @property
     def source_event_id(self) -> int | None:
-        """The newest event of the metastore."""
+        """The newest event of the metastore, as last read."""
+
+    @property
+    def source_read_s(self) -> float | None:
+        """Unix time at which it was read."""
 
     @property
     def relayed(self) -> Position | None:
@@ -128,8 +133,11 @@ class StatusContext:
 
     loops: Mapping[str, LoopStatus]
     now_s: float
-    lag_s: Callable[[str, int | None, int | None], float | None]
-    """Returns for how long a loop has been behind. Arguments: its name, its lag in events, and the event time that it has reached."""
+    lag_s: Callable[[str, int | None, int | None, float | None], float | None]
+    """Returns for how long a loop has been behind.
+
+    Arguments: its name, its lag in events, the event time that it has reached, and when this lag was known (Unix time).
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,13 +177,11 @@ class StatusReporter:
         parts = (*self._projections, *chain.from_iterable(found() for found in self._found))
         loops = self._supervisor.statuses()
         sources = tuple(self._source(part, loops[part.loop], now_s) for part in self._sources)
-        newest = {source.name: source.current_event_id for source in sources}
+        rows = {source.name: source for source in sources}
         projections = tuple(
-            self._projection(part, loops[part.name], newest.get(part.source), now_s) for part in parts
+            self._projection(part, loops[part.name], rows.get(part.source), now_s) for part in parts
         )
-        context = StatusContext(
-            loops, now_s, lambda loop, lag, reached_s: self._lag_s(loop, lag, reached_s, now_s)
-        )
+        context = StatusContext(loops, now_s, partial(self._lag_s, now_s))
         version, host, pid = self._identity
         status = DaemonStatus(
             version,
@@ -199,10 +205,13 @@ class StatusReporter:
         return SourceStatus(
             name=part.name,
             current_event_id=end.source_event_id,
+            read_s=end.source_read_s,
             relayed_event_id=relayed,
             relay_state=loop.state.value if part.relays else None,
             lag_events=lag_events,
-            lag_s=self._source_lag_s(loop, lag_events, end.relayed_time_s, now_s),
+            lag_s=self._unread_s(end.source_read_s, now_s)
+            if lag_events is None
+            else self._lag_s(now_s, loop.name, lag_events, end.relayed_time_s, end.source_read_s),
             records=end.records,
             size_bytes=end.size_bytes,
             commits_with_writes=end.commits_with_writes,
@@ -215,11 +224,15 @@ class StatusReporter:
         )
 
     def _projection(
-        self, part: ProjectionPart, loop: LoopStatus, newest: int | None, now_s: float
+        self, part: ProjectionPart, loop: LoopStatus, source: SourceStatus | None, now_s: float
     ) -> ProjectionView:
         own, counts = part.status(), part.counts()
         event_id = own.position.applied_event_id if own.position is not None else None
+        newest, read_s = (None, None) if source is None else (source.current_event_id, source.read_s)
         lag_events = _behind(event_id, newest)
+        lag_s = self._lag_s(now_s, part.name, lag_events, own.applied_time_s, read_s)
+        if newest is None and event_id is not None:
+            lag_s = self._unread_s(read_s, now_s)
         return ProjectionView(
             name=part.name,
             source=part.source,
@@ -227,9 +240,7 @@ class StatusReporter:
             position=str(own.position) if own.position is not None else None,
             event_id=event_id,
             lag_events=lag_events,
-            lag_s=None
-            if own.state == "promoted"
-            else self._lag_s(part.name, lag_events, own.applied_time_s, now_s),
+            lag_s=None if own.state == "promoted" else lag_s,
             quarantined=tuple(own.quarantined),
             failures=tuple(own.failures),
             repair=part.repair,
@@ -247,32 +258,34 @@ class StatusReporter:
         )
 
     def _lag_s(
-        self, loop: str, lag_events: int | None, reached_time_s: int | None, now_s: float
+        self,
+        now_s: float,
+        loop: str,
+        lag_events: int | None,
+        reached_time_s: int | None,
+        read_s: float | None,
     ) -> float | None:
         """Return for how long the loop has been behind: 0 if it has caught up, however old the last event is.
+
+        ``lag_events`` was known at ``read_s``. A loop that had caught up then is not known to have caught up since: there may be newer
+        events while its source cannot be read.
 
         The age of the last event is an upper bound only: after a quiet night, a single new event would appear as a lag of hours. The
         lag is therefore bounded by the time since the loop was last caught up, which every status records.
         """
-        if lag_events == 0:
-            self._caught_up_s[loop] = now_s
-            return 0.0
         if lag_events is None:
             return None
+        if lag_events == 0:
+            if read_s is not None:
+                self._caught_up_s[loop] = now_s if is_present(read_s, now_s) else read_s
+            return max(0.0, now_s - self._caught_up_s.get(loop, self._started_s))
         if reached_time_s is None:  # it has applied nothing yet in this process
             reached_time_s = int(self._started_s)
         return max(0.0, now_s - max(reached_time_s, self._caught_up_s.get(loop, 0.0)))
 
-    def _source_lag_s(
-        self, loop: LoopStatus, lag_events: int | None, reached_time_s: int | None, now_s: float
-    ) -> float | None:
-        """Return for how long the newest events of a source have not been known to be in the topic.
-
-        A loop that does not follow cannot know whether there are newer ones: while a metastore refuses its login, it looks caught up.
-        """
-        if loop.state is LoopState.FOLLOWING or lag_events:
-            return self._lag_s(loop.name, lag_events, reached_time_s, now_s)
-        return max(0.0, now_s - self._caught_up_s.get(loop.name, self._started_s))
+    def _unread_s(self, read_s: float | None, now_s: float) -> float | None:
+        """Return for how long the newest event of a source could not be read; None while it can be."""
+        return None if is_present(read_s, now_s) else max(0.0, now_s - (read_s or self._started_s))
 
 
 def _state(loop: LoopStatus, own: ProjectionStatus) -> str:

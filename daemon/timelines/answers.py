@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from daemon.catalog.answers import CatalogAnswers, Known
 from daemon.timelines.queries import CoverRange, FindLatest, ListTables, ShowTable
-from daemon.timelines.values import cover_of, summary_of, timeline_of
+from daemon.timelines.values import cover_of, ignored_of, summary_of, timeline_of
 from state.errors import BadInput, LimitExceeded, NotFound
 from state.timelines.periods import UpdatePeriod
-from state.timelines.sql_conditions import Column, format_between, format_in, format_or
+from state.timelines.sql_conditions import Column, format_between, format_in, format_or, refuse_shared_texts
 from state.timelines.tables.facts import Fact
 from state.timelines.tables.projection import Timelines, count_runs
 from state.timelines.time_ranges import TimeRange
@@ -85,6 +85,10 @@ class TimelineAnswers(CatalogAnswers[KnownTimelines]):
             "table": query.name,
             "columns": list(known.timelines.settings(query.name).time_columns),
             "timelines": timelines,
+            "ignored": [
+                ignored_of(column, known.timelines.ignored(query.name, column))
+                for column in known.timelines.settings(query.name).time_columns
+            ],
         }
 
     def _find_latest(self, query: FindLatest) -> Answer:
@@ -167,14 +171,17 @@ def _conditions(timelines: Timelines, column: str, found: Cover, query: CoverRan
     texts = {}
     for table in found.tables():
         runs = [run for run in found.runs() if run.table == table]
+        held, ignored = timelines.storage(table, column).runs, timelines.ignored(table, column)
+        if query.where != "between":
+            refuse_shared_texts(runs, held, ignored)
         match query.where:
             case "or":
                 texts[table] = format_or(written, runs)
             case "in":
                 texts[table] = format_in(written, runs)
             case "between":
-                stored = [period for period, kept in timelines.storage(table, column).runs.items() if kept]
-                texts[table] = format_between(written, runs, stored)
+                stored = [period for period, kept in held.items() if kept]
+                texts[table] = format_between(written, runs, stored, ignored)
             case _:
                 raise BadInput(
                     "unknown form of a condition", where=query.where, hint="Use or, in or between."

@@ -52,7 +52,22 @@ def show_text(answer: Answer) -> str:
             lines.append(f"  {one['first']} |{one['bar']}| {one['latest']}")
         lines += [f"  missing {_range(hole)}" for hole in one["holes"][:LINES_MAX]]
         lines += _more(len(one["holes"]), "holes")
+    for one in answer.get("ignored", ()):
+        lines += _ignored_lines(one)
     return "\n".join(lines)
+
+
+def _ignored_lines(one: Mapping[str, Any]) -> list[str]:
+    """Return how many values of a column are in none of its timelines, with the first ones."""
+    if one["count"] == 0:
+        return []
+    if one["count"] is None and one["more_than"] is None:
+        rule = "values that are not in a timeline are not known; 'tideline timeline rebuild' lists them"
+        return ["", f"{one['column']}: {rule}"]
+    count = f"more than {one['more_than']}" if one["count"] is None else str(one["count"])
+    lines = ["", f"{one['column']}: {count} values are ignored, because they are not in a timeline"]
+    lines += [f"  ignored {value}" for value in one["values"][:LINES_MAX]]
+    return [*lines, *_more(len(one["values"]), "ignored values")]
 
 
 def latest_text(answer: Answer) -> str:

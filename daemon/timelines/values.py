@@ -9,11 +9,13 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from state.timelines.ignored_values import IGNORED_MAX
 from state.timelines.runs import draw_bar
 
 
 if TYPE_CHECKING:
     from state.timelines.cover import Cover, CoverRun
+    from state.timelines.ignored_values import IgnoredValues
     from state.timelines.timeline import Timeline
 
 
@@ -48,6 +50,18 @@ def timeline_of(timeline: Timeline) -> dict[str, Any]:
         "bar": draw_bar(runs, BAR_CELLS),
         "runs": [[text(first), text(end - 1)] for first, end in islice(runs.pairs(), RUNS_MAX)],
         "holes": [[text(first), text(end - 1)] for first, end in islice(runs.gaps(), RUNS_MAX)],
+    }
+
+
+def ignored_of(column: str, ignored: IgnoredValues | None) -> dict[str, Any]:
+    """Return the values of a column that are in none of its timelines; no count if they are not known or too many."""
+    listed = [] if ignored is None else sorted(ignored.texts)
+    is_complete = ignored is not None and ignored.is_complete
+    return {
+        "column": column,
+        "count": len(listed) if is_complete else None,
+        "more_than": IGNORED_MAX if ignored is not None and not is_complete else None,
+        "values": listed,
     }
 
 

@@ -1,8 +1,8 @@
 """Builds events of databases, tables, partitions, statistics, constraints and functions.
 
-Field names are those of ``org.apache.hadoop.hive.metastore.messaging.json.JSON*Message`` (reference §1.2). Embedded objects are
-Thrift's JSON protocol of the bare struct (reference §1.3). They stay text (``Embedded``): an event is built without decoding them,
-and only their presence and number are checked.
+Field names are those of ``org.apache.hadoop.hive.metastore.messaging.json.JSON*Message`` (reference:
+hive-replication.md §1.2). Embedded objects are Thrift's JSON protocol of the bare struct (reference:
+hive-replication.md §1.3). They stay text (``Embedded``): an event is built without decoding them, and only their presence and number are checked.
 """
 
 from __future__ import annotations

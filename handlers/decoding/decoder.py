@@ -68,7 +68,7 @@ def decode(
 
 
 def recognise(envelope: JsonObject) -> Format:
-    """Return the format of a record, judged by its fields (reference: peers §6.6); raise MalformedEvent if none matches."""
+    """Return the format of a record, judged by its fields (reference: event-listeners.md §3); raise MalformedEvent if none matches."""
     kind = envelope.get("eventType")
     if "part" in envelope and "parts" in envelope and "eventId" in envelope:
         return "tideline-1"

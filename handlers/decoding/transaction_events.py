@@ -1,6 +1,7 @@
 """Builds events of transactions: opened, write ids allocated, files written, committed, aborted, compacted.
 
-Field names are those of ``org.apache.hadoop.hive.metastore.messaging.json.JSON*Message`` (reference §1.2).
+Field names are those of ``org.apache.hadoop.hive.metastore.messaging.json.JSON*Message`` (reference:
+hive-replication.md §1.2).
 """
 
 from __future__ import annotations

@@ -17,11 +17,12 @@ from __future__ import annotations
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from state.errors import ConfigError, NotFound
+from state.transactions.acid_directories import MARKERS
 
 
 if TYPE_CHECKING:
@@ -50,8 +51,19 @@ def is_leftover(name: str) -> bool:
 
 
 def is_hidden(name: str) -> bool:
-    """Return whether Hive's readers and listings skip ``name``."""
-    return name.startswith(("_", "."))
+    """Return whether readers and listings skip ``name``.
+
+    ``_date=2024-01-01`` is the directory of a partition: Spark reads it (``HadoopFSUtils.shouldFilterOutPathName``), although Hive skips it.
+    """
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
+
+
+def is_unfinished(name: str) -> bool:
+    """Return whether ``hadoop fs -put`` or ``-cp`` still writes the file: it is renamed when it is complete (``CommandWithDestination``).
+
+    Spark skips it. Hive reads it, with the rows that are there so far.
+    """
+    return name.endswith("._COPYING_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +86,11 @@ class Entry:
     mtime_ns: int | None = field(default=None, compare=False)
     identity: int | None = field(default=None, compare=False)
     """Time and inode as in ``FileState``, so that changed files are found without a call for each."""
+
+
+def is_ignored_base(entries: Iterable[Entry]) -> bool:
+    """Return whether Hive ignores a base with these entries, because it finds no file in it (``MARKERS``)."""
+    return all(is_hidden(entry.name) and not entry.name.startswith(MARKERS) for entry in entries)
 
 
 Chunk = bytes | memoryview
@@ -125,6 +142,12 @@ class FileSystem(Protocol):
 
     def open(self, location: Location) -> ReadStream:
         """Open a regular file for reading from its start."""
+
+    def is_encrypted(self, location: Location) -> bool:
+        """Return whether the file system stores a file encrypted, so that its own checksum is not that of the bytes that are read.
+
+        Raises NotFound if the file does not exist.
+        """
 
     def create(self, location: Location, size_bytes: int) -> WriteStream:
         """Start a file of ``size_bytes``; missing parent directories are created."""

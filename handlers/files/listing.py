@@ -1,7 +1,7 @@
 """Lists files that no event names.
 
 Hive omits the write events of some partitions (a multi-insert into several static partitions names only the first; reference:
-hive-replication §0c.2), and a bootstrap copies what exists. Listed files have no recorded checksum; their copies are verified by
+hive-replication.md §0c.2), and a bootstrap copies what exists. Listed files have no recorded checksum; their copies are verified by
 comparing the state of the source file before and after the copy.
 
 Plain tables have sub-directories too: a union writes ``HIVE_UNION_SUBDIR_1`` and ``_2`` with files of equal names, list bucketing
@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from handlers.events import SourceFile
-from handlers.files.filesystems import FileSystems, is_hidden
-from handlers.files.paths import AllowedRoots, Location, parse_location
+from handlers.files.filesystems import FileSystems, is_hidden, is_unfinished
+from handlers.files.paths import AllowedRoots, Location, is_safe_name, parse_location
 from handlers.files.reachable import require_reachable
 from state.errors import BadInput, LimitExceeded, NotFound
 from state.transactions.acid_directories import AcidDirectory
@@ -121,24 +121,58 @@ def _may_contain(directory: AcidDirectory, write_id: int) -> bool:
     return first <= write_id <= directory.last
 
 
+def has_files_of_ended_writes(
+    file_systems: FileSystems, root_uri: str, mark: int, opened: frozenset[int], *, allowed: AllowedRoots
+) -> bool:
+    """Whether a transactional table's or partition's directory has files of no transaction, or of a write up to ``mark``.
+
+    The write ids ``opened`` do not count. Raises NotFound if the directory does not exist; other errors as in
+    ``list_write_directories``.
+    """
+    root = _parse_root(root_uri, allowed)
+    try:
+        entries = file_systems.of(root).list(root)
+    except NotFound:
+        require_reachable(file_systems, root, allowed)
+        raise
+    for entry in entries:
+        if is_hidden(entry.name) or not _has_ended(_parse_name(entry.name), mark, opened):
+            continue
+        if not entry.is_directory or next(_walk(file_systems, root, entry.name, _DEPTH_MAX), None):
+            return True
+    return False
+
+
+def _has_ended(directory: AcidDirectory | None, mark: int, opened: frozenset[int]) -> bool:
+    """Whether a directory may have rows of no transaction, or of a write id up to ``mark`` that is not open."""
+    if directory is None:
+        return True
+    first = 1 if directory.kind == "base" and directory.is_compacted else directory.first
+    last = min(directory.last, mark)
+    return last - first + 1 > sum(first <= write_id <= last for write_id in opened)
+
+
 def list_plain_files(
     file_systems: FileSystems,
     root_uri: str,
     *,
     files_max: int = FILES_MAX,
     allowed: AllowedRoots | None = None,
+    skips_unsafe: bool = False,
 ) -> tuple[SourceFile, ...]:
     """Return the visible files of a plain table or partition in ``root_uri``, also those in sub-directories.
 
-    ``subdir`` of each is its directory relative to the root. Hidden files and directories are left out, as in Hive. Raises
+    ``subdir`` of each is its directory relative to the root. Hidden files and directories are left out, and at the source
+    (with ``allowed``) files that are being written. With ``skips_unsafe``, names that cannot be used are left out as well. Raises
     NotFound if the root does not exist; other errors as in ``list_write_directories``.
     """
     root = _parse_root(root_uri, allowed)
     found: list[SourceFile] = []
     try:
-        for file in _walk(file_systems, root, "", _PLAIN_DEPTH_MAX):
+        for file in _walk(file_systems, root, "", _PLAIN_DEPTH_MAX, skips_unsafe=skips_unsafe):
             _check_room(found, files_max, root)
-            found.append(file)
+            if allowed is None or not is_unfinished(file.uri):
+                found.append(file)
     except NotFound:
         if allowed is not None:
             require_reachable(file_systems, root, allowed)
@@ -177,18 +211,20 @@ def _is_of_write(name: str, write_id: int) -> bool:
     return match is not None and all(int(part) == write_id for part in match.groups() if part is not None)
 
 
-def _walk(file_systems: FileSystems, root: Location, subdir: str, depth: int) -> Iterator[SourceFile]:
+def _walk(
+    file_systems: FileSystems, root: Location, subdir: str, depth: int, *, skips_unsafe: bool = False
+) -> Iterator[SourceFile]:
     """Yield the visible files below ``subdir`` ("" for the root itself) in order; a sub-directory may vanish meanwhile."""
     directory = root.join(subdir) if subdir else root
     if depth == 0:
         raise LimitExceeded("directories are nested too deeply", path=str(directory))
     for entry in file_systems.of(root).list(directory):
-        if is_hidden(entry.name):
+        if is_hidden(entry.name) or (skips_unsafe and not is_safe_name(entry.name)):
             continue
         if entry.is_directory:
             below = f"{subdir}/{entry.name}" if subdir else entry.name
             with suppress(NotFound):
-                yield from _walk(file_systems, root, below, depth - 1)
+                yield from _walk(file_systems, root, below, depth - 1, skips_unsafe=skips_unsafe)
         else:
             yield SourceFile(str(directory.child(entry.name)), subdir=subdir)
 

@@ -4,8 +4,10 @@ Every producer of the event topic can name the files that Tideline reads and the
 event therefore becomes a ``Location`` here or is refused with UnsafePath; nothing else in this package accepts text as a path.
 
 The rules follow Hadoop's ``Path``: the text is never percent-decoded. Hive itself writes ``%3A`` into directory names for a partition
-value with a colon, so ``%`` is an ordinary character. A name that would become ``..`` after decoding is refused nevertheless, because
-a later reader might decode it.
+value with a colon, so ``%`` is an ordinary character, and ``p=%2F..%2Fx`` is one name (``FileUtils.escapePathName``). No client decodes
+a path: neither Hadoop's ``Path``, nor the file systems of this package. A name is refused only for what it is as it stands: ``..``, a
+separator, or a character that no writer of tables uses in names. U+0085 or U+2028 are legal, and Hive does not escape them.
+How long a name may be is for its file system to say: 255 bytes in HDFS, 1024 for a whole key in S3.
 """
 
 from __future__ import annotations
@@ -13,7 +15,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn
-from urllib.parse import unquote
 
 from state.errors import UnsafePath
 
@@ -22,16 +23,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-NAME_BYTES_MAX: Final = 255
+CM_NAME_UNITS_MAX: Final = 255
 PATH_BYTES_MAX: Final = 4096
 SHOWN_CHARACTERS_MAX: Final = 200
 
 _URI: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*)(/.*)?|(/(?!/).*))", re.DOTALL)
-# Controls, lone surrogates (no UTF-8 form), line and paragraph separators.
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
+# Controls that Hive escapes in names of partitions, and lone surrogates (no UTF-8 form).
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _AUTHORITY: Final = re.compile(r"[A-Za-z0-9._@:\[\]-]{0,255}")
 _ORDINARY: Final = re.compile(
-    r"([a-z][a-z0-9+.-]*):(?://([A-Za-z0-9._:-]{0,255})(?=/))?((?:/(?!\.{1,2}(?:/|\Z))[A-Za-z0-9._=-]{1,255})+)"
+    r"([a-z][a-z0-9+.-]*):(?://([A-Za-z0-9._:-]{0,255})(?=/))?((?:/(?!\.{1,2}(?:/|\Z))[A-Za-z0-9._=-]+)+)"
 )
 """A normal URI whose names have neither special characters nor ``%``; nearly all are, and one match takes a seventh of the time."""
 
@@ -129,7 +130,7 @@ def to_target_subdir(subdir: str, base_suffix: str = "") -> str:
     """Return the directory on the target for ``subdir``, the ACID part of a source file's path ("" for plain tables).
 
     The visibility suffix of compacted directories (``base_0000005_v0000012``) is dropped, because it names a transaction of the
-    source's compactor (reference: hive-replication §3.5). A base gets ``base_suffix`` instead. A level that starts like an ACID
+    source's compactor (reference: hive-replication.md §3.5). A base gets ``base_suffix`` instead. A level that starts like an ACID
     directory must be one; other levels (``HIVE_UNION_SUBDIR_1``) need only be safe names. Raises UnsafePath.
     """
     if not subdir:
@@ -162,8 +163,8 @@ def build_cm_path(cm_root: Location, name: str, checksum: str) -> Location:
     Java characters, that is, UTF-16 units. Raises UnsafePath if the result is not a safe name.
     """
     units = f"{name}_{checksum}".encode("utf-16-le", "surrogatepass")
-    if len(units) // 2 > NAME_BYTES_MAX:
-        units = units[: 2 * (NAME_BYTES_MAX - 1)]
+    if len(units) // 2 > CM_NAME_UNITS_MAX:
+        units = units[: 2 * (CM_NAME_UNITS_MAX - 1)]
     return cm_root.child(units.decode("utf-16-le", "surrogatepass"))
 
 
@@ -211,6 +212,15 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in cut)
 
 
+def is_safe_name(name: str) -> bool:
+    """Return whether ``name`` can be a component of a location."""
+    try:
+        _require_safe_name(name, whole=name)
+    except UnsafePath:
+        return False
+    return True
+
+
 def _local_authority(authority: str, uri: str) -> str:
     if authority.lower() not in {"", "localhost"}:
         _refuse("a file: URI names a host", uri)
@@ -238,24 +248,8 @@ def _require_safe_name(name: str, whole: str) -> None:
         _refuse("the path contains a backslash", whole)
     if _CONTROL.search(name):
         _refuse("the path contains control characters", whole)
-    if len(name.encode()) > NAME_BYTES_MAX:
-        _refuse("a component of the path is longer than 255 bytes", whole)
-    if _leads_elsewhere(name):
+    if name in {".", ".."}:
         _refuse("the path contains . or .. components", whole)
-
-
-def _leads_elsewhere(name: str) -> bool:
-    """Return whether repeated percent-decoding of ``name`` yields a dot component or a NUL. Each round shortens the name."""
-    if "%" not in name:
-        return name in {".", ".."}
-    for _ in range(NAME_BYTES_MAX // 3 + 1):
-        if not {".", ".."}.isdisjoint(re.split(r"[/\\]", name)) or "\0" in name:
-            return True
-        decoded = unquote(name)
-        if decoded == name:
-            return False
-        name = decoded
-    return True
 
 
 def _refuse(reason: str, text: str) -> NoReturn:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from handlers.events import SourceFile
-from handlers.files.filesystems import is_hidden
-from handlers.files.paths import parse_location
+from handlers.files.filesystems import is_hidden, is_ignored_base, is_unfinished
+from handlers.files.paths import is_safe_name, parse_location
 from handlers.files.reachable import require_reachable
 from state.errors import LimitExceeded, NotFound
 
@@ -36,16 +36,28 @@ class ListedFile:
 
 
 class TableDirectory:
-    """The directory of a table or partition, listed once when it is opened; a missing one is empty."""
+    """The directory of a table or partition, listed once when it is opened; a missing one is empty.
+
+    At the source (with ``allowed``), files that are being written are left out.
+    """
 
     def __init__(
-        self, file_systems: FileSystems, root_uri: str, *, allowed: AllowedRoots | None = None
+        self,
+        file_systems: FileSystems,
+        root_uri: str,
+        *,
+        allowed: AllowedRoots | None = None,
+        skips_unsafe: bool = False,
     ) -> None:
-        """List the directory; raise UnsafePath if it is not in ``allowed``, and FilesUnavailable."""
+        """List the directory; raise UnsafePath if it is not in ``allowed``, and FilesUnavailable.
+
+        With ``skips_unsafe``, names that cannot be used are left out; otherwise ``read_files`` raises UnsafePath for them.
+        """
         root = parse_location(root_uri)
         self._root = root if allowed is None else allowed.require_directory(root)
         self._file_systems = file_systems
         self._allowed = allowed
+        self._skips_unsafe = skips_unsafe
         self._entries = {entry.name: entry for entry in self._list(self._root)}
 
     @property
@@ -57,6 +69,11 @@ class TableDirectory:
     def names(self) -> Sequence[str]:
         """The names of everything visible directly below the root."""
         return list(self._entries)
+
+    def is_ignored_base(self, name: str) -> bool:
+        """Return whether Hive ignores the base ``name``; raises NotFound if it has vanished."""
+        directory = self._root.child(name)
+        return is_ignored_base(self._file_systems.of(directory).list(directory))
 
     def read_files(self, names: Iterable[str]) -> list[ListedFile]:
         """Return the visible files among ``names`` and below those that are directories, in order.
@@ -81,7 +98,12 @@ class TableDirectory:
             if self._allowed is not None:
                 require_reachable(self._file_systems, directory, self._allowed)
             return []
-        return [entry for entry in entries if not is_hidden(entry.name)]
+        return [entry for entry in entries if not self._is_left_out(entry.name)]
+
+    def _is_left_out(self, name: str) -> bool:
+        if is_hidden(name) or (self._allowed is not None and is_unfinished(name)):
+            return True
+        return self._skips_unsafe and not is_safe_name(name)
 
     def _walk(self, subdir: str, depth: int) -> Iterator[ListedFile]:
         if depth > _DEPTH_MAX:

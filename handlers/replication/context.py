@@ -174,8 +174,8 @@ class Context:
     def valid_up_to(self, table: str, write_id: int | None) -> str | None:
         """Return the write-id list of an event's transaction: everything up to its write id, except what was open when that was allocated.
 
-        Hive's own REPL LOAD sends the first part only (§6). The metastore removes the mark of accurate statistics if the last ones are of an
-        id that the list does not contain. It did so at the source, and logged the change as if it had not.
+        Hive's own REPL LOAD sends the first part only (hive-replication.md §6). The metastore removes the
+        mark of accurate statistics if the last ones are of an id that the list does not contain. It did so at the source, and logged the change as if it had not.
         """
         if write_id is None:
             return None

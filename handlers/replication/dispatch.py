@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+import structlog
+
 from handlers.decoding.header import UNREADABLE_KIND
 from handlers.events import (
     CompactionCommitted,
@@ -48,6 +50,7 @@ from handlers.replication.effects import (
     tables,
 )
 from handlers.replication.effects.files import plain_files
+from handlers.replication.effects.files_in_place import brings_files
 from handlers.replication.effects.loaded_tables import NOTHING_TO_DO
 from handlers.replication.effects.unreadable_events import find_changed_tables
 from handlers.replication.effects.unreplicated import is_unreplicated
@@ -71,6 +74,8 @@ if TYPE_CHECKING:
     from handlers.replication.transactions.commit_proofs import CommitProofs
     from handlers.structs.objects import Table
 
+
+log = structlog.get_logger(__name__)
 
 Effect = Callable[[Any, Context], None]
 DATABASE_EFFECTS: Final[dict[type[Event], Effect]] = {
@@ -147,6 +152,8 @@ class Dispatcher:
         selected = select_metadata(event, self._context.policy)
         assert selected is not None
         try:
+            if brings_files(selected, self._context):
+                return False
             self._apply_effect(selected)
         except (BadInput, Refused, Inconsistent, ServerFault):
             return False
@@ -162,6 +169,11 @@ class Dispatcher:
             context.table_cache.forget_partitions(name)
         if isinstance(events[0], TableDropped):
             tables.forget(events[0].db, name, context)
+        for event in events:
+            try:
+                self._load_brought_files(event, name)
+            except BadInput as error:
+                self._failed(name, event, error)
 
     def _apply_selected(self, event: Event) -> str | None:
         kind = type(event)
@@ -276,10 +288,25 @@ class Dispatcher:
 
     def _apply_effect_or_fail(self, event: Event, table: str) -> str | None:
         try:
+            if self._load_brought_files(event, table):
+                return LOADING
             self._apply_effect(event)
         except (BadInput, Refused, Inconsistent) as error:
             return self._failed(table, event, error)
         return None
+
+    def _load_brought_files(self, event: Event, table: str) -> bool:
+        """Have the table loaded if the event gives it rows that no write event names; return whether it does."""
+        if not brings_files(event, self._context):
+            return False
+        log.info(
+            "a table got files without a write event and will be loaded",
+            table=table,
+            kind=event.kind,
+            event_id=event.event_id,
+        )
+        self._load([table])
+        return True
 
     def _is_of_earlier_table(self, event: Event) -> bool:
         """Whether the files have a write id that replay did not allocate on the target.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from handlers.replication.effects import functions
-from handlers.replication.effects.unreplicated import record_existing
+from handlers.replication.effects.unreplicated import list_readable_views, record_existing
 from handlers.replication.loading.bootstrap import begin_bootstrap, is_pending
 from handlers.replication.loading.bootstrap_run import run_bootstrap
 from handlers.replication.loading.scope import follow_scope
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 
 UNKNOWN_TXNS_KEY: Final = b"unknown-txns-up-to"
 """Highest source transaction that may be open on the target although the mapping does not know it (the state file was lost)."""
+
+KINDS_KEY: Final = b"unreplicated-kinds"
+KINDS: Final = b"2"
+"""Which kinds of tables are recognised as those that cannot be replicated (``replicability``); another number lists them again."""
 
 UNCERTAIN_KEY: Final = b"uncertain-up-to"
 """The source's newest event when the policy was opened with a lost or old state: events up to it may be applied on the target."""
@@ -76,6 +80,7 @@ class Opening:
             self._distrust_state()
         self._load_marks()
         follow_scope(context, self.store, self.loads)
+        self._load_readable_views()
 
     def _load_state(self) -> Position | None:
         """Forget what an earlier opening knew, and load the state; return its position if it has one."""
@@ -118,15 +123,28 @@ class Opening:
     def _survey_source(self) -> None:
         """Create the functions that are older than the first event, and list the tables without replication, once.
 
-        A policy of an older version, or without its state file, has neither.
+        A policy of an older version, or without its state file, has neither. The tables are listed again by a version that recognises
+        more of them.
         """
-        if self.store.get(functions.LOADED_KEY) is None:
-            position = self.recorded.current.event_id
+        position = self.recorded.current.event_id
+        has_functions = self.store.get(functions.LOADED_KEY) is not None
+        if has_functions and self.store.get(KINDS_KEY) == KINDS:
+            return
+        if not has_functions:
             functions.load(position, self.context)
-            record_existing(position, self.context)
-            with self.store.transaction() as txn:
-                self.context.unreplicated.flush(txn)
-                txn.put(functions.LOADED_KEY, b"1")
+        record_existing(position, self.context)
+        with self.store.transaction() as txn:
+            self.context.unreplicated.flush(txn)
+            txn.put(functions.LOADED_KEY, b"1")
+            txn.put(KINDS_KEY, KINDS)
+
+    def _load_readable_views(self) -> None:
+        """Load views that were left out because a policy for a database that they read was missing."""
+        readable = list_readable_views(self.context)
+        for view in readable:
+            self.context.unreplicated.remove(view)
+        if readable:
+            self.loads.request(readable, "in-scope")
 
     def _distrust_state(self) -> None:
         """Note up to which event an earlier process may have replayed more than the state and the target's position say.

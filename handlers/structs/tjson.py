@@ -76,7 +76,7 @@ def encode(value: Struct) -> str:
 
 
 def from_names(cls: type[S], mapping: Mapping[str, Any]) -> S:
-    """Build a struct from plain JSON with field names, as Jackson writes Thrift beans (reference: Apiary's Kafka listener).
+    """Build a struct from plain JSON with field names, as Jackson writes Thrift beans (reference: event-listeners.md §1).
 
     ``json_readers.named_reader`` describes the form. Raises MalformedEvent if a value does not have the shape of its field.
     """

@@ -5,7 +5,7 @@
 * *Widening* between numeric types: the metastore alters the table, and readers accept old files as they are. A BIGINT becomes DOUBLE
   only if DOUBLE represents every retained integer exactly (2^53); otherwise it becomes STRING.
 * *Promotion to STRING*: files of the old type must be rewritten first, because Spark's reader fails on filters over them
-  (flat-tables-hive4.md §0-§2). A rewrite is expensive, and types narrow only on request. It therefore needs a pin, or at least ``misfits_min``
+  (flat-tables-hive4.md §0, §2). A rewrite is expensive, and types narrow only on request. It therefore needs a pin, or at least ``misfits_min``
   values that no numeric type holds and a share above ``misfit_share_max`` of all values of the retained window. A tiny hour weighs
   what its values weigh. Integers that outgrew their width do not count. The promotion is a task for the caller, which delays it
   (``promotion_delay``).

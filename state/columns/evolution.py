@@ -1,6 +1,6 @@
 """Evolution of a flat table: computes the next layout from the current one, the query demand and the observed values.
 
-Every change carries its reason. The rules (json-splitting.md §3.4-3.6 and §6, flat-tables-hive4.md §0-§2):
+Every change carries its reason. The rules (json-splitting.md §3.4, §3.5, §3.6 and §6, flat-tables-hive4.md §0, §1 and §2):
 
 * Slots are appended and never moved. A key has one slot, and gets that slot back when queries request it again.
 * An empty slot may take another key under three conditions. It has been empty for longer than partitions are kept. Every retained

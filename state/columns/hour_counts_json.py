@@ -27,6 +27,8 @@ FORMAT: Final = 1
 JSON_CHARS_MAX: Final = 256 << 20
 _KINDS: Final = "misfit_kinds"
 """An addition to the form, which older versions ignore."""
+_TRAILING: Final = "trailing"
+"""Another one: the rows with more text behind their document, by hour."""
 _HAS_FLOATS: Final = 1
 _HAS_BOOLEANS: Final = 2
 _HAS_TEXT: Final = 4
@@ -41,6 +43,8 @@ def hour_counts_to_json(counts: HourCounts) -> str:
     kinds = {str(hour): _encode_kinds(seen, numbers) for hour, seen in sorted(counts.hours.items())}
     if any(kinds.values()):
         form[_KINDS] = {hour: each for hour, each in kinds.items() if each}
+    if trailing := {str(hour): seen.trailing for hour, seen in sorted(counts.hours.items()) if seen.trailing}:
+        form[_TRAILING] = trailing
     return json.dumps(form, separators=(",", ":"))
 
 
@@ -56,6 +60,8 @@ def hour_counts_from_json(text: str) -> HourCounts:
         hours = {int(hour): _decode_hour(each, keys) for hour, each in form["hours"].items()}
         for hour, each in form.get(_KINDS, {}).items():
             hours[int(hour)] = _decode_kinds(each, keys, hours[int(hour)])
+        for hour, each in form.get(_TRAILING, {}).items():
+            hours[int(hour)] = replace(hours[int(hour)], trailing=_decode_count(each))
         counts = HourCounts(hours, _decode_count(form["batch"]))
         counts.check()
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as broken:

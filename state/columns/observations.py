@@ -82,13 +82,17 @@ class Observations:
     malformed: int = 0
     """Number of these rows that are not a JSON object."""
     keys: Mapping[KeyPath, KeyCounts] = field(default_factory=dict)
+    trailing: int = 0
+    """Number of these rows with more text behind their first document."""
 
     def join(self, other: Observations) -> Observations:
         """Return the observations of both, which must be of different rows."""
         keys = dict(self.keys)
         for key, seen in other.keys.items():
             keys[key] = keys.get(key, NO_COUNTS).join(seen)
-        return Observations(self.rows + other.rows, self.malformed + other.malformed, keys)
+        return Observations(
+            self.rows + other.rows, self.malformed + other.malformed, keys, self.trailing + other.trailing
+        )
 
     def without(self, keys: Iterable[KeyPath]) -> Observations:
         """Return the observations without ``keys``: the keys of a sample that the file footers count already."""
@@ -98,6 +102,7 @@ class Observations:
     def check(self) -> None:
         """Assert that the counts are possible."""
         assert 0 <= self.malformed <= self.rows, self
+        assert 0 <= self.trailing <= self.rows, self
         for seen in self.keys.values():
             seen.check()
 

@@ -33,7 +33,7 @@ class IntWidth(StrEnum):
     NARROW = "narrow"
     """As narrow as the values allow; wider ones widen it in place."""
     BIGINT = "bigint"
-    """Always 64 bits: files are as small (reference §2.3), and the column never changes."""
+    """Always 64 bits: files are as small (json-splitting.md §2.3), and the column never changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ The sample is read on the driver with Python's JSON parser, configured to keep w
 rows. Both must agree on the text of a value (spark-4.0.md §6). Hence these rules:
 
 * of two members with the same name, the last counts, as in a column;
-* anything behind the document is ignored;
+* anything behind the document is ignored, and counted unless it is a separator;
 * raw control characters are allowed, NaN and Infinity are not;
 * objects, arrays and numbers that no float can hold are text.
 
@@ -36,6 +36,8 @@ KEYS_MAX: Final = 10_000
 _INTEGER_CHARS_MAX: Final = 40
 """Longer integers count as text: the time of Python's conversion grows with the square of the length."""
 _CANONICAL_INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,38}")
+SEPARATORS: Final = " \t\r\n,\x1e"
+"""Characters that may stand between two documents of a text."""
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 
 
@@ -62,31 +64,42 @@ def sniff(
     numeric = frozenset(key.members for key in rules.numeric_strings)
     chosen = None if keys is None else [key.members for key in keys]
     found: dict[tuple[str, ...], _Count] = {}
-    rows = malformed = 0
+    rows = malformed = trailing = 0
     for text in texts:
         rows += 1
-        document = parse_object(text)
+        document, end = _parse_object(text)
         if document is None:
             malformed += 1
             continue
+        trailing += bool(text[end:].strip(SEPARATORS))
         values = _find_all(document, rules.depth_max) if chosen is None else _find_chosen(document, chosen)
         for members, value in values:
             if members in found or len(found) < keys_max:
                 found.setdefault(members, _Count()).add(_evidence(value, is_numeric=members in numeric))
     seen = {KeyPath(members): each.to_counts(rows, rules) for members, each in found.items()}
-    return Observations(rows, malformed, seen)
+    return Observations(rows, malformed, seen, trailing)
 
 
 def parse_object(text: str) -> dict[str, Any] | None:
     """Return the JSON object at the beginning of ``text``; None if there is none."""
+    return _parse_object(text)[0]
+
+
+def find_end(text: str) -> int:
+    """Return where the JSON object at the beginning of ``text`` ends; 0 if there is none."""
+    return _parse_object(text)[1]
+
+
+def _parse_object(text: str) -> tuple[dict[str, Any] | None, int]:
+    """Return the JSON object at the beginning of ``text``, and where it ends."""
     if len(text) > DOCUMENT_CHARS_MAX:
-        return None
+        return None, 0
     try:
         start = _SPACE.match(text)
-        document, _ = _DECODER.raw_decode(text, start.end() if start else 0)
+        document, end = _DECODER.raw_decode(text, start.end() if start else 0)
     except (ValueError, RecursionError):
-        return None
-    return document if isinstance(document, dict) else None
+        return None, 0
+    return (document, end) if isinstance(document, dict) else (None, 0)
 
 
 @dataclass(slots=True)

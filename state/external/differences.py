@@ -5,6 +5,9 @@ recognised by size, time and inode, as far as the file system has them. Anything
 copied: a lost record costs time, but no file. Times of the two sides are never compared with each other, so clocks do not matter.
 
 Only files that were copied from the source are ever removed, and only on request: a file that another process put beside them stays.
+In the directory of a table whose files are replaced without an event, all files that the source does not have are removed.
+One case needs no request: the copy of a file that was still being written (``WRITING``), when the complete file has its final name.
+Otherwise its rows would be on the target twice.
 """
 
 from __future__ import annotations
@@ -57,6 +60,10 @@ class CopiedFile:
             raise StateCorrupt("the record of a copied file cannot be read", value=value[:100]) from error
 
 
+WRITING: Final = ("._COPYING_", ".tmp", ".inprogress", ".part", ".partial", ".filepart")
+"""Suffixes of files that their writers rename when they are complete: ``hadoop fs -put``, Flume, Flink, and programs for transfers."""
+
+
 @dataclass(frozen=True, slots=True)
 class DirectoryPlan:
     """What is to be done in one directory; names in order."""
@@ -73,13 +80,27 @@ def plan_directory(
     records: Mapping[str, CopiedFile],
     *,
     delete: bool,
+    delete_others: bool = False,
 ) -> DirectoryPlan:
-    """Compare the files of one directory on both sides; with ``delete``, copies of vanished files are removed."""
+    """Compare the files of one directory on both sides; with ``delete``, copies of vanished files are removed.
+
+    Copies of files that were being written are removed in any case, as soon as the complete file is at the source.
+    With ``delete_others``, files of the target that were not copied here are removed, too; replay or a load has copied them.
+    """
     copied = [name for name, version in source.items() if not _is_unchanged(name, version, target, records)]
     gone = [name for name in records if name not in source]
-    removed = [name for name in gone if delete and name in target and target[name] == records[name].target]
+    removed = {name for name in gone if delete and name in target and target[name] == records[name].target}
+    removed |= {name for name in target if _is_renamed(name, source)}
+    if delete_others:
+        removed = {name for name in target if name not in source}
     forgotten = [name for name in gone if name not in target]
     return DirectoryPlan(tuple(sorted(copied)), tuple(sorted(removed)), tuple(sorted(forgotten)))
+
+
+def _is_renamed(name: str, source: Mapping[str, FileVersion]) -> bool:
+    """Whether a file has got its final name since it was copied; the copy of one that was growing has no record."""
+    complete = (name.removesuffix(suffix) for suffix in WRITING if name.endswith(suffix))
+    return name not in source and any(each in source for each in complete)
 
 
 def _is_unchanged(

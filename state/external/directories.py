@@ -29,12 +29,16 @@ class TableDirectories:
     root: str
     outside: tuple[str, ...] = ()
     """Directories of partitions that are not below ``root``, without those that are below another one."""
+    is_replaced: bool = False
+    """Whether statements without an event replace files in ``root``, so that its copy must have no others."""
 
     @staticmethod
-    def of(table: str, root: str, partitions: Iterable[str]) -> TableDirectories:
+    def of(
+        table: str, root: str, partitions: Iterable[str], *, is_replaced: bool = False
+    ) -> TableDirectories:
         """Return the directories of a table at ``root`` with partitions in these directories."""
         outside = (directory for directory in partitions if not is_below(directory, root))
-        return TableDirectories(table, root, select_outermost(outside))
+        return TableDirectories(table, root, select_outermost(outside), is_replaced)
 
     @property
     def all(self) -> tuple[str, ...]:
@@ -54,6 +58,24 @@ def select_outermost(directories: Iterable[str]) -> tuple[str, ...]:
         if not kept or not is_below(directory, kept[-1]):
             kept.append(directory)
     return tuple(kept)
+
+
+def select_replaced(tables: Iterable[TableDirectories]) -> frozenset[str]:
+    """Return the directories of tables whose files are replaced, without those that contain the directory of another kind of table."""
+    replaced: set[str] = set()
+    above: set[str] = set()
+    for table in tables:
+        if table.is_replaced:
+            replaced.add(table.root)
+        else:
+            above |= {
+                root[:end] for root in (_closed(each) for each in table.all) for end in _find_ends(root)
+            }
+    return frozenset(replaced - above)
+
+
+def _find_ends(root: str) -> Iterator[int]:
+    return (position for position, character in enumerate(root) if character == "/")
 
 
 def find_collisions(targets: Mapping[str, str]) -> frozenset[str]:

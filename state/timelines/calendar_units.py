@@ -5,10 +5,10 @@ nest in months. Every unit is therefore numbered consecutively, so that the next
 knows what a month or a week is.
 
 Moments are whole seconds since 1970-01-01T00:00:00Z, in years 1 to 9999. All arithmetic is in UTC: in a time zone with
-daylight saving time, a day of 23 hours breaks every alignment rule (reference: timelines §1.1).
+daylight saving time, a day of 23 hours breaks every alignment rule (reference: lens-timelines.md §1.1).
 
 Text is read strictly: a text is a value only if writing it again gives the same text. Lens uses a lenient SimpleDateFormat,
-which turns 2015-02-31 into 3 March and ``15aa`` into the year 15 (reference: timelines §1.1). Reading is fast, because a
+which turns 2015-02-31 into 3 March and ``15aa`` into the year 15 (reference: lens-timelines.md §1.1). Reading is fast, because a
 value is two look-ups: its date, which neighbouring values share, and its time of day. ``read`` raises ValueError or KeyError
 for any other text; ``UpdatePeriod.parse`` turns these into a typed error.
 """

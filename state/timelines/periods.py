@@ -144,7 +144,7 @@ def sort_longest_first(periods: Iterable[UpdatePeriod]) -> list[UpdatePeriod]:
 def find_longest_within(periods: Iterable[UpdatePeriod], start_s: int, end_s: int) -> UpdatePeriod | None:
     """Return the longest period with at least one whole, aligned partition within [start, end).
 
-    Length alone does not decide: a range of 36 days may contain no whole month (reference: timelines §2.2).
+    Length alone does not decide: a range of 36 days may contain no whole month (reference: lens-timelines.md §2.2).
     """
     return next(
         (period for period in sort_longest_first(periods) if period.count_within(start_s, end_s)[0]), None

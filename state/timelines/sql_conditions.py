@@ -1,27 +1,36 @@
 """SQL conditions that select the partitions of a cover, in the three ways of Lens.
 
 OR names each partition, IN lists them, and BETWEEN gives the bounds of each run. Values are strings, and the day
-``2015-01-02`` sorts between the hours ``2015-01-01-20`` and ``2015-01-02-05``. BETWEEN is therefore refused for a column with
-several periods, and every run gets its own condition. Lens does neither and selects too much (reference: timelines §2.1).
+``2015-01-02`` sorts between the hours ``2015-01-01-20`` and ``2015-01-02-05``, and so does a value that is not a time, such as
+``2015-01-02_backup``. BETWEEN is therefore refused for a column with several periods and where an ignored value lies between, and
+every run gets its own condition. Lens does neither and selects too much (reference: lens-timelines.md §2.1).
+
+Texts are compared by code point, as Hive and Spark compare STRING by its UTF-8 bytes.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from state.errors import BadInput, LimitExceeded
+from state.timelines.ignored_values import IGNORED_MAX
 
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from state.timelines.cover import CoverRun
+    from state.timelines.ignored_values import IgnoredValues
     from state.timelines.periods import UpdatePeriod
+    from state.timelines.runs import Runs
 
 
 PARTITIONS_MAX: Final = 1_000_000
+SHOWN_MAX: Final = 10
+"""Values that an error names."""
 _is_plain: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
 
 
@@ -51,6 +60,7 @@ def format_between(
     column: Column,
     runs: Sequence[CoverRun],
     held: Collection[UpdatePeriod],
+    ignored: IgnoredValues | None,
     *,
     open_start: bool = False,
     open_end: bool = False,
@@ -58,9 +68,10 @@ def format_between(
 ) -> str:
     """Write ``(t.dt BETWEEN 'a' AND 'b')``, one per run and joined by OR.
 
-    ``held`` are the periods that the column has in its table, whether the cover uses them or not. Set an open bound for an
-    engine whose BETWEEN excludes its ends: the bound moves by one partition. A run of one partition becomes an equality
-    unless ``always_between`` is set or a bound is open. Raises BadInput if the runs or the column have several periods.
+    ``held`` are the periods that the column has in its table, whether the cover uses them or not; ``ignored`` are its values
+    that are in no timeline, or None if they are not known. Set an open bound for an engine whose BETWEEN excludes its ends:
+    the bound moves by one partition. A run of one partition becomes an equality unless ``always_between`` is set or a bound is
+    open. Raises BadInput if the runs or the column have several periods, or if an ignored value lies, or may lie, between.
     """
     periods = {run.period for run in runs}
     if len(periods) > 1 or len(periods.union(held)) > 1:
@@ -68,14 +79,69 @@ def format_between(
         raise BadInput(
             "BETWEEN would also select partitions of other periods", periods=names, hint="Use OR or IN."
         )
-    return " OR ".join(_format_run(column, run, open_start, open_end, always_between) for run in runs)
+    bounds = [
+        (run.period.format(run.first - open_start), run.period.format(run.last + open_end)) for run in runs
+    ]
+    _refuse_ignored(bounds if always_between else [ends for ends in bounds if ends[0] != ends[1]], ignored)
+    return " OR ".join(_format_bounds(column, low, high, always_between) for low, high in bounds)
 
 
-def _format_run(column: Column, run: CoverRun, open_start: bool, open_end: bool, always: bool) -> str:
-    first, last = run.first - open_start, run.last + open_end
-    if first == last and not always:
-        return f"({column} = '{run.period.format(first)}')"
-    return f"({column} BETWEEN '{run.period.format(first)}' AND '{run.period.format(last)}')"
+def _refuse_ignored(bounds: Sequence[tuple[str, str]], ignored: IgnoredValues | None) -> None:
+    """Raise BadInput if an ignored value lies, or may lie, within one of the bounds."""
+    if bounds and (ignored is None or not ignored.is_complete):
+        what = "are not known" if ignored is None else f"are more than {IGNORED_MAX}"
+        raise BadInput(
+            f"BETWEEN may also select values that are not in the timeline; they {what}",
+            hint="Use OR or IN."
+            if ignored is not None
+            else "Use OR or IN, or load the table from its partitions ('tideline timeline rebuild').",
+        )
+    ordered = sorted(ignored.texts) if ignored else []
+    between = [
+        text
+        for low, high in bounds
+        for text in ordered[bisect_left(ordered, low) : bisect_right(ordered, high)]
+    ]
+    if between:
+        raise BadInput(
+            "BETWEEN would also select values that are not in the timeline",
+            values=between[:SHOWN_MAX],
+            count=len(between),
+            hint="Use OR or IN.",
+        )
+
+
+def _format_bounds(column: Column, low: str, high: str, always: bool) -> str:
+    if low == high and not always:
+        return f"({column} = '{low}')"
+    return f"({column} BETWEEN '{low}' AND '{high}')"
+
+
+def refuse_shared_texts(
+    runs: Iterable[CoverRun], held: Mapping[UpdatePeriod, Runs], ignored: IgnoredValues | None
+) -> None:
+    """Raise BadInput if a value of the runs is also the text of a partition that the cover does not use.
+
+    A month and the first month of a quarter have the same text. With several partition columns, both may exist.
+    """
+    twins = [(period, others) for period, others in held.items() if others]
+    for run in runs:
+        for number in range(run.first, run.last + 1):
+            text = run.period.format(number)
+            if (ignored is not None and text in ignored.texts) or _is_in_others(text, run.period, twins):
+                raise BadInput(
+                    "the column has the same value for partitions of several update periods",
+                    value=text,
+                    hint="Select the period by another partition column.",
+                )
+
+
+def _is_in_others(text: str, period: UpdatePeriod, twins: Iterable[tuple[UpdatePeriod, Runs]]) -> bool:
+    return any(
+        (number := other.parse_or_none(text)) is not None and number in runs
+        for other, runs in twins
+        if other is not period and other.text_length == period.text_length
+    )
 
 
 def _list_values(runs: Iterable[CoverRun]) -> list[str]:

@@ -4,7 +4,7 @@ StoreAll lists every partition. EndsAndHoles (Lens' default) lists the first, th
 lists the runs. They differ only in what they write into table properties: the set behind all three is ``Runs``, so none of
 them has the defects of Lens' own implementations. A deployment may register its own form under its class name.
 
-Reading is strict. Contradictions (reference: timelines §1.2, §6) raise TimelineInconsistent, and the caller rebuilds.
+Reading is strict. Contradictions (reference: lens-timelines.md §1.2, §6) raise TimelineInconsistent, and the caller rebuilds.
 """
 
 from __future__ import annotations

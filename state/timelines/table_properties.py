@@ -2,7 +2,7 @@
 
 One timeline is a handful of keys under ``…timeline.cache.<PERIOD>.<column>.``. A long list is split into chunks of at most
 3,999 characters, because old metastores keep property values in VARCHAR(4000). Metastore properties are seldom removed, so an
-empty list is written as size 0, and stale higher chunks are ignored (reference: timelines §1.3).
+empty list is written as size 0, and stale higher chunks are ignored (reference: lens-timelines.md §1.3).
 """
 
 from __future__ import annotations

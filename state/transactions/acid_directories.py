@@ -28,6 +28,13 @@ if TYPE_CHECKING:
 
 Kind = Literal["base", "delta", "delete_delta"]
 
+MARKERS: Final = ("_metadata_acid", "_orc_acid_version")
+"""Beginnings of the names of hidden files by which Hive recognizes a directory without rows (AcidUtils.acidHiddenFileFilter).
+
+Hive finds directories by the files in them. So it ignores a base in which only other hidden files are: Impala truncates a table by
+``base_0000005/_empty``, and Hive still reads the rows.
+"""
+
 _ACID_LIKE: Final = re.compile(r"(base|delta|delete_delta)_")
 _NAME: Final = re.compile(
     r"(?:base_(?P<base>-?\d{1,19})"

@@ -68,8 +68,9 @@ def observe_batch(layout: Layout, counts: FileCounts, misfits: Misfits, rules: F
         room = max(0, counts.rows - nonnull)
         kinds = missing.kinds.limit(room)
         keys[slot.key] = KeyCounts(counts.rows, nonnull, kinds.total, evidence.join(missing.evidence), kinds)
-    malformed = sniff(misfits.texts, rules, ()).malformed
-    return Observations(counts.rows, min(malformed, counts.rows), keys)
+    found = sniff(misfits.texts, rules, ())
+    malformed, trailing = min(found.malformed, counts.rows), min(found.trailing, counts.rows)
+    return Observations(counts.rows, malformed, keys, trailing)
 
 
 def find_misfits(layout: Layout, misfits: Misfits, rules: FlatRules) -> dict[KeyPath, KeyCounts]:

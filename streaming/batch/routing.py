@@ -15,7 +15,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from state.columns.slots import HOUR_S
-from streaming.settings import EpochUnit, LatePolicy
+from streaming.settings import LatePolicy
+from streaming.source.event_times import event_seconds
 from streaming.split.splitter import MALFORMED, split_packed
 
 
@@ -23,13 +24,11 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from streaming.batch.records import BatchPlan
-    from streaming.settings import EventTime, FlatSettings
+    from streaming.settings import FlatSettings
 
 
 TO: Final = "to"
 WHEN: Final = "_tideline_when"
-_NUMBER: Final = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
-"""Spark's cast alone also accepts Java literals such as ``1795170600d`` and ``0x1p30``."""
 _KEPT: Final = ("value", "size", "arrival", "part")
 
 
@@ -57,7 +56,7 @@ def route_rows(settings: FlatSettings, plan: BatchPlan, raw: DataFrame) -> DataF
         texts={WHEN: settings.event_time.key},
         numeric_strings=settings.rules.numeric_strings,
     )
-    rows = rows.withColumn(WHEN, event_seconds(functions.col(WHEN), settings.event_time))
+    rows = rows.withColumn(WHEN, event_seconds(functions.col(WHEN), settings.event_time.unit))
     to = destination(
         settings,
         plan,
@@ -68,19 +67,6 @@ def route_rows(settings: FlatSettings, plan: BatchPlan, raw: DataFrame) -> DataF
         malformed=functions.col(MALFORMED),
     )
     return rows.withColumn(TO, to)
-
-
-def event_seconds(text: Column, when: EventTime) -> Column:
-    """Return a LONG column with the event time in seconds since 1970, read from the text of its key; NULL if it is not a time."""
-    from pyspark.sql import functions as sql
-
-    if when.unit is EpochUnit.ISO:
-        return sql.unix_timestamp(sql.try_to_timestamp(text))
-    number = text.try_cast("double")
-    seconds = number / 1000 if when.unit is EpochUnit.MILLISECONDS else number
-    is_number = text.rlike(_NUMBER)
-    in_range = is_number & (seconds >= 0) & (seconds < 1e11)
-    return sql.when(in_range, sql.floor(seconds)).cast("long")
 
 
 def destination(

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from streaming.batch.sampling import Sampler
     from streaming.batch.staging import StagedFiles, Stager
     from streaming.settings import FlatSettings
+    from streaming.table.current_files import CurrentTableFile
     from streaming.table.flat_table import TableState
     from streaming.table.lease import WriterLease
     from streaming.table.partition_cache import CachedTable
@@ -75,6 +76,7 @@ class Stream:
     hour_counts: HourCountsFile
     stager: Stager
     publisher: Publisher
+    current: CurrentTableFile
     key_demand: KeyDemand
     sampler: Sampler
     clock: Callable[[], float]
@@ -108,8 +110,8 @@ class BatchRunner:
         if staged.done:
             return staged
         stream = self._stream
-        stream.lease.hold()
-        # 3. staged: move the files.
+        # 3. staged: write the record for readers without a metastore, then move the files.
+        stream.current.write(stream.lease.hold())
         published = stream.publisher.publish(staged)
         # 4. published: the hour counts name the last batch that they include, so no batch is added twice.
         known = stream.hour_counts.load()

@@ -14,6 +14,7 @@ from state.columns.slots import RESCUED, Layout
 from streaming.batch.footers import FooterReader, Kind
 from streaming.batch.observations import FileCounts, Misfits
 from streaming.batch.routing import TO, parse_destination, route_rows
+from streaming.split.file_columns import write_columns
 from streaming.split.parse_schema import quote
 from streaming.split.splitter import MALFORMED, split
 from streaming.table.value_counts import count_retained_values
@@ -75,8 +76,8 @@ class Sampler:
         """Write the raw texts of malformed rows of ``files`` to ``directory`` and return the files written."""
         texts = self._read_rescued(files, layout).withColumnRenamed(RESCUED, "value")
         bare = split(texts, Layout.new(), keep=["value"]).selectExpr(f"value AS {RESCUED}", MALFORMED)
-        writer = bare.filter(MALFORMED).select(RESCUED).coalesce(1).write.mode("overwrite")
-        writer.option("compression", self.settings.compression).orc(directory)
+        rows = bare.filter(MALFORMED).select(RESCUED).coalesce(1)
+        write_columns(rows, Layout.new(), directory, options={"compression": self.settings.compression})
         return self.list_files(directory)
 
     def find_filled(self, partitions: Sequence[HourPartition], slots: Collection[int]) -> frozenset[int]:

@@ -73,6 +73,7 @@ class Proposal:
             "sealed": sum(each.is_sealed for each in partitions),
             "sealed_raw_bytes": _sum_bytes(partitions, RAW_BYTES, sealed=True),
             "hours": [partitions[0].hour, partitions[-1].hour] if partitions else None,
+            "trailing": sum(each.trailing for each in counts.hours.values()),
             "rows": sum(int(each.parameters.get(ROWS, 0)) for each in partitions),
             "raw_bytes": _sum_bytes(partitions, RAW_BYTES),
             "flat_bytes": _sum_bytes(partitions, FLAT_BYTES, sealed=True),

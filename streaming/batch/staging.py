@@ -50,7 +50,7 @@ class StagedFiles:
     latest_s: Mapping[int, int | None]
     """The latest event of each source partition."""
     counts: Mapping[str, int]
-    """What was counted during the pass: ``rows``, ``bytes`` of JSON, ``malformed`` and ``rescued`` rows."""
+    """What was counted during the pass: ``rows``, ``bytes`` of JSON, ``malformed``, ``trailing`` and ``rescued`` rows."""
 
 
 class Stager:
@@ -108,7 +108,9 @@ class Stager:
             else:
                 hours[hour] = files
         latest = {part: seen.get(f"p{part % PARTS_MAX}") for part in parts}
-        counted = {name: int(seen.get(name) or 0) for name in ("rows", "bytes", "malformed", "rescued")}
+        counted = {
+            name: int(seen.get(name) or 0) for name in ("rows", "bytes", "malformed", "trailing", "rescued")
+        }
         return StagedFiles(directory, hours, dead_letters, latest, counted)
 
     def _files(self, directory: str) -> list[str]:

@@ -31,9 +31,11 @@ from streaming.driver.checkpoint_files import use_file_system
 from streaming.settings import KafkaSource, Publishing
 from streaming.source.raw_events import open_source, parse_offsets
 from streaming.source.topic_identity import SparkTopicReader, Topic, TopicGuard
+from streaming.split.documents import separate_documents
 from streaming.split.pushdown_guard import PushdownGuard
 from streaming.storage.by_location import open_storage
 from streaming.table.catalog import HiveCatalog
+from streaming.table.current_files import CurrentTableFile
 from streaming.table.hours import HourColumns
 from streaming.table.lease import WriterLease
 from streaming.table.metastore_table import MetastoreTable
@@ -71,7 +73,8 @@ class Assembly:
 
     def source(self) -> DataFrame:
         """Return the streaming DataFrame of raw events."""
-        return open_source(self.spark, self.settings.source)
+        source = self.settings.source
+        return separate_documents(open_source(self.spark, source), source.documents)
 
     def origin(self, batch: int) -> Origin:
         """Return the origin of ``batch``: Spark writes its offsets to the checkpoint before the batch runs."""
@@ -119,6 +122,7 @@ def assemble(
     query = "" if read_only else _load_stream_id(storage, f"{own}/stream.json")
     guard = PushdownGuard(spark, storage)
     sampler = Sampler(spark, settings, storage)
+    current = CurrentTableFile(table, storage)
     stream = Stream(
         settings=settings,
         query=query,
@@ -128,6 +132,7 @@ def assemble(
         hour_counts=HourCountsFile(storage, f"{own}/book.json", settings.retention_s),
         stager=Stager(settings, storage, query, guard),
         publisher=Publisher(table, storage, query),
+        current=current,
         key_demand=open_key_demand(settings),
         sampler=sampler,
         clock=clock,
@@ -135,7 +140,7 @@ def assemble(
     runner = BatchRunner(stream)
     deletions = Deletions(state.location, storage)
     rewriter = Rewriter(
-        spark, settings, table, stream.lease, storage, deletions, sampler, guard, clock, on_rewrite
+        spark, settings, table, stream.lease, storage, deletions, sampler, guard, current, clock, on_rewrite
     )
     sealer = Sealer(settings, rewriter, clock)
     topic_guard = None

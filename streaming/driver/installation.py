@@ -17,15 +17,18 @@ from typing import Final
 from state.errors import ConfigError
 
 
+SPARK: Final = "4.0"
+"""The minor version of Spark for which ``plain_rows.jar`` is compiled. It calls classes of Spark that change between minor versions."""
 JAVA_OLDEST: Final = 17
 JAVA_NEWEST: Final = 21
 """Spark 4.0 is built for Java 17 and supports 21; newer versions lack what its Hadoop libraries need."""
 PROGRAMS: Final = ("bash", "chmod", "dirname")
 """Programs that PySpark's start script and Hadoop look up in ``PATH``."""
+_CORE: Final = re.compile(r"spark-core_[\d.]+-(.+)\.jar", re.ASCII)
 
 
 def require_installation() -> None:
-    """Raise ConfigError if PySpark, a program or a supported Java is missing; point Spark to this Java."""
+    """Raise ConfigError if a supported PySpark, a program or a supported Java is missing; point Spark to this Java."""
     check_installed()
     require_programs()
     use_java()
@@ -42,13 +45,27 @@ def require_programs() -> None:
 
 
 def check_installed() -> None:
-    """Raise ConfigError if PySpark is missing."""
+    """Raise ConfigError if PySpark is missing or of another minor version than ``SPARK``."""
     try:
-        import pyspark  # noqa: F401 (only tests whether it is installed)
+        import pyspark
     except ImportError as error:
         raise ConfigError(
             "PySpark is not installed", hint="Install the extra: pip install 'tideline[flat]'."
         ) from error
+    for name, version in [("PySpark", pyspark.__version__), *_find_spark_home()]:
+        if version.split(".")[:2] != SPARK.split("."):
+            raise ConfigError(
+                f"{name} {version} is not supported: Tideline's parser and writer of rows are compiled for Spark {SPARK}",
+                hint=f"Install the tested version: pip install 'tideline[flat]'. If SPARK_HOME is set, it must name a Spark {SPARK}.",
+            )
+
+
+def _find_spark_home() -> list[tuple[str, str]]:
+    """Return the version of the Spark that PySpark starts instead of its own jars, if there is one."""
+    home = os.environ.get("SPARK_HOME")
+    jars = Path(home).glob("jars/spark-core_*.jar") if home else ()
+    names = [_CORE.fullmatch(jar.name) for jar in jars]
+    return [(f"SPARK_HOME={home}: Spark", name[1]) for name in names if name]
 
 
 def use_java() -> None:

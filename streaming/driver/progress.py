@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 ProgressListener = Callable[[Mapping[str, Any]], None]
 """Receives one event."""
 StopReason = Literal["stop requested", "source exhausted"]
+_COUNTS: Final = ("rows", "bytes", "malformed", "trailing", "rescued", "misfits")
+"""What a batch counts beside its dead letters."""
 STOP_REQUESTED: Final = "stop requested"
 SOURCE_EXHAUSTED: Final = "source exhausted"
 
@@ -75,12 +77,8 @@ def batch_event(
     return {
         "event": "progress",
         "batchId": done.batch,
-        **{name: done.counts.get(name, 0) for name in ("rows", "bytes", "malformed", "rescued", "misfits")},
-        "dead_letters": {
-            name: count
-            for name, count in done.counts.items()
-            if name not in {"rows", "bytes", "malformed", "rescued", "misfits"}
-        },
+        **{name: done.counts.get(name, 0) for name in _COUNTS},
+        "dead_letters": {name: count for name, count in done.counts.items() if name not in _COUNTS},
         "hours": len(done.hours),
         "watermark": done.watermark.reached_s,
         "lag": {str(part): behind for part, behind in lag.items()},
@@ -134,9 +132,12 @@ def report_rewrites(progress: ProgressListener) -> Callable[[str, int, int, int]
     return report
 
 
-def idle_event() -> dict[str, Any]:
-    """Return the event of a driver that waits for its source."""
-    return {"event": "idle"}
+def idle_event(lag: Mapping[int, int]) -> dict[str, Any]:
+    """Return the event of a driver that waits for its source, with the unread records as in ``batch_event``.
+
+    Records of an open transaction wait for its end, so a silent stream may have a lag.
+    """
+    return {"event": "idle", "lag": {str(part): behind for part, behind in lag.items()}}
 
 
 def stopped_event(why: StopReason | TidelineError) -> dict[str, Any]:

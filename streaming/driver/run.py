@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from handlers.failpoints import failpoint
@@ -177,7 +177,14 @@ class Driver:
     def _report_idle(self) -> None:
         if time.monotonic() - self._reported_s >= IDLE_REPORT_S:
             self._reported_s = time.monotonic()
-            self._progress(idle_event())
+            self._progress(idle_event(self._read_lag()))
+
+    def _read_lag(self) -> dict[int, int]:
+        """Return the lag of a silent stream; empty if the broker does not answer, which ends the next batch."""
+        last = self._parts.stream.records.last()
+        with suppress(TidelineError):
+            return {} if last is None else _count_lag(last, self._parts.check_topic())
+        return {}
 
 
 def _count_lag(done: StagedBatch, topic: Topic | None) -> dict[int, int]:

@@ -78,8 +78,8 @@ def start(
 ) -> SparkSession:
     """Start a session.
 
-    Raises ConfigError if PySpark, a program, a supported Java or the configuration of YARN is missing, or Spark refuses a setting, and Transient
-    if the network, files, memory or the cluster failed.
+    Raises ConfigError if a supported PySpark, a program, a supported Java or the configuration of YARN is missing, or Spark refuses a setting,
+    and Transient if the network, files, memory or the cluster failed.
 
     ``beside`` runs in a thread while the session starts, as soon as there is a JVM, which it receives. Its errors are ignored, so it may
     only do in advance what is done again later.

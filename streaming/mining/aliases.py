@@ -126,12 +126,12 @@ class Aliases:
                 continue
             parts, end = self.tokens.read_dotted(at)
             name = [part.lower() for part in parts[-3:]]
-            found = self.tables.find("".join(name[:-2]), (["", *name])[-2] or self.database, name[-1])
+            found = self.tables.find(name, self.database)
             if found is None:
                 continue
             end += self.tokens.lower_name(end) == "as"
             alias = self.tokens.lower_name(end) if self.tokens.token(end).kind in NAME_KINDS else ""
-            for known in {name[-1], *({alias} - _NO_ALIAS - {""})}:
+            for known in {name[-1], name[-1].rpartition(".")[2], *({alias} - _NO_ALIAS - {""})}:
                 self.raw[known] = found
 
     def _find_names(self, at: int) -> None:

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 from state.columns.paths import KeyPath
 from state.errors import BadInput
 from streaming.mining.model import Style, Unresolved
+from streaming.mining.templates import has_placeholder
 from streaming.mining.tokens import Token, TokenKind, name_value, tokenize
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from streaming.mining.model import CustomFunction
 
@@ -37,6 +38,8 @@ class JsonFunction:
     """The index of the argument with the document."""
     takes_many: bool = False
     """Whether every argument after the document is a key; otherwise only the next one is."""
+    is_chain: bool = False
+    """Whether the arguments after the document are the members of one key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,9 @@ class Path:
 
 _PATH: Final = JsonFunction(Style.JSON_PATH)
 _PARSE: Final = JsonFunction(None)
+_MEMBER: Final = JsonFunction(Style.MEMBER)
+_DOTTED: Final = JsonFunction(Style.DOTTED)
+_CHAIN: Final = JsonFunction(Style.MEMBER, takes_many=True, is_chain=True)
 _BUILT_IN: Final = {
     "get_json_object": _PATH,
     "variant_get": _PATH,
@@ -63,9 +69,50 @@ _BUILT_IN: Final = {
     "parse_json": _PARSE,
     "try_parse_json": _PARSE,
     "json_parse": _PARSE,
+    # Hive 4
+    "json_read": _PARSE,
+    # Trino and the SQL standard
+    "json_exists": _PATH,
+    "json_size": _PATH,
+    # Snowflake, Redshift and PostgreSQL
+    "get_path": _DOTTED,
+    "get_ignore_case": _MEMBER,
+    "json_extract_path": _CHAIN,
+    "json_extract_path_text": _CHAIN,
+    "jsonb_extract_path": _CHAIN,
+    "jsonb_extract_path_text": _CHAIN,
+    "jsonb_path_query": _PATH,
+    "jsonb_path_query_first": _PATH,
+    "jsonb_path_exists": _PATH,
+    # BigQuery, DuckDB, StarRocks and Doris
+    "json_extract_array": _PATH,
+    "json_extract_string_array": _PATH,
+    "json_query_array": _PATH,
+    "json_value_array": _PATH,
+    "json_extract_string": _PATH,
+    "get_json_string": _PATH,
+    "get_json_int": _PATH,
+    "get_json_bigint": _PATH,
+    "get_json_double": _PATH,
+    "get_json_bool": _PATH,
+    # ClickHouse
+    **dict.fromkeys(
+        (
+            f"jsonextract{kind}"
+            for kind in ("string", "int", "uint", "float", "bool", "raw", "arrayraw", "keys")
+        ),
+        _CHAIN,
+    ),
+    **dict.fromkeys(
+        (f"simplejsonextract{kind}" for kind in ("string", "int", "uint", "float", "bool", "raw")),
+        _MEMBER,
+    ),
 }
 _MODE: Final = re.compile(r"\s*(?:lax|strict)\s+(?=\$)", re.IGNORECASE)
 _QUOTED: Final = re.compile(r"\['(?:[^'\\]|\\.)*'\]|\[\"(?:[^\"\\]|\\.)*\"\]")
+_QUOTED_MEMBER: Final = re.compile(r'\."((?:[^"\\]|\\.)+)"')
+_EXPRESSION: Final = re.compile(r"\s*\?\s*\(.*|\.\w+\(.*", re.DOTALL)
+"""A filter or a method of a path: what it concerns lies within the key before it."""
 _ENDS: Final = re.compile(r"\[\s*[\d*:]|\.\*")
 
 
@@ -81,20 +128,65 @@ def functions_by_name(custom: Iterable[CustomFunction]) -> dict[str, JsonFunctio
 
 
 def parse_path(text: str, style: Style) -> Path | Unresolved:
-    """Return the key that an argument names, or the reason why it names none."""
-    if "${" in text:
+    """Return the key that an argument names, or the reason why it names none.
+
+    Blanks before a member of a JSON path are ignored, as Spark does; Hive looks for a member whose name begins with them.
+    """
+    if has_placeholder(text):
         return Unresolved.VARIABLE
     if style is Style.MEMBER:
         return Path((text,)) if text else Unresolved.BAD_PATH
     if style is Style.JSON_PATH:
         text = _MODE.sub("", text).strip()
+        if '"' in text or "(" in text:  # $."a b" and $.a ? (@ > 1), as the SQL standard writes them
+            text = _EXPRESSION.sub("[*]", _QUOTED_MEMBER.sub(r'["\1"]', text))
         if text == "$":
             return Unresolved.WHOLE
     try:
         key = KeyPath.of_json_path(text) if style is Style.JSON_PATH else KeyPath.of_dotted(text)
     except BadInput:
         return Unresolved.BAD_PATH
-    return Path(key.members, ends_in_array=_is_ended(text))
+    members = tuple(map(str.lstrip, key.members)) if style is Style.JSON_PATH else key.members
+    return Path(members, ends_in_array=_is_ended(text)) if all(members) else Unresolved.BAD_PATH
+
+
+def parse_chain(texts: Sequence[str]) -> Path | Unresolved:
+    """Return the key whose members are separate arguments; a single one may be dotted, as in Snowflake."""
+    style = Style.DOTTED if len(texts) == 1 else Style.MEMBER
+    return join_paths([parse_path(text, style) for text in texts])
+
+
+def parse_member(text: str) -> Path | Unresolved:
+    """Return the key in brackets and quotes, where ``$`` is a character like any other."""
+    return Path((text,)) if text.startswith("$") and "{" not in text else parse_path(text, Style.MEMBER)
+
+
+def parse_operand(text: str) -> Path | Unresolved:
+    """Return the key behind ``->`` and ``->>``: a JSON path (MySQL, SQLite) or one member (PostgreSQL)."""
+    return parse_path(text, Style.JSON_PATH if text.startswith("$") else Style.MEMBER)
+
+
+def parse_path_array(text: str) -> Path | Unresolved:
+    """Return the key behind ``#>`` and ``#>>``: ``{a,b}``."""
+    if not (text.startswith("{") and text.endswith("}")):
+        return Unresolved.BAD_PATH
+    names = [name.strip().strip('"') for name in text[1:-1].split(",")]
+    end = next((at for at, name in enumerate(names) if name.lstrip("-").isdigit()), len(names))
+    paths = [parse_member(name) for name in names[:end]]
+    return join_paths(paths, ends_in_array=end < len(names))
+
+
+def join_paths(paths: Sequence[Path | Unresolved], *, ends_in_array: bool = False) -> Path | Unresolved:
+    """Return the key that leads through all paths, up to the first array, or the reason why one of them names none."""
+    members: list[str] = []
+    for path in paths:
+        if isinstance(path, Unresolved):
+            return path
+        members += path.members
+        if path.ends_in_array:
+            ends_in_array = True
+            break
+    return Path(tuple(members), ends_in_array) if members else Unresolved.BAD_PATH
 
 
 def _is_ended(text: str) -> bool:

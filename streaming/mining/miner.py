@@ -12,6 +12,7 @@ The number of remembered fingerprints is bounded. A fingerprint that was dropped
 
 from __future__ import annotations
 
+import re
 from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
@@ -21,20 +22,28 @@ from streaming.mining.aliases import Aliases
 from streaming.mining.fingerprint import fingerprint
 from streaming.mining.json_functions import functions_by_name
 from streaming.mining.model import NOTHING, Form, MinedKeys, Parser, Unresolved
+from streaming.mining.python.program import ProgramReader
+from streaming.mining.python.syntax import is_program, parse_program, read_magic
 from streaming.mining.raw_tables import RawTables
 from streaming.mining.scanner import Scanner
 from streaming.mining.spark_plan import read_plan_keys
+from streaming.mining.templates import resolve_templates
 from streaming.mining.tokens import TokenList, measure_nesting
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
-    from streaming.mining.model import MiningRules, QueryText
+    from streaming.mining.model import MiningRules, QueryText, RawTable
     from streaming.mining.sources.source import DeadInput, QuerySource
 
 
 _DIALECTS: Final = {Form.SQL: (Parser.HIVE, Parser.DATABRICKS), Form.TRINO: (Parser.TRINO,), Form.PLAN: ()}
+_COLON_DIALECTS: Final = (Parser.DATABRICKS, Parser.HIVE)
+_HAS_COLON: Final = re.compile(r"[\w)\]`]\s*:\s*[A-Za-z_\[`\"']")
+_IS_TRINO: Final = re.compile(
+    r"\b(?:row|json_table|json_exists|json_value|json_query|unnest)\s*\(", re.IGNORECASE
+)
 _SHORT_CHARS: Final = 2_000
 """In a shorter text, operators without brackets (NOT NOT …) cannot exhaust the stack."""
 DEAD_INPUTS_MAX: Final = 20
@@ -84,10 +93,11 @@ class Miner:
             return "", MinedKeys(unresolved=Counter({Unresolved.SIZE: 1})) if may_use else NOTHING
         if not self._tables.may_use(query.text):
             return "", NOTHING
-        mark = fingerprint(query.text, query.form, self._functions)
+        form = Form.PYTHON if query.form is Form.SQL and is_program(query.text) else query.form
+        mark = fingerprint(query.text, form, self._functions)
         known = self._known.get((mark, query.database))
         if known is None:
-            known = self.read(query.text, query.form, query.database)
+            known = self.read(query.text, form, query.database)
             self._known[mark, query.database] = known
             if len(self._known) > self.rules.remembered:
                 self._known.popitem(last=False)
@@ -100,19 +110,23 @@ class Miner:
         if form is Form.PLAN:
             return read_plan_keys(text, self._tables, self._functions)
         current = (database or self.rules.default_database).lower()
+        if form is Form.PYTHON:
+            program = self._read_program(text, current)
+            if program is not None:
+                return program
+            form = Form.SQL  # a program in another language, or a statement
+        text = resolve_templates(text, self._tables.columns)
         found = self._parse(text, form, current)
         return found if found is not None else self._scan(text, form, current, _STRING_DEPTH_MAX)
 
     def _parse(self, text: str, form: Form, database: str) -> MinedKeys | None:
         """Return the result of the first parser that accepts the text; None if none does."""
-        may_be_deep = len(text) > _SHORT_CHARS or text.count("(") > self.rules.nesting
-        is_deep = may_be_deep and measure_nesting(text) > self.rules.nesting
-        if is_deep or len(text) > self.rules.parsed_chars:
+        if self._is_deep(text):
             return None
         from streaming.mining.sql.parser import NotParsed, parse_statements
         from streaming.mining.sql.queries import ScriptReader
 
-        for parser in _DIALECTS[form]:
+        for parser in _order_dialects(text, form):
             try:
                 return ScriptReader(self._tables, self._functions, database).run(
                     parse_statements(text, parser.value, self._functions), parser
@@ -120,6 +134,40 @@ class Miner:
             except (NotParsed, RecursionError):
                 continue
         return None
+
+    def _read_program(self, text: str, database: str) -> MinedKeys | None:
+        """Read a Python program; None if the text is not one."""
+        tree = None if self._is_deep(text) else parse_program(text)
+        if tree is None:
+            return None
+        reader = ProgramReader(
+            self._tables,
+            self._functions,
+            database,
+            lambda query: self.read(query, Form.SQL, database),
+            lambda query: self._find_tables(query, database),
+        )
+        try:
+            found = reader.run(tree)
+        except RecursionError:
+            return None
+        magic = read_magic(text)
+        if self._tables.may_use(magic):
+            found.append(self.read(magic, Form.SQL, database))
+        return _join(found, Parser.PYTHON)
+
+    def _find_tables(self, text: str, database: str) -> Iterator[RawTable]:
+        """Yield the raw tables that a query names."""
+        tokens = TokenList(resolve_templates(text, self._tables.columns), self._functions, is_trino=False)
+        aliases = Aliases(tokens, self._tables, database)
+        aliases.find([])
+        yield from (table for table, _ in aliases.raw.values())
+
+    def _is_deep(self, text: str) -> bool:
+        """Whether a text is too long or too deeply nested for a parser, which recurses."""
+        may_be_deep = len(text) > _SHORT_CHARS or text.count("(") > self.rules.nesting
+        is_deep = may_be_deep and measure_nesting(text) > self.rules.nesting
+        return is_deep or len(text) > self.rules.parsed_chars
 
     def _scan(self, text: str, form: Form, database: str, depth_max: int) -> MinedKeys:
         """Scan a text, then the contents of its strings: SQL inside a program, or inside SQL that no parser accepts."""
@@ -134,14 +182,22 @@ class Miner:
         return _join(found)
 
 
-def _join(found: list[MinedKeys]) -> MinedKeys:
+def _order_dialects(text: str, form: Form) -> Iterator[Parser]:
+    """Yield the dialects in which a text is parsed, in order: Hive's parser reads ``json:a`` as a column and its alias."""
+    has_colon = form is Form.SQL and ":" in text and _HAS_COLON.search(text) is not None
+    yield from _COLON_DIALECTS if has_colon else _DIALECTS[form]
+    if form is Form.SQL and _IS_TRINO.search(text):
+        yield Parser.TRINO
+
+
+def _join(found: list[MinedKeys], parser: Parser = Parser.SCANNER) -> MinedKeys:
     if len(found) == 1:
         return found[0]
     keys = {(table.name, key): (table, key) for each in found for table, key in each.keys}
     unresolved: Counter[Unresolved] = Counter()
     for each in found:
         unresolved.update(each.unresolved)
-    return MinedKeys(tuple(keys[name] for name in sorted(keys)), unresolved, Parser.SCANNER)
+    return MinedKeys(tuple(keys[name] for name in sorted(keys)), unresolved, parser)
 
 
 def mine(

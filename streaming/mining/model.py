@@ -25,6 +25,8 @@ class Form(StrEnum):
     SQL = "sql"
     """A statement or script of Hive, Spark or Databricks, or program code with statements in its strings."""
     TRINO = "trino"
+    PYTHON = "python"
+    """A Python program."""
     PLAN = "plan"
     """A physical plan as Spark prints it."""
 
@@ -37,6 +39,8 @@ class Parser(StrEnum):
     HIVE = "hive"
     DATABRICKS = "databricks"
     TRINO = "trino"
+    PYTHON = "python"
+    """Python's own; of what it calls, and of the queries in its strings."""
     SCANNER = "scanner"
     PLAN = "plan"
 

@@ -9,13 +9,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from streaming.mining.templates import VARIABLE
+
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from streaming.mining.model import MiningRules, RawTable
 
 
+_FORMATS: Final = frozenset({"avro", "binaryfile", "csv", "delta", "json", "orc", "parquet", "text"})
+_EXTRACTORS: Final = frozenset({"json", "->"})
+"""Beside the functions, most of which have "json" in their names."""
 _COLON: Final = r"[\w)\]`]\s*:\s*[A-Za-z_\[`]"
 
 
@@ -29,9 +34,9 @@ class RawTables:
         names = {name.partition(".")[2] for name in (*self._raw, *self._views)}
         paths = {_path(table.location) for table in rules.raw_tables if table.location}
         self._table_pattern = re.compile("|".join(map(re.escape, sorted(names | paths))), re.IGNORECASE)
-        columns = {re.escape(table.json_column) for table in rules.raw_tables}
-        extractions = [*map(re.escape, sorted(functions)), *sorted(columns), _COLON]
-        self._extraction_pattern = re.compile("|".join(extractions), re.IGNORECASE)
+        self.columns = frozenset(table.json_column for table in rules.raw_tables)
+        extractions = _shorten({*functions, *self.columns, *_EXTRACTORS})
+        self._extraction_pattern = re.compile("|".join([*map(re.escape, extractions), _COLON]), re.IGNORECASE)
 
     def may_use(self, text: str) -> bool:
         """Whether the text may extract something from a raw table."""
@@ -39,11 +44,24 @@ class RawTables:
             self._table_pattern.search(text) is not None and self._extraction_pattern.search(text) is not None
         )
 
-    def find(self, catalog: str, database: str, name: str) -> tuple[RawTable, bool] | None:
-        """Return the raw table of this name, and whether the name is that of a view over it. "" stands for the default."""
-        full = f"{database or self._default}.{name}"
+    def may_extract(self, text: str) -> bool:
+        """Whether the text may extract something from the JSON of whatever table it concerns."""
+        return self._extraction_pattern.search(text) is not None
+
+    def find(self, name: Sequence[str], current: str = "") -> tuple[RawTable, bool] | None:
+        """Return the raw table of a name in up to three parts, and whether the name is that of a view over it.
+
+        A name may be quoted as a whole (`` `db.table` ``). The current database counts if there is none, or if a template names it. A
+        directory behind a format (``orc.`/data` ``) is the table that is stored there.
+        """
+        parts = ["", "", *(name[0].split(".") if len(name) == 1 else name)]
+        if len(name) > 1 and parts[-2] in _FORMATS and "/" in parts[-1]:
+            found = self.find_by_location(parts[-1])
+            return None if found is None else (found, False)
+        catalog, database = parts[-3], "" if parts[-2] == VARIABLE else parts[-2]
+        full = f"{database or current or self._default}.{parts[-1]}"
         table = self._raw.get(full) or self._views.get(full)
-        if table is None or (catalog and catalog not in table.catalogs):
+        if table is None or (catalog and catalog not in (*table.catalogs, VARIABLE)):
             return None
         return table, full in self._views
 
@@ -56,6 +74,11 @@ class RawTables:
                 if path == root or path.startswith(root + "/"):
                     return table
         return None
+
+
+def _shorten(words: Collection[str]) -> list[str]:
+    """Return the words that contain no other one; a text that contains any of them contains one of these, and a search takes less time."""
+    return sorted(word for word in words if not any(other in word for other in words if other != word))
 
 
 def _path(uri: str) -> str:

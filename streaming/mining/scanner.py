@@ -12,9 +12,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from streaming.mining.json_functions import Path, parse_path, parse_schema
+from streaming.mining.json_functions import Path, join_paths, parse_operand, parse_path, parse_schema
 from streaming.mining.lineage import Lineage
 from streaming.mining.model import Unresolved
+from streaming.mining.templates import VARIABLE
 from streaming.mining.tokens import NAME_KINDS, TokenKind, TokenList, name_value, string_value
 
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from streaming.mining.json_functions import JsonFunction
     from streaming.mining.lineage import Value
     from streaming.mining.model import MinedKeys, Parser
+    from streaming.mining.tokens import Token
 
 
 _CHAIN_MAX: Final = 32
@@ -77,8 +79,11 @@ class Scanner:
         if call.style is None:
             values = [self.lineage.parse(document, self._schema(rest))]
         else:
-            paths = rest if call.takes_many else rest[:1]
-            values = [self.lineage.below(document, self._path(call, *each)) for each in paths]
+            paths = [self._path(call, *each) for each in (rest if call.takes_many else rest[:1])]
+            values = [
+                self.lineage.below(document, path)
+                for path in ([join_paths(paths)] if call.is_chain and paths else paths)
+            ]
         self._extracted[at] = [self._fields(value, self.tokens.end_of_bracket(at + 1)) for value in values]
         return self._extracted[at]
 
@@ -145,9 +150,12 @@ class Scanner:
         return values[named.which] if named.which < len(values) else ()
 
     def _fields(self, value: Value, at: int) -> Value:
-        """Follow the fields of a value: ``.a``, ``:a.b`` and ``['a']``."""
+        """Follow the fields of a value: ``.a``, ``:a.b``, ``['a']`` and ``->'a'``."""
         end = self.tokens.end_of_fields(at)
         while at < end:
+            if operand := self.tokens.find_operand(at):
+                value, at = self._operand(value, self.tokens.token(operand)), operand + 1
+                continue
             mark, following = self.tokens.token(at).text, self.tokens.token(at + 1)
             if mark == "[" and following.kind is not TokenKind.STRING:
                 value = value and tuple(self.lineage.element(each) for each in value)
@@ -162,10 +170,16 @@ class Scanner:
             at += 3 if mark == "[" else 2
         return value
 
+    def _operand(self, value: Value, token: Token) -> Value:
+        if token.kind is TokenKind.STRING:
+            return self.lineage.below(value, parse_operand(string_value(token)))
+        return value and tuple(self.lineage.element(each) for each in value)
+
     def _read_colon(self, at: int) -> None:
-        """Read ``json:a.b`` outside of arguments; in arguments it has already been read."""
+        """Read ``json:a.b`` and ``json->'a'`` outside of arguments; in arguments it has already been read."""
+        has_operand = self.tokens.find_operand(at) > 0
         if (
-            self.tokens.token(at).text != ":"
+            not (has_operand or self.tokens.token(at).text == ":")
             or self.tokens.token(at - 1).kind not in NAME_KINDS
             or self.tokens.token(at - 1).text == ":"
         ):
@@ -173,9 +187,8 @@ class Scanner:
         start = at - 1
         while self.tokens.token(start - 1).text == "." and self.tokens.token(start - 2).kind in NAME_KINDS:
             start -= 2
-        if (
-            self.tokens.token(start - 1).text in {":", "."}
-            or self.tokens.token(at + 1).kind not in NAME_KINDS
+        if self.tokens.token(start - 1).text in {":", "."} or not (
+            has_operand or self.tokens.token(at + 1).kind in NAME_KINDS
         ):
             return
         known = {table.json_column for table, _ in self.aliases.raw.values()} | set(self.aliases.named)
@@ -183,7 +196,11 @@ class Scanner:
             self._primary(start)
 
     def _path(self, call: JsonFunction, start: int, end: int) -> Path | Unresolved:
+        if self.tokens.lower_name(start) == "r" and self.tokens.token(start + 1).kind is TokenKind.STRING:
+            start += 1  # r'…'
         token = self.tokens.token(start)
+        if token.text == VARIABLE:
+            return Unresolved.VARIABLE
         # Keywords may follow the path (RETURNING INT), but no operator.
         if token.kind is TokenKind.STRING and (
             end == start + 1 or self.tokens.token(start + 1).kind is TokenKind.NAME

@@ -85,7 +85,7 @@ def _scans(text: str) -> Iterator[tuple[str, str, str]]:
 def _table(tables: RawTables, name: str, section: str) -> RawTable | None:
     parts = name.replace("`", "").lower().split(".")
     if len(parts) > 1:
-        found = tables.find(parts[0] if len(parts) > 2 else "", parts[-2], parts[-1])
+        found = tables.find(parts)
         if found is not None:
             return found[0]
     location = _LOCATION.search(section)

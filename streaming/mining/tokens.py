@@ -169,14 +169,23 @@ class TokenList:
         )
 
     def end_of_fields(self, at: int) -> int:
-        """Return the position after the fields of a value: ``.a``, ``:a.b``, ``['a']``, ``[0]``."""
+        """Return the position after the fields of a value: ``.a``, ``:a.b``, ``['a']``, ``[0]``, ``->'a'``."""
         while True:
             if self.token(at).text in {".", ":"} and self.token(at + 1).kind in NAME_KINDS:
                 at += 2
             elif self.token(at).text == "[" and self.token(at + 2).text == "]":
                 at += 3
+            elif operand := self.find_operand(at):
+                at = operand + 1
             else:
                 return at
+
+    def find_operand(self, at: int) -> int:
+        """Return the position of the text or number behind ``->`` or ``->>`` at a position; 0 if there is none."""
+        if self.token(at).text != "-" or self.token(at + 1).text != ">":
+            return 0
+        operand = at + 2 + (self.token(at + 2).text == ">")
+        return operand if self.token(operand).kind in {TokenKind.STRING, TokenKind.NUMBER} else 0
 
     def end_of_bracket(self, opening: int) -> int:
         """Return the position after the bracket that closes the one at ``opening``; the end of the text if none does."""

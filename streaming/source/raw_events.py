@@ -5,7 +5,8 @@ Both sources give the same four columns, so that later steps need not distinguis
 This schema never changes, so the table's columns may change between any two batches.
 
 The size of a batch is limited, in records or files, which gives back-pressure. If Kafka has deleted data before it was read, the stream
-stops (``failOnDataLoss``) instead of skipping it. Every file is read once, however old it is.
+stops (``failOnDataLoss``) instead of skipping it. Transaction markers and aborted records between two offsets are not lost data for Spark.
+Every file is read once, however old it is.
 """
 
 from __future__ import annotations
@@ -28,6 +29,17 @@ if TYPE_CHECKING:
 _ALL_AGES: Final = "36500d"
 """Spark skips files that are older than the newest one by more than this, 7 days unless it is set. A moved file keeps its time, so one from an
 archive would be lost, and after one file with a time in the future all others. Spark's checkpoint holds the names of all files anyway."""
+_PLAIN_DISK: Final = {
+    "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "fs.file.impl.disable.cache": "true",
+}
+"""Hadoop's local file system looks for a checksum beside every file, and cannot build the name of the checksum of a file with a colon
+(``ChecksumFileSystem.getChecksumFile``). The one below it reads the same paths without checksums."""
+FILE_OPTIONS: Final = {"recursiveFileLookup": "true", **_PLAIN_DISK}
+"""How Spark reads a directory of raw events and all directories within."""
+_ISOLATION: Final = "isolation.level"
+_COMMITTED: Final = "read_committed"
+"""By default Kafka's Java client also returns records of transactions that are open or were aborted."""
 
 
 def open_source(spark: SparkSession, source: KafkaSource | DirectorySource) -> DataFrame:
@@ -35,7 +47,7 @@ def open_source(spark: SparkSession, source: KafkaSource | DirectorySource) -> D
     if isinstance(source, KafkaSource):
         return _open_kafka(spark, source)
     reader = spark.readStream.format("text").option("maxFilesPerTrigger", source.files_per_batch)
-    reader = reader.option("recursiveFileLookup", "true").option("maxFileAge", _ALL_AGES)
+    reader = reader.option("maxFileAge", _ALL_AGES).options(**FILE_OPTIONS)
     lines = _open_directory(reader, source.path)
     return normalize_columns(lines, arrival="unix_seconds(_metadata.file_modification_time)", part="0")
 
@@ -63,7 +75,13 @@ def build_kafka_options(source: KafkaSource) -> dict[str, str]:
     if source.records_to_wait_for:
         options["minOffsetsPerTrigger"] = str(source.records_to_wait_for)
         options["maxTriggerDelay"] = f"{source.wait_s:g}s"
-    return options | {f"kafka.{name}": value for name, value in source.options.items()}
+    client = {_ISOLATION: _COMMITTED, **source.options}
+    return options | {f"kafka.{name}": value for name, value in client.items()}
+
+
+def reads_committed(source: KafkaSource) -> bool:
+    """Whether records of transactions that are open or were aborted are left out."""
+    return source.options.get(_ISOLATION, _COMMITTED) == _COMMITTED
 
 
 def parse_offsets(offset_line: str, topic: str) -> dict[int, int]:

@@ -11,11 +11,12 @@ from __future__ import annotations
 import json
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from state.errors import ConfigError, KafkaUnavailable, NotFound, StateCorrupt, TopicReplaced
+from state.errors import ConfigError, KafkaUnavailable, NotFound, StateCorrupt, TopicReplaced, Transient
 from streaming.jvm_errors import find_cause, read_causes
+from streaming.source.raw_events import reads_committed
 
 
 if TYPE_CHECKING:
@@ -40,11 +41,13 @@ _UNRESOLVED: Final = "No resolvable bootstrap urls"
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as the broker describes it: its id, and the end offset of each partition."""
+    """A topic as the broker describes it: its id, and the end offset of each partition, behind records of open transactions too."""
 
     name: str
     topic_id: str
     ends: Mapping[int, int]
+    stable: Mapping[int, int] = field(default_factory=dict)
+    """Where the first open transaction of each partition begins, or its end; empty if the source reads records of open transactions too."""
 
 
 class TopicReader(Protocol):
@@ -69,7 +72,9 @@ class TopicGuard:
     def check(self, offsets: Mapping[int, int]) -> Topic:
         """Return the topic. Raises TopicReplaced if its id changed, or if it ends before the offsets already read.
 
-        ``offsets`` are the next offsets to read, by partition. The first call stores the topic's id.
+        ``offsets`` are the next offsets to read, by partition. The first call stores the topic's id. Raises Transient while records that
+        were read belong to an open transaction, which can only happen if the source read such records before: Spark would plan a
+        batch that ends before it begins, and the plan would stay in its checkpoint.
         """
         topic = self._describe(offsets)
         known = self._storage.read(self._record)
@@ -90,6 +95,14 @@ class TopicGuard:
                 topic=self._name,
                 read=dict(offsets),
                 ends=dict(topic.ends),
+            )
+        if any(end < offsets.get(part, 0) for part, end in topic.stable.items()):
+            raise Transient(
+                "records that were read belong to a transaction that is still open",
+                topic=self._name,
+                read=dict(offsets),
+                committed=dict(topic.stable),
+                hint="The stream continues when the transaction ends.",
             )
         return topic
 
@@ -115,11 +128,14 @@ class SparkTopicReader:
         properties.put("request.timeout.ms", str(TIMEOUT_MS // 2))
         for name, value in source.options.items():
             properties.put(name, value)
+        isolation = self._jvm.org.apache.kafka.common.IsolationLevel
+        self._all, self._committed = isolation.READ_UNCOMMITTED, isolation.READ_COMMITTED
+        self._reads_committed = reads_committed(source)
         with _errors(source.topic):
             self._admin = self._jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
 
     def describe(self, name: str) -> Topic:
-        """Return id and end offsets, in two requests."""
+        """Return id and end offsets, in two or three requests."""
         with _errors(name):
             return self._describe(name)
 
@@ -131,17 +147,20 @@ class SparkTopicReader:
         names = self._jvm.java.util.ArrayList()
         names.add(name)
         described = self._admin.describeTopics(names).allTopicNames().get().get(name)
-        latest = self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest()
-        specs, partitions = self._jvm.java.util.HashMap(), {}
-        for each in described.partitions():
-            partitions[int(each.partition())] = self._jvm.org.apache.kafka.common.TopicPartition(
-                name, each.partition()
-            )
+        partitions = {
+            int(each.partition()): self._jvm.org.apache.kafka.common.TopicPartition(name, each.partition())
+            for each in described.partitions()
+        }
+        stable = self._list_ends(partitions, self._committed) if self._reads_committed else {}
+        ends = self._list_ends(partitions, self._all)
+        return Topic(name, str(described.topicId().toString()), ends, stable)
+
+    def _list_ends(self, partitions: Mapping[int, Any], isolation: Any) -> dict[int, int]:
+        admin, specs = self._jvm.org.apache.kafka.clients.admin, self._jvm.java.util.HashMap()
         for each in partitions.values():
-            specs.put(each, latest)
-        found = self._admin.listOffsets(specs).all().get()
-        ends = {part: int(found.get(each).offset()) for part, each in sorted(partitions.items())}
-        return Topic(name, str(described.topicId().toString()), ends)
+            specs.put(each, admin.OffsetSpec.latest())
+        found = self._admin.listOffsets(specs, admin.ListOffsetsOptions(isolation)).all().get()
+        return {part: int(found.get(each).offset()) for part, each in sorted(partitions.items())}
 
 
 @contextmanager

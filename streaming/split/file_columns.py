@@ -1,7 +1,8 @@
 """Columns of a file: every slot in the table's order, under its name. Slots that become STRING are written as text in advance.
 
-Batches and rewritten hours use the same columns, so a reader cannot tell which of them wrote a file. Split rows (``split_packed``) are written by
-a writer of their own if the session has it (``streaming.split.plain_rows``), otherwise by Spark's. The files are equal.
+Batches and rewritten hours use the same columns, so a reader cannot tell which of them wrote a file. Rows are written by
+a writer of their own if the session has it (``streaming.split.plain_rows``), otherwise by Spark's. The files are equal, except for
+bounds of texts and zeros that are not right in every reader's order, which only the own writer corrects (``java/Bounds``).
 """
 
 from __future__ import annotations
@@ -66,15 +67,25 @@ def write_files(  # noqa: PLR0913 - a file has that many sides
     by: Sequence[str] = (),
 ) -> None:
     """Write the slots of split rows (``split_packed``) to ORC files, in a directory for each value of the columns ``by``."""
-    packed = is_available(rows.sparkSession)
-    if textual or not packed:
+    if textual or not is_available(rows.sparkSession):
         rows = rows.selectExpr(*unpack(layout), *by).selectExpr(*slot_columns(layout, textual), *by)
-    if textual and packed:
-        rows = rows.selectExpr(pack(layout), *by)
-    elif packed:
-        rows = rows.selectExpr(SLOTS, *by)
-    writer = rows.write.mode("overwrite").options(**options).partitionBy(*by)
-    writer.format(FORMAT if packed else "orc").save(directory)
+        write_columns(rows, layout, directory, options=options, by=by)
+    else:
+        _save(rows.selectExpr(SLOTS, *by), FORMAT, directory, options, by)
+
+
+def write_columns(
+    rows: DataFrame, layout: Layout, directory: str, *, options: Mapping[str, str], by: Sequence[str] = ()
+) -> None:
+    """Write rows whose columns are the slots, as ``write_files`` does."""
+    if is_available(rows.sparkSession):
+        _save(rows.selectExpr(pack(layout), *by), FORMAT, directory, options, by)
+    else:
+        _save(rows, "orc", directory, options, by)
+
+
+def _save(rows: DataFrame, form: str, directory: str, options: Mapping[str, str], by: Sequence[str]) -> None:
+    rows.write.mode("overwrite").options(**options).partitionBy(*by).format(form).save(directory)
 
 
 def _slots(state: TableState, parameter: str) -> frozenset[int]:

@@ -7,10 +7,11 @@ of Spark's reader about unusual rows is written twice.
 
 Slots stay one STRUCT until they are in the file. Spark copies a STRUCT as a whole, but every column one by one, in each step of a query.
 ``java/SlotsFormat`` is Spark's ORC format for such rows: it writes the fields of the STRUCT as the columns of the file, a column at a time.
+Its bounds of texts and doubles are right for all readers (``java/Bounds``), which those of Spark's writer are not.
 
 The parser is a function of Spark SQL in a catalog of its own, through Spark's interface for such functions
 (``org.apache.spark.sql.connector.catalog.FunctionCatalog``). Its jar is a part of this package, and Spark sends it to executors. It
-needs no Python there. Sessions without the catalog use ``from_json`` and Spark's writer alone; the results are equal.
+needs no Python there. Sessions without the catalog use ``from_json`` and Spark's writer alone; the rows are equal.
 
 ``java/`` contains the sources, and ``python -m dev.plain_rows_jar`` compiles them with Janino, the compiler that Spark brings along. A test
 compares the jar with its sources.
@@ -39,11 +40,12 @@ if TYPE_CHECKING:
 JAR: Final = Path(__file__).with_name("plain_rows.jar")
 SOURCES: Final = Path(__file__).with_name("java")
 _CATALOG: Final = "tideline_parsers"
-_SETTING: Final = f"spark.sql.catalog.{_CATALOG}"
-CONF: Final = {_SETTING: "tideline.split.ParserCatalog"}
+SETTING: Final = f"spark.sql.catalog.{_CATALOG}"
+CONF: Final = {SETTING: "tideline.split.ParserCatalog"}
 """Settings of a session that has the jar. An empty value switches the parser and the writer off."""
 FORMAT: Final = "tideline.split.SlotsFormat"
 """The format of a writer of rows with one STRUCT, in a session that has the jar."""
+_DOCUMENTS: Final = "documents"
 _TYPES: Final = {
     ColumnType.TINYINT: "byte",
     ColumnType.SMALLINT: "short",
@@ -57,7 +59,12 @@ _TYPES: Final = {
 
 def is_available(spark: SparkSession) -> bool:
     """Whether the session has the jar and may use it."""
-    return bool(spark.conf.get(_SETTING, ""))
+    return bool(spark.conf.get(SETTING, ""))
+
+
+def split_documents(text: str) -> str:
+    """Return, as SQL, the ARRAY of the JSON objects that follow each other in a text, for a session that has the jar."""
+    return f"{_CATALOG}.{_DOCUMENTS}({text})"
 
 
 def parse_plain_rows(

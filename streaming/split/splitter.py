@@ -9,7 +9,8 @@ bounds come from the footers of the files (``streaming.batch.footers``).
 The rule (docs/SPLITTING.md lists the exceptions): a column holds what ``get_json_object`` returns for the row. A value *fits* a numeric
 column if it is a JSON number in the range of the type, so that reading the column as text gives the same text. In a DOUBLE column,
 integers up to 2^53 count as numbers. A value that does not fit becomes NULL, and the row's text goes to ``_rescued``. A malformed row
-(anything but a JSON object) has no values, and its text is in ``_rescued`` too.
+(anything but a JSON object) has no values, and its text is in ``_rescued`` too. So is the text of a row with anything behind its first
+document, which Spark's reader ignores as ``get_json_object`` does. Only rows that are not plain are searched for it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from state.columns.types import DOUBLE_EXACT_MAX, ColumnType
 from state.errors import ConfigError
 from streaming.split.number_texts import read_number
 from streaming.split.parse_schema import Parse, field_path, literal, plan_parses, quote
-from streaming.split.plain_rows import parse_plain_rows
+from streaming.split.plain_rows import is_available, parse_plain_rows, split_documents
 
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 
 MALFORMED: Final = "_malformed"
+TRAILING: Final = "_trailing"
+"""Whether the row has more text behind its first document, of which no value is in a column."""
 JSON_OPTIONS: Final = {"allowNonNumericNumbers": "false", "allowUnquotedControlChars": "true"}
 """With these options the reader accepts and rejects the same documents as ``get_json_object`` (spark-4.0.md §6)."""
 REQUIRED_CONF: Final = {"spark.sql.caseSensitive": "true", "spark.sql.variable.substitute": "false"}
@@ -50,6 +53,8 @@ _STEP: Final = "_tideline_step"
 """The result of the step before (``_Plan``)."""
 _ROW: Final = "_tideline_row"
 """A number that Spark cannot compute twice. It keeps filters on the result from moving below and parsing every row again."""
+_END: Final = "tideline: end of the row"
+"""An element that is put behind a row to find out whether only one document stands before it."""
 _EXACT: Final = f"{DOUBLE_EXACT_MAX}D"
 
 
@@ -62,7 +67,7 @@ def split(
     texts: Mapping[str, KeyPath] | None = None,
     numeric_strings: Collection[KeyPath] = (),
 ) -> DataFrame:
-    """Return ``keep``, ``_malformed`` (BOOLEAN, never NULL), ``texts`` and then all slots in the layout's order.
+    """Return ``keep``, ``_malformed`` and ``_trailing`` (BOOLEAN, never NULL), ``texts`` and then all slots in the layout's order.
 
     ``text`` is the STRING column with a row's JSON. ``texts`` are further columns, by name, with the text of a key that need not
     be in the layout, for example the event time. Slots without a key are NULL columns. For keys in ``numeric_strings``, quoted
@@ -70,7 +75,7 @@ def split(
     ``streaming.driver.session``.
     """
     rows = split_packed(frame, layout, text=text, keep=keep, texts=texts, numeric_strings=numeric_strings)
-    return rows.selectExpr(*map(quote, [*keep, MALFORMED, *(texts or {})]), *unpack(layout))
+    return rows.selectExpr(*map(quote, [*keep, MALFORMED, TRAILING, *(texts or {})]), *unpack(layout))
 
 
 def split_packed(
@@ -84,7 +89,8 @@ def split_packed(
 ) -> DataFrame:
     """Return the same as ``split``, with all slots as one STRUCT in the column ``SLOTS`` (``streaming.split.file_columns`` writes it)."""
     _check_session(frame)
-    plan = _Plan(layout, texts or {}, quote(text), frozenset(numeric_strings))
+    documents = split_documents(quote(text)) if is_available(frame.sparkSession) else None
+    plan = _Plan(layout, texts or {}, quote(text), frozenset(numeric_strings), documents)
     kept = [quote(name) for name in dict.fromkeys([text, *keep])]
     plain = parse_plain_rows(frame.sparkSession, quote(text), layout.slots, plan.plain_texts, plan.quoted)
     parsed = plan.any_row() if plain is None else f"coalesce({plain}, {plan.any_row()})"
@@ -109,15 +115,16 @@ def replace_rescued(layout: Layout, text: str) -> str:
 
 
 def row_counts() -> list[Column]:
-    """Return the aggregates to observe while split rows are written: ``rows``, ``malformed`` and ``rescued``.
+    """Return the aggregates to observe while split rows are written: ``rows``, ``malformed``, ``trailing`` and ``rescued``.
 
-    ``rescued`` includes malformed rows. Counts per column are in the footers of the written files.
+    ``rescued`` includes malformed rows and those with more text behind their document. Counts per column are in the footers of the written files.
     """
     from pyspark.sql import functions
 
     return [
         functions.count(functions.lit(1)).alias("rows"),
         functions.expr(f"count_if({MALFORMED})").alias("malformed"),
+        functions.expr(f"count_if({TRAILING})").alias("trailing"),
         functions.expr(f"count({SLOTS}.{RESCUED})").alias("rescued"),
     ]
 
@@ -146,11 +153,17 @@ class _Plan:
     """
 
     def __init__(
-        self, layout: Layout, texts: Mapping[str, KeyPath], text: str, lenient: frozenset[KeyPath]
+        self,
+        layout: Layout,
+        texts: Mapping[str, KeyPath],
+        text: str,
+        lenient: frozenset[KeyPath],
+        documents: str | None,
     ) -> None:
         self._slots = layout.slots
         self._texts = texts
         self._text = text
+        self._documents = documents
         self._live = layout.by_key
         live = {key: slot.type for key, slot in self._live.items()}
         self._types = dict.fromkeys(texts.values(), ColumnType.STRING) | live
@@ -162,7 +175,8 @@ class _Plan:
     @property
     def plain_texts(self) -> dict[str, KeyPath | None]:
         """The texts that the parser of plain rows returns, with their keys. The others have no key here and are read from their slots."""
-        return {name: None if self._has_slot(key) else key for name, key in self._texts.items()}
+        texts = {name: None if self._has_slot(key) else key for name, key in self._texts.items()}
+        return {TRAILING: None, **texts}
 
     def any_row(self) -> str:
         """Return the STRUCT of any row, also of one that is not plain: whether it is malformed, the slots, and the texts."""
@@ -170,7 +184,10 @@ class _Plan:
             f"p{n}": self._from_json(parse, parse.typed_schema()) for n, parse in enumerate(self._parses)
         }
         checked = {"malformed": self._malformed(), "read": _STEP}
-        parsed = {"malformed": f"{_STEP}.malformed"}
+        parsed = {
+            "malformed": f"{_STEP}.malformed",
+            "trailing": f"CASE WHEN {_STEP}.malformed THEN NULL WHEN {self._has_one_document()} THEN NULL ELSE '' END",
+        }
         for n, parse in enumerate(self._parses):
             parsed[f"p{n}"] = f"CASE WHEN {_STEP}.malformed THEN NULL ELSE {_STEP}.read.p{n} END"
             if parse.has_typed:
@@ -179,7 +196,8 @@ class _Plan:
                     f" THEN {self._from_json(parse, parse.text_schema())} END"
                 )
         slots = _struct({slot.name: self._column(slot) for slot in self._slots})
-        texts = {name: self._as_text(key) for name, key in self._texts.items()}
+        texts = {TRAILING: f"{_STEP}.trailing"}
+        texts |= {name: self._as_text(key) for name, key in self._texts.items()}
         rows = f"array({_struct(reads)})"
         for step in (checked, parsed, {"malformed": f"{_STEP}.malformed", "slots": slots, **texts}):
             rows = f"transform({rows}, {_STEP} -> {_struct(step)})"
@@ -188,6 +206,7 @@ class _Plan:
     def columns(self) -> Iterator[str]:
         """Return the columns of the result from the STRUCT of a row, as SQL with their names."""
         yield f"CASE WHEN {_ROW} < 0 THEN TRUE ELSE {_PARSED}.malformed END AS {MALFORMED}"
+        yield f"{_PARSED}.{TRAILING} IS NOT NULL AS {TRAILING}"
         for name, key in self._texts.items():
             text = f"{_PARSED}.{quote(name)}"
             if self._has_slot(key):
@@ -230,9 +249,23 @@ class _Plan:
             f" WHEN get_json_object({self._text}, '$') IS NULL THEN TRUE ELSE NOT startswith({start}, '{{') END"
         )
 
+    def _has_one_document(self) -> str:
+        """Return the condition that there is nothing but separators behind the first document of a row that is not malformed.
+
+        Without Tideline's functions, the row must be the first element of an array: text behind the document breaks the array or comes
+        before the element that follows. This costs a parse.
+        """
+        if self._documents is not None:
+            return f"size({self._documents}) = 1"
+        row = f"trim(TRAILING ' \\t\\r\\n,\\u001e' FROM {self._text})"
+        array = f"concat('[', {row}, ',\"{_END}\"]')"
+        return f"endswith({row}, '}}') AND get_json_object({array}, '$[1]') <=> '{_END}'"
+
     def _column(self, slot: Slot) -> str:
         if slot.state is SlotState.RESERVED:
-            return f"CASE WHEN {_STEP}.malformed THEN {self._text} WHEN {self._lost_any_value()} THEN {self._text} END"
+            lost = ("malformed", "trailing IS NOT NULL")
+            whole = [f"WHEN {_STEP}.{each} THEN {self._text}" for each in lost]
+            return f"CASE {' '.join(whole)} WHEN {self._lost_any_value()} THEN {self._text} END"
         if slot.state is SlotState.EMPTY or slot.key is None:
             return f"CAST(NULL AS {slot.type.hive})"
         return self._fitted_value(slot.key)

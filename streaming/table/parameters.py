@@ -69,7 +69,8 @@ STATISTICS: Final = frozenset(
         "COLUMN_STATS_ACCURATE",
     }
 )
-"""Statistics of a partition's files. They are wrong after a switch, and the metastore does not correct them (§5)."""
+"""Statistics of a partition's files. They are wrong after a switch, and the metastore does not correct them
+(flat-tables-hive4.md §5)."""
 STALE_PREFIX: Final = "spark.sql."
 """Spark's own copy of the schema; if it differs from the columns, Spark has to guess which of the two is right."""
 
@@ -98,7 +99,7 @@ def check_columns(columns: Iterable[tuple[str, str]], partition_columns: Collect
     """Check names and comments of columns. Raises BadInput for a name, LimitExceeded for a comment.
 
     ``state.columns.names`` defines valid names. The metastore accepts the name of a partition column for a data column, which is
-    then ambiguous in every query (§1).
+    then ambiguous in every query (flat-tables-hive4.md §1).
     """
     seen: set[str] = set()
     for name, comment in columns:

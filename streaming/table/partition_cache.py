@@ -105,6 +105,11 @@ class CachedTable:
         """Drop the cache: the next call asks the metastore."""
         self._known = None
 
+    def forget_if_changed(self) -> None:
+        """Drop the cache if the metastore has other hours: users may drop partitions."""
+        if self._known is not None and sorted(self._known) != list(self._inner.hours()):
+            self._known = None
+
     def _partitions(self) -> dict[int, HourPartition]:
         if self._known is None:
             self._known = {each.hour: each for each in self._inner.partitions(with_columns=False)}

@@ -86,8 +86,13 @@ class Maintenance:
         file.save(counts, current_hour(counts, reached_s))
 
     def _delete(self) -> int:
-        """Delete directories that are due, according to the current partitions in the metastore."""
+        """Delete directories that are due, according to the current partitions in the metastore.
+
+        Before that, the record for readers without a metastore is written, even if only users have dropped partitions.
+        """
         deletions, now_s = self._sealer.rewriter.deletions, self._stream.clock()
+        self._stream.table.forget_if_changed()
+        self._stream.current.write(self._stream.table.read())
         if all(note.due_s > now_s for note in deletions.notes()):
             return 0
         self._stream.table.forget()

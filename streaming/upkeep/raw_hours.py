@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 
 from state.columns.slots import HOUR_S
 from state.errors import ConfigError
-from streaming.batch.routing import TO, WHEN, event_seconds
+from streaming.batch.routing import TO, WHEN
 from streaming.jvm_errors import read_causes, run_error
-from streaming.source.raw_events import normalize_columns
+from streaming.source.event_times import event_seconds
+from streaming.source.raw_events import FILE_OPTIONS, normalize_columns
+from streaming.split.documents import separate_documents
 from streaming.split.file_columns import write_files
 from streaming.split.parse_schema import quote
 from streaming.split.splitter import MALFORMED, SHORT_LIVED_OPTIONS, split_packed
@@ -41,8 +43,8 @@ def open_raw(rewriter: Rewriter) -> DataFrame:
         raise ConfigError("a backfill needs the raw table", setting="raw_table", table=settings.name)
     try:
         if settings.raw_location:
-            lines = spark.read.option("recursiveFileLookup", "true").text(settings.raw_location)
-            return normalize_columns(lines, arrival="0")
+            lines = spark.read.options(**FILE_OPTIONS).text(settings.raw_location)
+            return separate_documents(normalize_columns(lines, arrival="0"), settings.source.documents)
         table = spark.table(settings.raw_table)
     except AnalysisException as error:
         raise run_error(read_causes(error)) or ConfigError(
@@ -53,7 +55,8 @@ def open_raw(rewriter: Rewriter) -> DataFrame:
             hint="Spark looks for the table in its own catalog. If the raw events are files of JSON lines, set flat.NAME.raw_files.",
         ) from error
     names = [column.name for column in settings.partition_columns if column.name in table.columns]
-    return table.selectExpr(f"cast({quote(settings.raw_column)} as string) as value", *map(quote, names))
+    rows = table.selectExpr(f"cast({quote(settings.raw_column)} as string) as value", *map(quote, names))
+    return separate_documents(rows, settings.source.documents)
 
 
 def stage_hours(  # noqa: PLR0913, PLR0917 - a scan has that many sides
@@ -76,7 +79,7 @@ def stage_hours(  # noqa: PLR0913, PLR0917 - a scan has that many sides
         texts={WHEN: settings.event_time.key},
         numeric_strings=settings.rules.numeric_strings,
     )
-    seconds = event_seconds(functions.col(WHEN), settings.event_time)
+    seconds = event_seconds(functions.col(WHEN), settings.event_time.unit)
     hour = seconds - seconds % HOUR_S
     mine = hour.isin([each.hour for each in group]) & ~functions.col(MALFORMED)
     options = {"compression": settings.compression, **SHORT_LIVED_OPTIONS}

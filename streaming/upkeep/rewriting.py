@@ -4,6 +4,7 @@
 2. Write the new files to the next version of the hour's directory, which no reader sees.
 3. Compare the new files with the old ones: as many rows, and at least as many values in every column.
 4. Switch the partition in one metastore call, which also records the replaced directory. A query sees either all old or all new files.
+   Then the record for readers without a metastore is written (``streaming.table.current_files``).
 5. Note the replaced directory for deletion at a time when no query still reads it.
 
 A crash before step 4 leaves only a directory that the next attempt overwrites. A crash between 4 and 5 is repaired by
@@ -23,7 +24,7 @@ from handlers.failpoints import failpoint
 from state.columns.slots import RESCUED, SlotState
 from state.errors import Inconsistent
 from streaming.batch.observations import merge_counts
-from streaming.split.file_columns import slot_columns, textual_slots
+from streaming.split.file_columns import slot_columns, textual_slots, write_columns
 from streaming.split.parse_schema import quote
 from streaming.split.splitter import split
 from streaming.table.hours import parse_version, version_directory
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from streaming.settings import FlatSettings
     from streaming.split.pushdown_guard import PushdownGuard
     from streaming.storage.port import Storage
+    from streaming.table.current_files import CurrentTableFile
     from streaming.table.flat_table import FlatTable, HourPartition, TableState
     from streaming.table.lease import WriterLease
     from streaming.table.retention import Deletions
@@ -97,6 +99,7 @@ class Rewriter:
     deletions: Deletions
     sampler: Sampler
     guard: PushdownGuard
+    current: CurrentTableFile
     clock: Callable[[], float]
     report: RewriteListener = ignore_rewrites
 
@@ -169,9 +172,9 @@ class Rewriter:
         size = self._sum_sizes(files[0].rpartition("/")[0])
         count = max(1, -(-size // self.settings.sealing.file_bytes))
         textual = textual_slots(state)
-        columns = slot_columns(state.layout, textual)
-        writer = rows.selectExpr(*columns).coalesce(count).write.mode("overwrite")
-        writer.option("compression", self.settings.compression).orc(str(location))
+        columns = rows.selectExpr(*slot_columns(state.layout, textual)).coalesce(count)
+        options = {"compression": self.settings.compression}
+        write_columns(columns, state.layout, str(location), options=options)
         self.guard.mark_directory(str(location), textual)
 
     def _switch(
@@ -198,6 +201,7 @@ class Rewriter:
             },
         )
         failpoint("flat.switched")
+        self.current.write(state)
         # 5. Note the replaced directory.
         self.note_replaced([switched])
         failpoint("flat.replaced")

@@ -17,6 +17,7 @@ from tests.integration.replication.test_external_tables import (
     test_a_file_that_vanished_at_the_source_is_removed_only_on_request,
     test_a_partition_outside_of_its_table_follows_it_below_the_base_and_is_listed,
     test_a_table_that_moves_gets_the_files_of_its_new_directory,
+    test_files_that_are_being_written_and_unusual_directories_are_copied_as_readers_see_them,
     test_files_that_other_programs_write_reach_the_target_without_any_event,
     test_rows_of_hive_itself_and_of_others_are_there_once,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "test_a_file_that_vanished_at_the_source_is_removed_only_on_request",
     "test_a_partition_outside_of_its_table_follows_it_below_the_base_and_is_listed",
     "test_a_table_that_moves_gets_the_files_of_its_new_directory",
+    "test_files_that_are_being_written_and_unusual_directories_are_copied_as_readers_see_them",
     "test_files_that_other_programs_write_reach_the_target_without_any_event",
     "test_rows_of_hive_itself_and_of_others_are_there_once",
 ]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 ROOT: Final = Path(__file__).parents[2]
-PAGES: Final = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES: Final = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 DESIGNS: Final = [
     page
     for name in ("state", "handlers", "streaming", "daemon", "dev")

@@ -165,7 +165,7 @@ def pages() -> list[Path]:
     found = [
         ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "helm/tideline/README.md")
     ]
-    found += sorted((ROOT / "docs").glob("*.md"))
+    found += sorted((ROOT / "docs").rglob("*.md"))
     return [*found, *(page for name in PACKAGES for page in sorted((ROOT / name).rglob("*.md")))]
 
 

@@ -8,17 +8,14 @@ such a policy follow from its name alone: no command has to read the list of dat
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
 from daemon.config.fields import DatabasePatterns, DatabaseTemplate, is_object_name
 from daemon.config.section import Section
 from daemon.config.sections.policies import PolicyConfig, PolicyRules
-
-
-SYSTEM_DATABASES: Final = frozenset({"sys", "information_schema"})
-"""Hive's own databases: views on the metastore itself, which each cluster has."""
+from handlers.replication.policy.policy import SYSTEM_DATABASES
 
 
 class DatabasesConfig(Section):

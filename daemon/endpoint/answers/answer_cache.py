@@ -91,14 +91,19 @@ class AnswerCache:
 
     def _keep(self, call: Call, entry: _Entry) -> None:
         with self._lock:
-            before = self._newer.get(call)
-            self._newer[call] = entry
-            self._newer_bytes += entry.size - (0 if before is None else before.size)
-            moved = self._older.pop(call, None)
-            self._older_bytes -= 0 if moved is None else moved.size
-            if self._newer_bytes > self._half_bytes:
+            self._forget(call)
+            # Before the entry is kept, not after: otherwise a half could have its share and one entry more.
+            if self._newer_bytes + entry.size > self._half_bytes:
                 self._older, self._older_bytes = self._newer, self._newer_bytes
                 self._newer, self._newer_bytes = {}, 0
+            self._newer[call] = entry
+            self._newer_bytes += entry.size
+
+    def _forget(self, call: Call) -> None:
+        if (newer := self._newer.pop(call, None)) is not None:
+            self._newer_bytes -= newer.size
+        if (older := self._older.pop(call, None)) is not None:
+            self._older_bytes -= older.size
 
 
 def _identify(request: Message, rules: ServerRules) -> Call:

@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from state.partitions.filters.dialect import HiveVersion
-from state.partitions.filters.syntax_tree import And, Comparison, Membership, Operator, Or
-from state.partitions.keys.binary_sortable import UNCONVERTIBLE
+from state.partitions.filters.syntax_tree import Comparison, Membership, Operator, conditions_of
+from state.partitions.keys.binary_sortable import UNCONVERTIBLE, VALUE, encode, escape_bytes
 from state.partitions.keys.column_types import TypeKind
 from state.partitions.keys.values import encode_text
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 WILDCARDS: Final = re.compile(r"[%_\\]")
 """Characters that a metastore reads as wildcards where it compares names of partitions."""
+_ORDERED_BY_DATABASE: Final = re.compile(r"[\x00-\x1f\ue000-\U0010ffff]| \Z")
+"""Texts whose order depends on the database: Derby and MySQL pad texts with blanks, and Derby compares UTF-16 units."""
 _CANONICAL: Final = {TypeKind.DATE: rb"\d{4}-\d\d-\d\d"}
 _CANONICAL_INTEGER: Final = rb"(?:0|-?[1-9]\d*)"
 _TEXTS: Final = {TypeKind.STRING, TypeKind.VARCHAR}
@@ -44,6 +46,7 @@ class _Condition:
     column: str
     operator: Operator
     literals: tuple[Literal, ...]
+    is_misread: bool = False
 
 
 def find_doubt(node: Node | None, schema: KeySchema, dialect: Dialect) -> bool:
@@ -58,15 +61,13 @@ def find_doubt(node: Node | None, schema: KeySchema, dialect: Dialect) -> bool:
 
 
 def _conditions(node: Node) -> Iterator[_Condition]:
-    match node:
-        case And(children) | Or(children):
-            for child in children:
-                yield from _conditions(child)
-        case Comparison(column, operator, literal):
-            yield _Condition(column.name.lower(), operator, (literal,))
-        case Membership(column, literals, negated):
-            operator = Operator.NOT_EQUAL if negated else Operator.EQUAL
-            yield _Condition(column.name.lower(), operator, literals)
+    for one in conditions_of(node):
+        match one:
+            case Comparison(column, operator, literal):
+                yield _Condition(column.name.lower(), operator, (literal,))
+            case Membership(column, literals, negated, is_misread):
+                operator = Operator.NOT_EQUAL if negated else Operator.EQUAL
+                yield _Condition(column.name.lower(), operator, literals, is_misread)
 
 
 def _falls_back(conditions: Iterable[_Condition], columns: dict[str, PartitionColumn]) -> bool:
@@ -80,7 +81,9 @@ def _is_doubtful(condition: _Condition, columns: dict[str, PartitionColumn], def
     if not (kind.kind in _TEXTS or kind.kind is TypeKind.DATE or kind.is_integer):
         return True  # timestamps and fixed-length texts: compared as text by some databases
     texts = [one.value for one in condition.literals if isinstance(one.value, str)]
-    if any("\\" in text for text in texts):
+    if condition.is_misread or any("\\" in text for text in texts):
+        return True
+    if condition.operator is not Operator.LIKE and any(map(_ORDERED_BY_DATABASE.search, texts)):
         return True
     excludes = condition.operator is Operator.NOT_EQUAL
     return excludes and any(text != default_partition and WILDCARDS.search(text) for text in texts)
@@ -95,6 +98,28 @@ def has_default_text(index: PartitionIndex, table: IndexedTable, node: Node) -> 
         for number, column in enumerate(schema.columns)
         if column.name in names and column.type.is_text
     )
+
+
+def has_padded_text(index: PartitionIndex, table: IndexedTable, node: Node | None) -> bool:
+    """Whether a column has a text of the filter with trailing blanks as well, which some databases take for the same."""
+    columns = table.key_schema.columns
+    numbers = {column.name: number for number, column in enumerate(columns) if column.type.is_text}
+    return any(
+        _is_padded(index, table, numbers[one.column], literal.value)
+        for one in (() if node is None else _conditions(node))
+        if one.column in numbers and one.operator is not Operator.LIKE
+        for literal in one.literals
+        if isinstance(literal.value, str)
+    )
+
+
+def _is_padded(index: PartitionIndex, table: IndexedTable, column: int, text: str) -> bool:
+    kind, padded = table.key_schema.columns[column].type.kind, text + " "
+    while index.has_field(table, column, VALUE + escape_bytes(padded.encode(errors="surrogatepass"))):
+        if index.has_field(table, column, encode(kind, padded)):
+            return True
+        padded += " "
+    return False
 
 
 class TypedColumns:

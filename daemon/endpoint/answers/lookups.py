@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import unquote
 
-from daemon.endpoint.answers.filter_certainty import WILDCARDS, TypedColumns, find_doubt, has_default_text
+from daemon.endpoint.answers.filter_certainty import (
+    WILDCARDS,
+    TypedColumns,
+    find_doubt,
+    has_default_text,
+    has_padded_text,
+)
 from daemon.endpoint.answers.table_access import NotAnswered, Reason
 from state.partitions.filters.dialect import HIVE_4
 from state.partitions.filters.hive_expressions import translate
@@ -20,7 +26,7 @@ from state.partitions.index.partition_index import NO_LIMIT
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from daemon.endpoint.answers.arguments import Arguments
     from daemon.endpoint.answers.server_rules import ServerRules
@@ -32,6 +38,9 @@ T = TypeVar("T")
 _STRUCTS: Final = re.compile(r"\bstruct\b", re.IGNORECASE)
 _REGEX: Final = re.compile(r"[^\w=:/ -]", re.ASCII)
 _ANY: Final = b"[^/]*"
+_HIGH: Final = re.compile(rb"[\xee\xef]")
+_BEYOND: Final = re.compile(rb"[\xf0-\xf4]")
+"""The first bytes of characters from U+E000 on, and of those beyond U+FFFF."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +59,7 @@ class Selection:
         if self.keep is not None:
             names = self._cut(list(filter(self.keep.fullmatch, names)))
         self._check(names)
+        _check_order(names, is_cut=self.limit >= 0)
         return names
 
     def payloads(self, view: TableView) -> list[bytes]:
@@ -60,9 +70,11 @@ class Selection:
                 keep = self.keep.fullmatch
                 found = self._cut([pair for pair in found if keep(pair[0])])
             self._check(name for name, _ in found)
+            _check_order([name for name, _ in found])
             return [payload for _, payload in found]
         rows = view.index.find_rows(self.prepared, self._limit)
         self._check(name for name, _ in rows)
+        _check_order([name for name, _ in rows], is_cut=True)
         return _read(view, [row for _, row in rows])
 
     @property
@@ -85,12 +97,27 @@ class Listed:
 
     def names(self, view: TableView) -> list[bytes]:
         """Return the names of those that exist."""
+        _check_order([name for name, _ in self.rows])
         stored = view.index.payloads(view.index.table(view.name), [row for _, row in self.rows])
         return [name for (name, _), payload in zip(self.rows, stored, strict=True) if payload is not None]
 
     def payloads(self, view: TableView) -> list[bytes]:
         """Return the payloads of those that exist."""
+        _check_order([name for name, _ in self.rows])
         return _read(view, [row for _, row in self.rows])
+
+
+def _check_order(names: Sequence[bytes], *, is_cut: bool = False) -> None:
+    """Raise NotAnswered if the order of these names depends on the database: Derby compares UTF-16 units.
+
+    ``is_cut``: they are the first of several, so names that are not here may come before one of them.
+    """
+    joined = b"".join(names)
+    if joined.isascii():
+        return
+    found = [one.search(joined) is not None for one in (_HIGH, _BEYOND)]
+    if any(found) if is_cut else all(found):
+        raise NotAnswered(Reason.NOT_CERTAIN)
 
 
 def _read(view: TableView, rows: list[bytes]) -> list[bytes]:
@@ -113,6 +140,8 @@ def find_by_filter(view: TableView, arguments: Arguments, rules: ServerRules) ->
     node = prepared.tree
     typed = TypedColumns.of(prepared.table, node)
     if find_doubt(node, prepared.table.key_schema, rules.dialect) or typed.has_invalid(view.index):
+        raise NotAnswered(Reason.NOT_CERTAIN)
+    if has_padded_text(view.index, prepared.table, node):
         raise NotAnswered(Reason.NOT_CERTAIN)
     return Selection(prepared, arguments.limit, typed=typed)
 
@@ -137,7 +166,7 @@ def find_by_expr(view: TableView, arguments: Arguments, rules: ServerRules) -> S
     typed = TypedColumns.of(table, node)
     if find_doubt(node, table.key_schema, HIVE_4) or typed.has_invalid(view.index):
         raise NotAnswered(Reason.NOT_CERTAIN)
-    if has_default_text(view.index, table, node):
+    if has_default_text(view.index, table, node) or has_padded_text(view.index, table, node):
         raise NotAnswered(Reason.NOT_CERTAIN)
     return Selection(prepared, typed=typed)
 

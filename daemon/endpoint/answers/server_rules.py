@@ -18,6 +18,7 @@ from state.partitions.filters.dialect import HIVE_2, HIVE_4
 
 if TYPE_CHECKING:
     from daemon.endpoint.responders import Metastore
+    from handlers.metastore.hive_version import HiveVersion
     from state.partitions.filters.dialect import Dialect
 
 
@@ -53,9 +54,8 @@ UNANSWERABLE: Final = ServerRules(None)
 
 def read_rules(metastore: Metastore) -> ServerRules:
     """Ask a server for its rules; raises what ``Metastore.exchange`` raises."""
-    try:
-        version = parse_hive_version(_ask(metastore, "getVersion"))
-    except (BadInput, Unsupported):
+    version = ask_version(metastore)
+    if version is None:
         return UNANSWERABLE
     is_hive_4 = version >= V4_0
     if not all(_setting(metastore, name) in values for name, values in _REQUIRED.items()):
@@ -65,6 +65,14 @@ def read_rules(metastore: Metastore) -> ServerRules:
     if is_hive_4:
         return ServerRules(HIVE_4, is_hive_4=True)
     return ServerRules(HIVE_2, has_catalogs=_has_call(metastore, "get_catalogs"))
+
+
+def ask_version(metastore: Metastore) -> HiveVersion | None:
+    """Ask a server for its version; None if it does not say. 3.1 counts as 2.3."""
+    try:
+        return parse_hive_version(_ask(metastore, "getVersion"))
+    except (BadInput, Unsupported):
+        return None
 
 
 def _filters(metastore: Metastore, *, is_hive_4: bool) -> bool:

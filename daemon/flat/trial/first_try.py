@@ -13,8 +13,9 @@ import shlex
 import shutil
 import sys
 import webbrowser
+from collections import Counter
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
@@ -23,10 +24,16 @@ from daemon.flat.answers import FlatAnswers
 from daemon.flat.driver import spark_commands
 from daemon.flat.driver_settings import flat_settings
 from daemon.flat.page import flat_page
-from daemon.flat.trial.sample import choose_keys, find_time_key, read_sample
-from daemon.keylog.opening import open_key_log
+from daemon.flat.query_files import mine_query_files
+from daemon.flat.trial.dead_letters import dead_letter_lines, read_samples
+from daemon.flat.trial.queries import find_members, find_queries, guess_raw_table, read_queries
+from daemon.flat.trial.sample import choose_keys, find_time_key, read_sample, separate_documents
 from daemon.terminal.layout import aligned_lines, bytes_text, number_text
+from state.columns.demand import Demand
+from state.columns.rules import FlatRules
+from state.columns.sniffing import sniff
 from state.errors import ConfigError
+from streaming.settings import Documents
 
 
 if TYPE_CHECKING:
@@ -44,6 +51,8 @@ NAME: Final = "events"
 """Name of the table in the configuration of a try."""
 TABLE: Final = f"default.{NAME}"
 COLUMNS_SHOWN: Final = 30
+LEFT_OUT_SHOWN: Final = 20
+ROWS: Final = "rows"
 _YEAR_S: Final = 365 * 86_400
 _DAYS_MAX: Final = 36_500
 
@@ -69,6 +78,14 @@ class Trial:
     raw_table: str
     """The table that the queries read; empty without queries."""
     dead_letters: Mapping[str, int]
+    samples: Mapping[str, str]
+    """The text of a dead letter for each reason."""
+    rows_left: int
+    """Rows with a time; if there are none, the try has failed."""
+    left_out: Sequence[tuple[str, str]]
+    """Keys without a column, with the reason."""
+    queries: Sequence[Mapping[str, Any]]
+    """The query files, with the keys that each reads, and its problem."""
     directory: str
     page: str
     config: str
@@ -83,26 +100,41 @@ def run_trial(order: TrialOrder, progress: Callable[[Mapping[str, Any]], None]) 
 
     require_installation()
     lines = read_sample(order.files)
-    time = find_time_key(lines, order.time)
-    queries = _find_queries(order.queries)
-    raw = _guess_raw_table(queries)
-    whitelist = {time.key} if raw else {time.key, *choose_keys(lines)}
+    documents = separate_documents(lines)
+    time = find_time_key(documents, order.time)
+    queries = find_queries(order.queries)
+    raw = guess_raw_table(queries)
+    read = read_queries(queries, raw) if raw else []
+    demand = Demand() if raw else choose_keys(documents)
+    members = find_members(read, sniff(documents, FlatRules()).keys)
+    whitelist = {time.key, *members, *(each.key for each in demand.selected)}
     directory = _make_directory(order, queries)
     path = directory / "tideline.yaml"
-    path.write_text(_config_text(directory, time, raw, whitelist))
+    holds = Documents.MANY if len(documents) > len(lines) else Documents.ONE
+    path.write_text(_config_text(directory, time, raw, whitelist, holds))
     config = _load(path)
-    if raw:
-        _mine_queries(config, directory, raw)
+    mine_query_files(config)
     settings = flat_settings(config, NAME)
-    letters: dict[str, int] = {}
+    counts: Counter[str] = Counter()
 
     def listen(event: Mapping[str, Any]) -> None:
         progress(event)
-        for reason, count in event.get("dead_letters", {}).items():
-            letters[reason] = letters.get(reason, 0) + count
+        counts.update({ROWS: event.get(ROWS, 0)} | event.get("dead_letters", {}))
 
     commands.run(settings, listen, once=True)
-    return _describe(config, settings, directory, time, raw, letters)
+    rows = counts.pop(ROWS, 0)
+    letters = {reason: count for reason, count in counts.items() if count}
+    trial = _describe(config, settings, directory, time, raw, letters)
+    left_out = [(key.text, each.reason) for key, each in demand.decisions.items() if key not in whitelist]
+    return replace(
+        trial,
+        rows_left=rows - sum(letters.values()),
+        left_out=[*trial.left_out, *left_out],
+        queries=[
+            {"path": each.path, "keys": [key.text for key in each.keys], "problem": each.problem}
+            for each in read
+        ],
+    )
 
 
 def trial_text(done: Trial) -> str:
@@ -128,9 +160,7 @@ def trial_text(done: Trial) -> str:
     ]
     if len(columns) > COLUMNS_SHOWN:
         lines.append(f"{len(columns) - COLUMNS_SHOWN} more columns are on the page")
-    if letters := {reason: count for reason, count in done.dead_letters.items() if count}:
-        listed = ", ".join(f"{reason} {count:,}" for reason, count in letters.items())
-        lines += ["", f"dead letters: {listed} (in {done.directory}/table/.dead-letters)"]
+    lines += _omissions(done)
     lines += [
         "",
         f"page: {done.page}",
@@ -140,10 +170,37 @@ def trial_text(done: Trial) -> str:
         "or with PyArrow:",
         *(f"  {line}" for line in done.pyarrow.splitlines()),
         "",
-        "Files moved into the landing directory are added, and keys of further queries become columns:",
+        f"Files moved into {done.directory}/landing are added, and keys of .sql files in {done.directory}/queries become columns, by:",
         f"  tideline split run {NAME} --once -c {shlex.quote(str(done.config))}",
     ]
     return "\n".join(lines)
+
+
+def _omissions(done: Trial) -> list[str]:
+    """Return what is not in the table: rows, keys and queries, each with the reason."""
+    lines: list[str] = []
+    if done.dead_letters:
+        lines += ["", f"dead letters, by reason (in {done.directory}/table/.dead-letters):"]
+        lines += dead_letter_lines(done.dead_letters, done.samples)
+    if not done.rows_left:
+        lines += [
+            "",
+            f"no event is left: {done.time} was read as {done.unit!r}. Name another key with --time.",
+        ]
+    if trailing := done.table["totals"]["trailing"]:
+        lines += [
+            "",
+            f"{number_text(trailing)} rows have text behind their first document; it is in _rescued",
+        ]
+    if done.left_out:
+        listed = done.left_out[:LEFT_OUT_SHOWN]
+        lines += ["", "keys without a column:", *(f"  {key}: {reason}" for key, reason in listed)]
+        if more := len(done.left_out) - len(listed):
+            lines.append(f"  and {number_text(more)} more")
+    if unread := [each for each in done.queries if each["problem"]]:
+        lines += ["", f"queries that were not read completely, of {len(done.queries)} files:"]
+        lines += [f"  {each['path']}: {each['problem']}" for each in unread[:LEFT_OUT_SHOWN]]
+    return lines
 
 
 def open_page(page: str, *, always: bool) -> None:
@@ -151,34 +208,6 @@ def open_page(page: str, *, always: bool) -> None:
     has_desktop = sys.platform == "darwin" or "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ
     if always or (sys.stdout.isatty() and has_desktop):
         webbrowser.open(f"file://{page}")
-
-
-def _find_queries(paths: Sequence[Path]) -> list[Path]:
-    found: list[Path] = []
-    for path in paths:
-        found += sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
-    if paths and not found:
-        raise ConfigError(
-            "the directories of queries hold no file",
-            directories=[str(path) for path in paths][:20],
-            hint="Without --queries the most filled keys become columns.",
-        )
-    return found
-
-
-def _guess_raw_table(queries: Sequence[Path]) -> RawTable | None:
-    from streaming.mining.raw_table_guess import guess_raw_table
-
-    if not queries:
-        return None
-    raw = guess_raw_table([path.read_text(errors="replace") for path in queries])
-    if raw is None:
-        raise ConfigError(
-            "the queries read no key of a JSON column",
-            files=[str(path) for path in queries][:20],
-            hint="Keys are found in calls such as get_json_object(json, '$.a.b'). Without --queries the most filled keys become columns.",
-        )
-    return raw
 
 
 def _make_directory(order: TrialOrder, queries: Sequence[Path]) -> Path:
@@ -214,7 +243,9 @@ def _link(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
-def _config_text(directory: Path, time: TimeKey, raw: RawTable | None, whitelist: set[KeyPath]) -> str:
+def _config_text(
+    directory: Path, time: TimeKey, raw: RawTable | None, whitelist: set[KeyPath], documents: Documents
+) -> str:
     """Return the configuration: all events are kept however old they are, and hours are sealed at once."""
     table = {
         "table": TABLE,
@@ -222,7 +253,12 @@ def _config_text(directory: Path, time: TimeKey, raw: RawTable | None, whitelist
         "raw_files": f"{directory}/landing",
         "location": f"{directory}/table",
         "checkpoint": f"{directory}/checkpoint",
-        "source": {"kind": "directory", "path": f"{directory}/landing", "files_per_batch": 100_000},
+        "source": {
+            "kind": "directory",
+            "path": f"{directory}/landing",
+            "files_per_batch": 100_000,
+            "documents": documents.value,
+        },
         "event_time": {
             "key": time.key.text,
             "unit": time.unit.value,
@@ -257,19 +293,6 @@ def _load(path: Path) -> Config:
     return load_config(path)
 
 
-def _mine_queries(config: Config, directory: Path, raw: RawTable) -> None:
-    from handlers.files.systems.schemes import open_file_systems
-    from streaming.mining.miner import Miner, mine
-    from streaming.mining.model import MiningRules
-    from streaming.mining.sources.directory import Directory
-    from streaming.mining.sources.sql_files import SqlFilesSource
-
-    tree = Directory.open(f"{directory}/queries", open_file_systems())
-    miner = Miner(MiningRules((raw,), default_database=raw.name.partition(".")[0]))
-    with closing(open_key_log(config)) as log:
-        mine(SqlFilesSource("queries", tree, getpass.getuser()), miner, log)
-
-
 def _describe(  # noqa: PLR0913, PLR0917 - everything that the outcome is made from
     config: Config,
     settings: FlatSettings,
@@ -292,13 +315,16 @@ def _describe(  # noqa: PLR0913, PLR0917 - everything that the outcome is made f
         time=time.key.text,
         unit=time.unit.value,
         raw_table="" if raw is None else raw.name,
-        dead_letters=dict(letters),
+        dead_letters=letters,
+        samples=read_samples(f"{directory}/table/.dead-letters") if letters else {},
+        rows_left=0,
+        left_out=[(each["key"], each["reason"]) for each in table["candidates"] if each["reason"]],
+        queries=(),
         directory=str(directory),
         page=str(page),
         config=str(directory / "tideline.yaml"),
         spark_sql=f"spark-sql --properties-file {shlex.quote(str(properties))} -e {shlex.quote(query)}",
-        pyarrow="import pyarrow.dataset as ds\n"
-        f"events = ds.dataset({str(directory / 'table')!r}, format='orc', partitioning='hive')\n"
+        pyarrow=f"import tideline\nevents = tideline.open_dataset({str(directory / 'table')!r})\n"
         f"print(events.to_table(columns=[{column!r}]).group_by({column!r}).aggregate([([], 'count_all')]))",
     )
 

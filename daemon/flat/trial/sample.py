@@ -22,14 +22,17 @@ from state.columns.observations import HourCounts
 from state.columns.paths import KeyPath
 from state.columns.requested_keys import RequestedKey
 from state.columns.rules import FlatRules
-from state.columns.sniffing import sniff
+from state.columns.sniffing import SEPARATORS, find_end, sniff
 from state.errors import BadInput
 from streaming.settings import EpochUnit
+from streaming.source.event_times import read_seconds
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
+
+    from state.columns.demand import Demand
 
 
 SAMPLE_LINES: Final = 2_000
@@ -39,18 +42,18 @@ DEPTH_MAX: Final = 4
 LINE_CHARS_MAX: Final = 1 << 20
 SHARE_MIN: Final = 0.9
 """Share of the rows that must have a time under the key."""
+TIME_CHARS_MAX: Final = 100
 EARLIEST_S: Final = 946_684_800
 LATEST_S: Final = 4_102_444_800
 """The years 2000 and 2100: numbers between them are taken for times."""
 _OPENED: Final[dict[str, Callable[..., Any]]] = {".gz": gzip.open, ".bz2": bz2.open}
 """How to open compressed files, by the ends of their names."""
-_ISO: Final = re.compile(
-    r"(19|20)\d{2}-[01]\d-[0-3]\d([T ][0-2]\d:[0-5]\d(:[0-5]\d(\.\d+)?)?( ?(Z|[+-]\d{2}:?\d{2}))?)?"
-)
-_NUMBER: Final = re.compile(r"\d{9,13}(\.\d+)?")
 _TIME_NAME: Final = re.compile(
-    r"(^|.*[_.-])(epoch|time|timestamp|ts|date|datetime|at|when|created|t)(ms|s|_ms|_s)?$|.*(Time|At|Date)$"
+    r"(^|.*[_.-])(epoch|time|timestamp|ts|date|datetime|at|when|created|t)_?([mun]?s)?$"
+    r"|(^time|.*(Time|At|Date|TIMESTAMP))(Unix)?(Nano|Micro|Milli)?s?$"
 )
+_NAMED_UNITS: Final = {EpochUnit.MICROSECONDS, EpochUnit.NANOSECONDS}
+"""Generated ids are often as large as these times, so the name of the key must agree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ def read_sample(files: Sequence[Path]) -> list[str]:
     lines: list[str] = []
     for path in files:
         taken = _read_some(path, each_max)
-        if taken and not any(_parse(line) for line in taken):
+        if taken and not any(_parse(document) for document in separate_documents(taken)):
             raise BadInput(
                 "a file must hold one JSON object in each line",
                 path=str(path),
@@ -87,10 +90,13 @@ def find_time_key(lines: Sequence[str], named: KeyPath | None = None) -> TimeKey
     seen: dict[tuple[str, ...], list[EpochUnit | None]] = defaultdict(list)
     for row in rows:
         for members, value in _leaves(row, ()):
-            if named is None or members == named.members:
-                seen[members].append(_unit_of(value))
+            unit = _unit_of(value)
+            if members == (named and named.members):
+                seen[members].append(unit)
+            elif named is None:
+                seen[members].append(unit if unit not in _NAMED_UNITS or _is_time_name(members) else None)
     found = [
-        (_TIME_NAME.fullmatch(members[-1]) is not None, -len(members), counts, members, unit)
+        (_is_time_name(members), -len(members), counts, members, unit)
         for members, units in seen.items()
         for unit in EpochUnit
         if (counts := units.count(unit)) >= SHARE_MIN * (len(units) if named else len(rows))
@@ -101,19 +107,31 @@ def find_time_key(lines: Sequence[str], named: KeyPath | None = None) -> TimeKey
     raise BadInput(
         "no key of the events is a time" if named is None else "the values of the key are not times",
         key=None if named is None else named.text,
-        hint="Name the key with --time. Its values must be seconds or milliseconds since 1970, or texts such as 2016-04-18T21:05:00Z.",
+        hint="Name the key with --time. Its values must be seconds, milli-, micro- or nanoseconds since 1970, or texts such as 2016-04-18T21:05:00Z.",
     )
 
 
-def choose_keys(lines: Sequence[str]) -> frozenset[KeyPath]:
-    """Return the keys that become columns if there are no queries: the most filled ones, at most ``COLUMNS_MAX``."""
+def separate_documents(lines: Sequence[str]) -> list[str]:
+    """Return the documents of the lines: several of a line that holds several objects, as the driver separates them."""
+    documents: list[str] = []
+    for line in lines:
+        rest = line
+        while (end := find_end(rest)) and (behind := rest[end:].lstrip(SEPARATORS)):
+            documents.append(rest[:end])
+            rest = behind
+        documents.append(rest)
+    return documents
+
+
+def choose_keys(lines: Sequence[str]) -> Demand:
+    """Return which keys become columns if there are no queries: the most filled ones, at most ``COLUMNS_MAX``."""
     window = HourCounts({0: sniff(lines, FlatRules())}).window()
     inner = {key.parent for key in window}
     leaves = [key for key in window if key not in inner]
     requested = [RequestedKey(key, frozenset({"sample"}), 1, window[key].total.values) for key in leaves]
     rules = FlatRules(columns_max=COLUMNS_MAX, columns_per_user_max=COLUMNS_MAX)
     fills = {key: each.total.fill_rate for key, each in window.items()}
-    return frozenset(each.key for each in compute_demand(requested, rules, fills).selected)
+    return compute_demand(requested, rules, fills)
 
 
 def _read_some(path: Path, lines_max: int) -> list[str]:
@@ -162,14 +180,17 @@ def _leaves(document: dict[str, Any], above: tuple[str, ...]) -> Iterator[tuple[
             yield (*above, name), value
 
 
+def _is_time_name(members: tuple[str, ...]) -> bool:
+    return _TIME_NAME.fullmatch(members[-1]) is not None
+
+
 def _unit_of(value: object) -> EpochUnit | None:
-    """Return the form in which the value is a time, None if it is not one."""
-    if isinstance(value, bool):
+    """Return the form in which the value is a time from 2000 to 2100, None if it is not one."""
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         return None
-    text = str(value)
-    if _NUMBER.fullmatch(text):
-        number = float(text)
-        if EARLIEST_S <= number <= LATEST_S:
-            return EpochUnit.SECONDS
-        return EpochUnit.MILLISECONDS if EARLIEST_S * 1_000 <= number <= LATEST_S * 1_000 else None
-    return EpochUnit.ISO if isinstance(value, str) and _ISO.fullmatch(text) else None
+    text = str(value)[:TIME_CHARS_MAX]
+    return next((unit for unit in EpochUnit if _is_within(read_seconds(text, unit))), None)
+
+
+def _is_within(seconds: int | None) -> bool:
+    return seconds is not None and EARLIEST_S <= seconds <= LATEST_S

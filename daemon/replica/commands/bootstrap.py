@@ -69,10 +69,10 @@ def bootstrap(  # noqa: PLR0913 - click passes one argument for each option
 
 def _cross_gap(config: Config, policy: str, *, as_json: bool) -> None:
     from daemon.replica.policies import require_policy
-    from daemon.replica.requests import ask_policy
+    from daemon.replica.requests import cross_gap_of
 
     require_policy(config, policy)
-    answer = ask_policy(config, policy, {"do": "cross-gap"})
+    answer = cross_gap_of(config, policy)
     echo(
         answer,
         as_json,

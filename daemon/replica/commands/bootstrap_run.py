@@ -83,7 +83,7 @@ def plan_policy(config: Config, name: str, planned: Callable[[PlannedTable], Non
         roots = AllowedRoots.of(config.sources[settings.source].read_roots)
         copies = stack.enter_context(closing(CopyPool(Copier(files, roots), workers=1)))
         tools = LoadTools(
-            policy=handler_policy(name, settings),
+            policy=handler_policy(config, name),
             source=source,
             target=target,
             files=files,

@@ -71,7 +71,7 @@ def read_directories(config: Config, policy: str, path: Path | None) -> list[dic
 
 def _find_target(policy: PolicyConfig, source: str) -> str | None:
     """Return the directory on the target; None if there is no base, or if the location is refused."""
-    from handlers.replication.target.objects import place_below
+    from handlers.replication.policy.relocation import place_below
     from state.errors import UnsafePath
 
     if policy.external_base is None:

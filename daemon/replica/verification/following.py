@@ -70,8 +70,15 @@ class ReplicaFollowing:
     """Whether a daemon of this machine follows the policy."""
 
     def position(self) -> int:
-        """Return the id up to which all events are applied."""
-        return max(self.state().position, self._on_target())
+        """Return the id up to which all events are applied; raise NotFound if there is no replica yet."""
+        position = max(self.state().position, self._on_target())
+        if position < 0:
+            raise NotFound(
+                "there is no replica to verify: the policy was never bootstrapped",
+                target_database=self.target_db,
+                hint="Run 'tideline bootstrap POLICY'. A daemon does it for policies with 'bootstrap: auto'.",
+            )
+        return position
 
     def wait_for(self, event_id: int) -> bool:
         """Wait for the replica to apply ``event_id``; return False after ``stall_s`` without any progress."""

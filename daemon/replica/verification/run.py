@@ -133,6 +133,7 @@ def _open_run(
         following.waiting = lambda event_id, position: show(
             f"waiting for the replica: event {event_id:,}, it is at {position:,}"
         )
+        following.position()  # refuse a policy without replica before Spark starts
         compare_rows = None
         if request.spark is not None:
             show("starting Spark")

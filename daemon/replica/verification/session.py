@@ -39,7 +39,7 @@ def open_verifier(
 ) -> Iterator[Verifier]:
     """Provide a verifier of policy ``name``. The clients of source and target are the caller's, and used by its thread only."""
     source, target = clients
-    policy = handler_policy(name, config.policy(name))
+    policy = handler_policy(config, name)
     files = open_file_systems(config.files.all_options())
     with ThreadPoolExecutor(LISTERS, thread_name_prefix="verify") as executor:
 

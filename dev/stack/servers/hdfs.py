@@ -1,6 +1,6 @@
 """HDFS in one directory: a NameNode and one or more DataNodes, one JVM each.
 
-It serves tests and is not part of the default stack. Its jars are those of HBase, which contain Hadoop, and one that WebHDFS needs. ::
+It serves tests and is not part of the default stack. Its jars are those of HBase, which contain Hadoop, and those of ``hdfs.lock``. ::
 
     with Hdfs(directory) as hdfs:
         hdfs_native.Client(hdfs.uri)
@@ -42,8 +42,8 @@ def _list_jars() -> tuple[Jar, ...]:
     return (*read_lock("hbase"), *read_lock("hdfs"))
 
 
-class _Process(Component):
-    """Common parts of both processes."""
+class HadoopProcess(Component):
+    """Common parts of HDFS's processes."""
 
     def __init__(self, name: str, main: str, directory: Path, properties: Mapping[str, str]) -> None:
         super().__init__(name, directory)
@@ -75,7 +75,7 @@ class _Process(Component):
         return [str(self.java or find_java()), *options, self.main]
 
 
-class NameNode(_Process):
+class NameNode(HadoopProcess):
     """The NameNode, formatted at its first start; ready when it answers over HTTP."""
 
     def __init__(self, directory: Path, properties: Mapping[str, str]) -> None:
@@ -110,7 +110,7 @@ class NameNode(_Process):
         self.live_data_nodes()
 
 
-class DataNode(_Process):
+class DataNode(HadoopProcess):
     """A DataNode with addresses and a directory of its own; ready when the NameNode has registered ``number`` of them."""
 
     def __init__(

@@ -3,7 +3,7 @@
 A payload determines the bytes of its partition, together with the names of database and table. So an entry can never be wrong and
 needs no invalidation when the table changes. Inflating and joining a partition takes 2.5 µs, finding it here 0.05 µs.
 
-Two halves bound the memory: where the newer half is full, it becomes the older one, and the older one is dropped. An entry that is found
+Two halves bound the memory: if an entry does not fit into the newer half, that half becomes the older one, and the older one is dropped. An entry that is found
 in the older half is copied to the newer.
 """
 
@@ -54,8 +54,12 @@ class JoinedRows:
         with self._lock:
             rows = self._newer.setdefault(names, {})
             for payload, row in entries:
-                if payload not in rows:
-                    rows[payload] = row
-                    self._size += len(payload) + len(row) + _OVERHEAD_BYTES
-            if self._size > self._half_bytes:
-                self._older, self._newer, self._size = self._newer, {}, 0
+                size = len(payload) + len(row) + _OVERHEAD_BYTES
+                if payload in rows or size > self._half_bytes:
+                    continue
+                # Before the entry is kept, not after: the call of a large table brings many times what a half may have.
+                if self._size + size > self._half_bytes:
+                    self._older, self._newer, self._size = self._newer, {}, 0
+                    rows = self._newer.setdefault(names, {})
+                rows[payload] = row
+                self._size += size

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 NOT_TIME: Final = ("__HIVE_DEFAULT_PARTITION__", "latest", "default", "")
-"""Values that do not decide whether a column contains time (reference: timelines §6.6)."""
+"""Values that do not decide whether a column contains time (reference: lens-timelines.md §6.6)."""
 
 
 @dataclass(frozen=True, slots=True)

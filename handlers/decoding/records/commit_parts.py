@@ -50,7 +50,7 @@ class _Entry(NamedTuple):
 
 
 def build_write_message(txn_id: object, event: WriteEventInfo) -> JsonObject:
-    """Return a write event under the field names of ``ACID_WRITE_EVENT`` (reference: JSONAcidWriteMessage)."""
+    """Return a write event under the field names of ``ACID_WRITE_EVENT`` (reference: hive-replication.md §1.2)."""
     return {
         "txnid": txn_id,
         "writeId": event.writeId,

@@ -1,10 +1,10 @@
 """Verified copies of source files, one at a time.
 
 The content of a source file is expected at two locations: the path that the event recorded, and the change manager's copy
-``<cmroot>/<name>_<checksum>`` (ReplChangeManager.getFileInfo; reference: hive-replication §1.6). The recorded path comes first, unless
+``<cmroot>/<name>_<checksum>`` (ReplChangeManager.getFileInfo; reference: hive-replication.md §1.6). The recorded path comes first, unless
 the checksum cannot be recomputed here. In that case the change manager comes first: a file of that name *is* the recorded content,
 while the source path may hold a successor of the same size. Both are tried in turn, five attempts in all (Hive's MAX_IO_RETRY;
-reference: hive-replication §3.8).
+reference: hive-replication.md §3.8).
 
 Promises:
 
@@ -17,6 +17,7 @@ Promises:
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -35,7 +36,7 @@ from handlers.files.copying.transfer import (
 from handlers.files.filesystems import SweptDirectories, sweep
 from handlers.files.paths import AllowedRoots, Location, parse_location, to_target_subdir
 from handlers.files.reachable import require_directory, require_reachable
-from state.errors import FileLost, NotFound, TidelineError
+from state.errors import FileLost, NotFound, Refused, TidelineError
 
 
 if TYPE_CHECKING:
@@ -169,6 +170,8 @@ class Copier:
             return Copied(
                 size_bytes, from_change_manager=False, skipped=True, seconds=time.monotonic() - started
             )
+        if self._is_encrypted(origins):
+            origins = list_origins(task.source, self._allowed, is_encrypted=True)
         failures: list[Exception] = []
         for attempt in range(self._attempts_max):
             origin = origins[attempt % len(origins)]
@@ -180,7 +183,7 @@ class Copier:
             mismatches = sum(isinstance(failure, ContentDiffers) for failure in failures)
             seconds = time.monotonic() - started
             return Copied(size_bytes, origin.from_change_manager, skipped, seconds, mismatches)
-        error = choose_error(task.source, failures)
+        error = choose_error(task.source, origins, failures)
         if isinstance(error, FileLost):
             self._require_reachable(origins)
         raise error
@@ -193,6 +196,14 @@ class Copier:
     def sweep(self, directory_uri: str) -> int:
         """Remove unfinished files of killed processes from ``directory_uri`` and return their number."""
         return sweep(self._file_systems, parse_location(directory_uri))
+
+    def _is_encrypted(self, origins: list[Origin]) -> bool:
+        """Return whether the recorded checksum is that of encrypted bytes; raise FilesUnavailable if that cannot be found out."""
+        for origin in origins:
+            if origin.checksum is not None:
+                with suppress(NotFound, Refused):
+                    return self._file_systems.of(origin.location).is_encrypted(origin.location)
+        return False
 
     def _require_reachable(self, origins: list[Origin]) -> None:
         """Raise FilesUnavailable if files may seem lost because their file system is not mounted."""

@@ -29,22 +29,24 @@ class Origin:
     """The checksum that its bytes must have; None if there is none that can be verified."""
 
 
-def list_origins(source: SourceFile, allowed: AllowedRoots) -> list[Origin]:
+def list_origins(source: SourceFile, allowed: AllowedRoots, *, is_encrypted: bool = False) -> list[Origin]:
     """Return the one or two locations of the content of ``source``, in the order to try them.
 
-    Raises UnsafePath if a location lies outside ``allowed``.
+    The checksum of an encrypted file is that of its stored bytes, so it cannot be verified. Raises UnsafePath if a location lies
+    outside ``allowed``.
     """
     recorded = allowed.require(parse_location(source.uri))
-    checksum = parse_checksum(recorded, source.checksum)
+    checksum = None if is_encrypted else parse_checksum(recorded, source.checksum)
     original = Origin(recorded, from_change_manager=False, checksum=checksum)
     if source.checksum is None or source.cm_root is None:
         return [original]
     kept = allowed.require(build_cm_path(parse_location(source.cm_root), recorded.name, source.checksum))
-    recycled = Origin(kept, from_change_manager=True, checksum=parse_checksum(kept, source.checksum))
+    kept_checksum = None if is_encrypted else parse_checksum(kept, source.checksum)
+    recycled = Origin(kept, from_change_manager=True, checksum=kept_checksum)
     return [original, recycled] if checksum is not None else [recycled, original]
 
 
-def choose_error(source: SourceFile, failures: list[Exception]) -> TidelineError:
+def choose_error(source: SourceFile, origins: list[Origin], failures: list[Exception]) -> TidelineError:
     """Return the error for a copy that failed: a transient one if there is any, else a refused one, and only then FileLost."""
     causes = [failure.__cause__ for failure in failures if isinstance(failure, SourceFailed)]
     for kind in (FilesUnavailable, Refused):
@@ -57,7 +59,7 @@ def choose_error(source: SourceFile, failures: list[Exception]) -> TidelineError
     if others:
         return others[0]
     differing = sum(isinstance(failure, ContentDiffers) for failure in failures)
-    if differing and parse_checksum(parse_location(source.uri), source.checksum) is None:
+    if differing and all(origin.checksum is None for origin in origins):
         return FilesUnavailable("the source file changes while it is copied", path=printable(source.uri))
     return FileLost(
         "the source file is gone or has other content, and the change manager has no copy",

@@ -14,6 +14,7 @@ pyarrow takes 60 MB of memory, so it is imported when the first such location is
 from __future__ import annotations
 
 import contextlib
+import errno
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -26,6 +27,7 @@ from state.errors import (
     NotFound,
     Refused,
     TidelineError,
+    UnsafePath,
     Unsupported,
 )
 
@@ -81,6 +83,10 @@ class ArrowFiles:
         """Open a file."""
         with _translate_errors(location):
             return ArrowReader(self._library.open_input_stream(self._path_of(location)), location)
+
+    def is_encrypted(self, location: Location) -> bool:  # noqa: ARG002, PLR6301 - required by the port
+        """Return False: bytes are read as they are stored."""
+        return False
 
     def create(self, location: Location, size_bytes: int) -> WriteStream:
         """Start a file in the way that suits its size and the file system."""
@@ -224,11 +230,13 @@ def _translate_errors(location: Location) -> Iterator[None]:
         raise _to_tideline_error(error, location) from error
 
 
-def _to_tideline_error(error: Exception, location: Location) -> TidelineError:
+def _to_tideline_error(error: Exception, location: Location) -> TidelineError:  # noqa: PLR0911 - one line for each kind
     """Return the error of Tideline's tree; ArrowInvalid is a ValueError, all other relevant errors are an OSError."""
     path, reason = printable(str(location)), printable(str(error))
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return NotFound("no such file or directory", path=path)
+    if getattr(error, "errno", None) == errno.ENAMETOOLONG or "KeyTooLong" in str(error):
+        return UnsafePath("the path is too long for the file system", path=path, reason=reason)
     if isinstance(error, PermissionError) or _DENIED.search(str(error)):
         return FilesUnavailable(
             "the file system denied access",

@@ -16,11 +16,13 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from handlers.files.filesystems import Chunk, Entry, FileState, ReadStream, WriteStream, make_temporary_name
 from handlers.files.paths import printable
-from state.errors import ConfigError, FilesUnavailable, NotFound, Refused
+from handlers.files.systems.encryption_zones import PROVIDER, find_provider, find_zone_error, is_encrypted
+from state.errors import ConfigError, FilesUnavailable, NotFound, Refused, UnsafePath
 
 
 if TYPE_CHECKING:
@@ -53,9 +55,14 @@ def _open(scheme: str, authority: str, options: Mapping[str, object]) -> HdfsFil
 
     own = {key: str(options[key]) for key in OWN_OPTIONS if key in options}
     settings = ATTEMPTS | {key: _to_text(value) for key, value in options.items() if key not in own}
-    try:
+    provider = find_provider(settings, Path(own["config_dir"]) if "config_dir" in own else None)
+
+    def connect(provider: str) -> Any:
         url = f"{scheme}://{authority}" if authority else None
-        return HdfsFiles(hdfs_native.Client(url, settings, **own))
+        return hdfs_native.Client(url, settings | {PROVIDER: provider}, **own)
+
+    try:
+        return HdfsFiles(connect(provider), connect("") if provider else None)
     except (RuntimeError, OSError, ValueError, TypeError) as error:
         raise ConfigError(
             "the file system cannot be opened",
@@ -75,8 +82,10 @@ def _to_text(value: object) -> str:
 class HdfsFiles:
     """Files on HDFS."""
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Any, blind: Any = None) -> None:
+        """``blind`` is a client without key server; None if none is configured, so that no encrypted file can be read."""
         self._client = client
+        self._blind = blind
         umask = os.umask(0)
         os.umask(umask)
         self._directory_mode, self._file_mode = 0o777 & ~umask, 0o666 & ~umask
@@ -104,6 +113,11 @@ class HdfsFiles:
         """Open a file."""
         with _translate_errors(location):
             return HdfsReader(self._client.read(location.path), location)
+
+    def is_encrypted(self, location: Location) -> bool:
+        """Return whether a file is in an encryption zone."""
+        with _translate_errors(location):
+            return self._blind is not None and is_encrypted(self._blind, location)
 
     def create(self, location: Location, size_bytes: int) -> HdfsWriter:  # noqa: ARG002 - required by the port; nothing to reserve here
         """Start a hidden file beside ``location``."""
@@ -218,11 +232,15 @@ def _translate_errors(location: Location) -> Iterator[None]:
 def _to_tideline_error(error: Exception, location: Location) -> TidelineError:
     """Return the error of Tideline's tree; the client reports a remote exception as a RuntimeError with its class name."""
     path, text = printable(str(location)), str(error)
+    if (zone_error := find_zone_error(error, location)) is not None:
+        return zone_error
     if _NOT_A_FILE in text:
         return Refused("the path is not a regular file", path=path)
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return NotFound("no such file or directory", path=path)
     reason = _first_line(error)
+    if "TooLongException" in text or "InvalidPathException" in text:  # a name of over 255 bytes; a colon
+        return UnsafePath("the file system does not allow the name", path=path, reason=reason)
     if isinstance(error, PermissionError) or _DENIED.search(text):
         return FilesUnavailable(
             "the file system denied access",

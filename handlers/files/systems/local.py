@@ -80,6 +80,10 @@ class LocalFiles:
                 raise
         return reader
 
+    def is_encrypted(self, location: Location) -> bool:  # noqa: ARG002, PLR6301 - required by the port
+        """Return False: bytes are read as they are stored."""
+        return False
+
     def create(self, location: Location, size_bytes: int) -> LocalWriter:  # noqa: ARG002 - required by the port; nothing to reserve here
         """Start a hidden file beside ``location``."""
         with _OsErrors(location):

@@ -60,8 +60,8 @@ def drop(_event: DatabaseDropped, context: Context) -> None:
 def mark_source(source: Metastore, policy: Policy) -> None:
     """Add the policy to ``repl.source.for`` of the source database; raise NotFound if there is no such database.
 
-    The change manager keeps deleted and renamed files only for databases with this parameter (reference: hive-replication.md
-    §1.6). It is the only thing that Tideline writes on the source, and it logs no event there.
+    The change manager keeps deleted and renamed files only for databases with this parameter (reference:
+    hive-replication.md §1.6). It is the only thing that Tideline writes on the source, and it logs no event there.
     """
     database = source.get_database(policy.source_db)
     parameters = database.parameters or {}

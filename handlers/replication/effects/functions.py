@@ -6,7 +6,7 @@ each function and time of creation, so that a jar that running sessions have loa
 under the name ``NAME()``. Hive's own replication needs a directory for them as well (hive.repl.replica.functions.root.dir).
 
 A function never stops a policy, and table patterns do not apply to it. URIs without a location, as of Ivy, are kept unchanged. Dropped
-functions leave their jars.
+functions leave their jars. The "files" of a SQL function of Spark are pieces of its definition, which are rewritten like a view's.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from handlers.events import SourceFile
 from handlers.files.copying.copies import build_copy_task
 from handlers.files.paths import parse_location
 from handlers.replication.tables.unreplicated_tables import UnreplicatedTable
+from handlers.replication.views.obstacles import find_function_obstacle, needs_copy
+from handlers.replication.views.sql_functions import define_sql_function, is_sql_function
 from handlers.structs.functions import ResourceUri
 from state.errors import AlreadyExists, BadInput, Inconsistent, NotFound, Refused, Unsupported
 
@@ -30,8 +32,6 @@ if TYPE_CHECKING:
 
 
 CODE: Final = "function"
-WITHOUT_LOCATION: Final = frozenset({"ivy"})
-"""Schemes of URIs that mean the same on both clusters."""
 LOADED_KEY: Final = b"functions-loaded"
 """Key of the store that says that the functions of before the first event are on the target."""
 
@@ -68,7 +68,7 @@ def put(function: Function, event_id: int, context: Context) -> None:
 def _put(name: str, function: Function, context: Context) -> None:
     function.dbName = context.policy.target_db
     function.catName = None
-    function.resourceUris = [_copy(name, each, function, context) for each in function.resourceUris or []]
+    function.resourceUris = _define_resources(name, function, context)
     try:
         context.target.create_function(function)
     except AlreadyExists:
@@ -79,6 +79,16 @@ def _put(name: str, function: Function, context: Context) -> None:
         context.target.create_function(function)
 
 
+def _define_resources(name: str, function: Function, context: Context) -> list[ResourceUri]:
+    """Return the files of the function on the target, where they are copied to; of a SQL function its query there."""
+    if not is_sql_function(function):
+        return [_copy(name, each, function, context) for each in function.resourceUris or []]
+    reason = find_function_obstacle(function, context.policy, context.source)
+    if reason is not None:
+        raise Unsupported("the function cannot be used on the target", function=name, reason=reason)
+    return define_sql_function(function, context.policy)[0]
+
+
 def _identity(function: Function) -> tuple[str | None, list[tuple[int | None, str | None]]]:
     uris = [(each.resourceType, each.uri) for each in function.resourceUris or []]
     return function.className, uris
@@ -87,7 +97,7 @@ def _identity(function: Function) -> tuple[str | None, list[tuple[int | None, st
 def _copy(name: str, resource: ResourceUri, function: Function, context: Context) -> ResourceUri:
     """Copy a file of the function to the target, and return it with its URI there."""
     uri = resource.uri or ""
-    if uri.partition(":")[0].lower() in WITHOUT_LOCATION:
+    if not needs_copy(uri):
         return resource
     base = context.policy.functions_dir
     if base is None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from handlers.events import Embedded, PartitionsAdded, PartitionsAltered, PartitionsDropped
 from handlers.metastore.objects.partitions import BATCH
 from handlers.replication.effects import accuracy_marks
+from handlers.replication.effects.avro_schemas import SchemaFiles
 from handlers.replication.effects.files import leftovers, moves, renamed_files, truncation
 from handlers.replication.effects.files.plain_files import copy_first_files, mirror_directory, record_copy
 from handlers.replication.target.objects import (
@@ -53,9 +54,10 @@ def _add_some(event: PartitionsAdded, context: Context) -> None:
     owner = context.table_cache.table(event.table)
     names = [name_partition(item.value, owner) for item in event.partitions]
     record_touched(event.db, event.table, event.partitions, names, context)
+    schemas = SchemaFiles(context)
     partitions = [
         to_target_partition(
-            item.copy(),
+            schemas.place(item.copy()),
             context.policy,
             moves.locate_partition(item.value, name, event.owner, context, event.table),
         )
@@ -77,13 +79,19 @@ def _add_some(event: PartitionsAdded, context: Context) -> None:
 
 
 def add_one(partition: Partition, table: str, context: Context) -> None:
-    """Add a partition that a write event names but that does not exist (§3.4)."""
+    """Add a partition that a write event names but that does not exist (hive-replication.md §3.4)."""
     owner = context.table_cache.table(table)
     leftovers.clear_partitions(owner, [name_partition(partition, owner)], context)
     context.target.add_partitions(
         context.policy.target_db,
         table,
-        [to_target_partition(partition, context.policy, _map_location(partition, owner, context))],
+        [
+            to_target_partition(
+                SchemaFiles(context).place(partition),
+                context.policy,
+                _map_location(partition, owner, context),
+            )
+        ],
         environment=KEEP_STATISTICS,
     )
 
@@ -114,13 +122,12 @@ def _replace(event: PartitionsAltered, names: Sequence[str], owner: Table, conte
     Their locations stay, except for plain partitions that were moved at the source. The files of these are copied first.
     """
     assert event.table is not None
-    if event.before is not None:
-        moves.require_movable(event.before.value, event.after[0].value, owner)
     write_id = replayed_write_id(event.write_id, owner)
     partitions: list[Partition] = []
     present: list[str] = []
     moved: list[str] = []
     locations = context.table_cache.locations(event.table, names)
+    schemas = SchemaFiles(context)
     for item, name in zip(event.after, names, strict=True):
         location = locations.get(name)
         if location is None:
@@ -131,7 +138,7 @@ def _replace(event: PartitionsAltered, names: Sequence[str], owner: Table, conte
                 mirror_directory(context, item.value.sd.location, located)
             moved.append(name)
             location = located
-        partition = to_target_partition(item.copy(), context.policy, location)
+        partition = to_target_partition(schemas.place(item.copy()), context.policy, location)
         partition.writeId = write_id
         partitions.append(partition)
         present.append(name)
@@ -168,7 +175,7 @@ def rename(event: PartitionsAltered, before: Partition, owner: Table, context: C
     except NotFound:
         context.table_cache.location(event.table, format_partition_name(keys, list(after.values or [])))
         return
-    renamed = to_target_partition(after, context.policy, location)
+    renamed = to_target_partition(SchemaFiles(context).place(after), context.policy, location)
     write_id = replayed_write_id(event.write_id, owner)
     renamed.writeId = write_id
     accuracy_marks.keep_partition_marks([renamed], [old], owner, write_id, context)

@@ -10,6 +10,7 @@ from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING
 
 from handlers.replication.effects import accuracy_marks, cascades, statistics
+from handlers.replication.effects.avro_schemas import SchemaFiles
 from handlers.replication.effects.constraints import keep_constraints
 from handlers.replication.effects.files import leftovers, moves, renamed_files, truncation
 from handlers.replication.effects.files.plain_files import (
@@ -18,12 +19,14 @@ from handlers.replication.effects.files.plain_files import (
     note_copy,
     record_copy,
 )
+from handlers.replication.policy.relocation import names_locations
+from handlers.replication.policy.replicability import is_view
+from handlers.replication.policy.row_directories import list_row_directories
 from handlers.replication.target.objects import (
     KEEP_STATISTICS,
     is_external,
     is_plain_managed,
     is_transactional,
-    is_view,
     map_external_location,
     owns_data,
     partition_key_names,
@@ -43,9 +46,8 @@ if TYPE_CHECKING:
 
 def create(event: TableCreated, context: Context) -> None:
     """Create the table, and copy the rows of a CREATE TABLE AS SELECT."""
-    source = event.after.copy()
-    source_location = source.sd.location
-    location = map_external_location(source_location, context.policy) if is_external(source) else None
+    source = SchemaFiles(context).place(event.after.copy())
+    location = map_external_location(source.sd.location, context.policy) if is_external(source) else None
     target_table = to_target_table(source, context.policy, location)
     target_table.writeId = None
     context.table_cache.forget(_name(target_table))
@@ -55,10 +57,32 @@ def create(event: TableCreated, context: Context) -> None:
         _require_same_kind(translate(event.after.copy(), context.target), context)
     else:
         leftovers.clear_table(_name(target_table), context)
-    _copy_first_rows(event, source_location, context)
+    if location is None:
+        _place_properties(event.after.value, context)
+    _copy_first_rows(event, context)
 
 
-def _copy_first_rows(event: TableCreated, source_location: str | None, context: Context) -> None:
+def _place_properties(source: Table, context: Context) -> None:
+    """Give the target's table the properties that depend on its location, which its metastore has chosen or changed."""
+    if is_view(source) or not names_locations(source):
+        return
+    name = _name(source)
+    table = context.table_cache.table(name)
+    with_schemas = SchemaFiles(context).place(source.copy())
+    placed = to_target_table(with_schemas, context.policy, table.sd.location)
+    present = table.copy()
+    if present.sd.serdeInfo is not None and placed.sd.serdeInfo is not None:
+        present.sd.serdeInfo.parameters = placed.sd.serdeInfo.parameters
+    present.sd.parameters, present.sd.skewedInfo = placed.sd.parameters, placed.sd.skewedInfo
+    before = source.parameters or {}
+    moved = {key: value for key, value in (placed.parameters or {}).items() if before[key] != value}
+    present.parameters = {**(present.parameters or {}), **moved}
+    if present != table:
+        context.table_cache.forget(name)
+        context.target.alter_table(context.policy.target_db, name, present, environment=KEEP_STATISTICS)
+
+
+def _copy_first_rows(event: TableCreated, context: Context) -> None:
     """Copy the rows of a CREATE TABLE AS SELECT into a plain table; those of a transactional one come with the commit."""
     table = event.after.value
     if is_view(table) or is_transactional(table) or table.partitionKeys:
@@ -66,8 +90,9 @@ def _copy_first_rows(event: TableCreated, source_location: str | None, context: 
     if not context.policy.copies_rows(_name(table)):
         return
     owner = context.table_cache.table(_name(table))
-    location = context.table_cache.location(_name(table))
-    copy_first_files(context, event.files, source_location, location, owner=owner)
+    directories = zip(list_row_directories(table), list_row_directories(owner), strict=False)
+    for number, (directory, place) in enumerate(directories):
+        copy_first_files(context, () if number else event.files, directory, place, owner=owner)
     record_copy(_name(table), owner, event.event_id, context)
 
 
@@ -124,6 +149,8 @@ def rename(event: TableAltered, context: Context) -> None:
         note_copy(new, event.event_id, context)
     else:
         renamed_files.complete_table(event, context)
+    if not is_transactional(event.after.value):
+        _place_properties(event.after.value, context)
     statistics.restore_after_rename(event, new, context)
     accuracy_marks.complete_renamed(event, new, context)
 
@@ -144,7 +171,7 @@ def _replace(event: TableAltered, current_name: str, context: Context) -> None:
     """Replace the target's table by the event's, at the same location unless the source's table was moved (``moves``).
 
     The write id must be in the table as well, and the write-id list must include it; otherwise the metastore silently drops
-    the accuracy of the statistics (reference: stack/hive4 README, "Statistics on the target").
+    the accuracy of the statistics (reference: hive-4-metastore.md §3).
     """
     before, after = event.before.value, event.after.value
     location, moved = _location_after(event, current_name, context)
@@ -153,7 +180,8 @@ def _replace(event: TableAltered, current_name: str, context: Context) -> None:
         mirror_directory(context, after.sd.location, location)
         record_copy(current_name, after, event.event_id, context)
     left = context.table_cache.location(current_name) if moved else None
-    target_table = translate(to_target_table(event.after.copy(), context.policy, location), context.target)
+    source = SchemaFiles(context).place(event.after.copy())
+    target_table = translate(to_target_table(source, context.policy, location), context.target)
     write_id = replayed_write_id(event.write_id, target_table)
     target_table.writeId = write_id
     accuracy_marks.keep_table_mark(target_table, current_name, write_id, context)
@@ -228,7 +256,7 @@ def forget(db: str | None, name: str, context: Context) -> None:
 
 
 def drop(event: TableDropped, context: Context) -> None:
-    """Drop the table, without data that Hive does not own (§5); do nothing if it does not exist."""
+    """Drop the table, without data that Hive does not own (hive-replication.md §5); do nothing if it does not exist."""
     assert event.table is not None
     _drop(event.db, event.table, context)
 

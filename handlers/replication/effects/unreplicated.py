@@ -16,6 +16,7 @@ replicated state. If a table can be replicated again, it is loaded.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -31,7 +32,7 @@ from handlers.events import (
     TableCreated,
     TableDropped,
 )
-from handlers.replication.effects.tables import rename_kept
+from handlers.replication.effects.tables import forget, rename_kept
 from handlers.replication.policy.renames import find_rename
 from handlers.replication.policy.replicability import (
     SWITCHED_OFF,
@@ -39,12 +40,15 @@ from handlers.replication.policy.replicability import (
     may_have_obstacle,
 )
 from handlers.replication.tables.unreplicated_tables import UnreplicatedTable
+from handlers.replication.views.obstacles import VIEW_CODE, find_source_obstacle
 from handlers.structs import tjson
 from handlers.structs.objects import Table
 from state.errors import BadInput, NotFound
 
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from handlers.events import Event
     from handlers.replication.context import Context
     from handlers.replication.policy.replicability import Obstacle
@@ -58,8 +62,10 @@ def is_unreplicated(event: Event, context: Context) -> bool:
     if table is None or not context.policy.covers(event.db, table):
         return False
     owner = _find_object(event)
-    obstacle = None if owner is None else _find_obstacle(owner, table, context)
+    obstacle = None if owner is None else _find_obstacle(owner, context)
     known = table in context.unreplicated
+    if isinstance(event, TableDropped) and obstacle is not None and obstacle.code == VIEW_CODE:
+        obstacle = None  # what the view reads may have been dropped before
     if isinstance(event, TableDropped) and (obstacle is not None or (known and owner is None)):
         return _forget_dropped(table, context)
     if obstacle is not None:
@@ -73,13 +79,14 @@ def is_unreplicated(event: Event, context: Context) -> bool:
 def has_obstacle(event: Event, context: Context) -> bool:
     """Whether the event shows that its table cannot be replicated; changes nothing."""
     owner = _find_object(event)
-    return owner is not None and _find_obstacle(owner, event.table or "", context) is not None
+    return owner is not None and _find_obstacle(owner, context) is not None
 
 
 def record_existing(event_id: int, context: Context) -> None:
     """Record tables of the source that cannot be replicated and of which no event was applied yet: those that the target lacks.
 
     A policy without its state file, or of a version that did not record them, would otherwise list them only after their next event.
+    Those that the target has in the same form are recorded, too: a version that did not recognise their kind has replicated a part.
     """
     policy = context.policy
     try:
@@ -87,6 +94,7 @@ def record_existing(event_id: int, context: Context) -> None:
         names = context.source.table_names(policy.source_db)
     except NotFound:
         return
+    present -= _list_foreign(context, sorted(present & set(names)))
     missing = [
         name
         for name in names
@@ -97,12 +105,36 @@ def record_existing(event_id: int, context: Context) -> None:
     for start in range(0, len(missing), _PAGE):
         for table in context.source.get_tables(policy.source_db, missing[start : start + _PAGE]):
             name = (table.tableName or "").lower()
-            obstacle = find_obstacle(table, copies_rows=policy.copies_rows(name))
+            obstacle = find_source_obstacle(table, policy, context.source)
             if obstacle is not None:
                 _record(name, event_id, obstacle, context)
 
 
+def _list_foreign(context: Context, names: Sequence[str]) -> set[str]:
+    """Return those of the target's tables that could not be replicated."""
+    target, policy = context.target, context.policy
+    pages = (names[start : start + _PAGE] for start in range(0, len(names), _PAGE))
+    tables = (table for page in pages for table in target.get_tables(policy.target_db, page))
+    return {(each.tableName or "").lower() for each in tables if find_obstacle(each, policy) is not None}
+
+
 _PAGE: Final = 200
+
+
+def list_readable_views(context: Context) -> list[str]:
+    """Return the listed views that can be replicated now: what they read is replicated since, for example by another policy."""
+    policy, db = context.policy, context.policy.source_db
+    listed = [entry.table for entry in context.unreplicated.entries() if entry.code == VIEW_CODE]
+    readable: list[str] = []
+    for start in range(0, len(listed), _PAGE):
+        with suppress(NotFound):
+            found = context.source.get_tables(db, listed[start : start + _PAGE])
+            readable += [
+                (table.tableName or "").lower()
+                for table in found
+                if find_source_obstacle(table, policy, context.source) is None
+            ]
+    return readable
 
 
 def record_obstacle(loaded: LoadedTable, context: Context) -> None:
@@ -139,12 +171,12 @@ def _follow_rename(event: Event, context: Context) -> None:
                 rename_kept(move, context)
 
 
-def _find_obstacle(owner: Embedded[Table], table: str, context: Context) -> Obstacle | None:
+def _find_obstacle(owner: Embedded[Table], context: Context) -> Obstacle | None:
     """Return the table's obstacle; most objects need not be decoded for that."""
     if not may_have_obstacle(owner.text):
         return None
     try:
-        return find_obstacle(owner.value, copies_rows=context.policy.copies_rows(table))
+        return find_source_obstacle(owner.value, context.policy, context.source)
     except BadInput:
         return None
 
@@ -160,18 +192,40 @@ def _forget_dropped(table: str, context: Context) -> bool:
 
 def _learn(event: Event, table: str, obstacle: Obstacle, context: Context) -> None:
     """Record the table; what replay knows about it as a replicated one is forgotten."""
-    if table not in context.unreplicated:
-        on_target = isinstance(event, TableAltered) and _is_on_target(table, context)
+    if obstacle.code == VIEW_CODE:
+        if _is_on_target(table, context):  # it has no rows that are worth keeping
+            context.target.drop_table(context.policy.target_db, table, delete_data=False)
+        context.table_cache.forget(table)
+        context.quarantine.remove(table)
+        _record(table, event.event_id, obstacle, context)
+    elif table not in context.unreplicated:
+        renamed = _keep_renamed(event, context)
+        on_target = renamed or (isinstance(event, TableAltered) and _is_on_target(table, context))
         _record(table, event.event_id, obstacle, context, on_target=on_target)
         context.write_ids.drop_table(f"{event.db}.{table}")
         context.quarantine.remove(table)
+
+
+def _keep_renamed(event: Event, context: Context) -> bool:
+    """Rename what the target has of a table that cannot be replicated since its rename; return whether it has any.
+
+    Its old name may soon belong to another table.
+    """
+    move = find_rename(event) if isinstance(event, TableAltered) else None
+    if move is None or not context.policy.covers(*move.before):
+        return False
+    present = _is_on_target(move.before[1], context)
+    if present:
+        rename_kept(move, context)
+    forget(*move.before, context)
+    return present
 
 
 def _is_on_target(table: str, context: Context) -> bool:
     """Whether the target has a replicated table of this name; one with an obstacle of its own is not of the replica."""
     try:
         present = context.target.get_table(context.policy.target_db, table)
-        return find_obstacle(present, copies_rows=context.policy.copies_rows(table)) is None
+        return find_obstacle(present, context.policy) is None
     except NotFound:
         return False
 

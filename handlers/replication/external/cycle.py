@@ -16,14 +16,21 @@ import structlog
 from handlers.files.paths import parse_location
 from handlers.replication.external.directories import DirectoryCopier, Tree, TreeCounts, TreeProblem
 from handlers.replication.external.trees import TreeCopier
+from handlers.replication.target.external_tables import expects_rows
 from handlers.replication.target.objects import map_external_location
-from state.errors import BadInput, FilesUnavailable, TidelineError
-from state.external.directories import find_collisions, format_directories, is_below, select_outermost
+from state.errors import BadInput, FilesUnavailable, NotFound, TidelineError
+from state.external.directories import (
+    find_collisions,
+    format_directories,
+    is_below,
+    select_outermost,
+    select_replaced,
+)
 
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from handlers.files.copying.pool import CopyPool
@@ -133,6 +140,7 @@ class ExternalCycle:
         finally:
             found = [_attribute(each, tables) for each in copier.counts.problems]
             progress.problems = (*problems, *found)
+        progress.problems = (*progress.problems, *self._find_missing(tables, copier.counts))
         progress.ended_s = self._clock()
         if progress.is_complete:
             self._records.complete(int(progress.began_s))
@@ -169,6 +177,16 @@ class ExternalCycle:
                 hint="Check the state volume: it may be full, read-only or gone.",
             ) from error
 
+    def _find_missing(self, tables: Iterable[TableDirectories], counts: TreeCounts) -> Iterator[TableProblem]:
+        """Yield the tables without a directory of which the source has statistics or partitions with rows."""
+        db, missing = self._context.policy.source_db, set(counts.missing_roots)
+        for each in tables:
+            if each.root in missing and expects_rows(self._source, db, each.table, each.root):
+                reason = (
+                    "the directory does not exist, but the source has statistics or partitions of the table"
+                )
+                yield TableProblem((each.table,), each.root, NotFound.code, reason)
+
     def _plan(self, tables: Sequence[TableDirectories]) -> tuple[list[Tree], list[TableProblem]]:
         """Return each directory once with its place on the target, and the problems of those that have none."""
         problems: list[TableProblem] = []
@@ -184,9 +202,12 @@ class ExternalCycle:
         for directory in sorted(find_collisions(places)):
             reason = f"another directory of the source is also copied to {places.pop(directory)}"
             problems.append(_attribute(TreeProblem(directory, "target-diverged", reason), tables))
-        return [
-            Tree(parse_location(source), parse_location(target)) for source, target in places.items()
-        ], problems
+        replaced = select_replaced(tables)
+        trees = [
+            Tree(parse_location(source), parse_location(target), is_replaced=source in replaced)
+            for source, target in places.items()
+        ]
+        return trees, problems
 
 
 def _attribute(problem: TreeProblem, tables: Iterable[TableDirectories]) -> TableProblem:

@@ -14,9 +14,9 @@ from handlers.events import SourceFile
 from handlers.failpoints import failpoint
 from handlers.files.copying.copies import Copied, CopyTask
 from handlers.files.copying.jobs import SizedTask
-from handlers.files.filesystems import is_hidden
+from handlers.files.filesystems import is_hidden, is_unfinished
 from handlers.files.reachable import require_reachable
-from state.errors import FileLost, LimitExceeded, NotFound, TidelineError
+from state.errors import FileLost, LimitExceeded, NotFound, TidelineError, UnsafePath
 from state.external.differences import FileVersion, cut_batches, plan_directory, settle_copies
 
 
@@ -41,6 +41,8 @@ class Tree:
     source: Location
     target: Location
     depth: int = 0
+    is_replaced: bool = False
+    """Whether the target's directory has no other files than the source's (``TableDirectories``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,8 @@ class TreeCounts:
     directories: int = 0
     missing: int = 0
     """Directories of the source that do not exist."""
+    missing_roots: list[str] = field(default_factory=list)
+    """Those of them that are the directory of a table, or of a partition outside of it."""
     files: int = 0
     """Files at the source."""
     copied: int = 0
@@ -112,14 +116,17 @@ class DirectoryCopier:
         """Compare both sides; None if the source's directory does not exist and nothing follows from that."""
         if tree.depth > _DEPTH_MAX:
             raise LimitExceeded("directories are nested too deeply", path=str(tree.source), limit=_DEPTH_MAX)
-        source, target = self._list_source(tree), self._list_target(tree)
-        if source is None:
-            if tree.depth == 0 or not self._delete:
-                return None
-            source = []
+        # The target first: what replay puts there in between is at the source then, or was removed from it.
+        target, listed = _split_safe(tree, self._list_target(tree))[0], self._list_source(tree)
+        delete = self._delete or tree.is_replaced
+        if listed is None and (tree.depth == 0 or not delete):
+            return None
+        source = self._leave_out_unsafe(tree, listed or [])
         before = _versions(source)
         records = self._records.read(str(tree.source))
-        plan = plan_directory(before, _versions(target), records, delete=self._delete)
+        plan = plan_directory(
+            before, _versions(target), records, delete=delete, delete_others=tree.is_replaced
+        )
         with self._lock:
             self.counts.directories += 1
             self.counts.files += len(before)
@@ -127,20 +134,39 @@ class DirectoryCopier:
         return ComparedDirectory(tree, before, plan, copies, self._trees_below(tree, source, target))
 
     def finish(self, compared: ComparedDirectory, outcomes: Sequence[Outcome] | None = None) -> None:
-        """Copy, remove and record what the plan says; ``outcomes`` are those of its copies, if a job has made them."""
+        """Copy, remove and record what the plan says; ``outcomes`` are those of its copies, if a job has made them.
+
+        The first failure of a copy is raised after everything else was done. If all copies of a batch fail, the next is not tried.
+        """
         tree, plan = compared.tree, compared.plan
+        failure: TidelineError | None = None
         if outcomes is not None:
-            self._settle(compared, dict(zip(plan.copied, outcomes, strict=True)))
+            failure = self._settle(compared, dict(zip(plan.copied, outcomes, strict=True)))
         else:
             for names in cut_batches([(name, compared.before[name].size_bytes) for name in plan.copied]):
-                self._settle(compared, self._copy_files(tree, names))
+                found = self._copy_files(tree, names)
+                failure = self._settle(compared, found) or failure
+                if all(isinstance(each, TidelineError) for each in found.values()):
+                    break
         self._remove(tree, plan.removed)
         self._records.write(str(tree.source), {}, (*plan.removed, *plan.forgotten))
+        if failure is not None:
+            raise failure
 
     def report(self, tree: Tree, error: TidelineError) -> None:
         """Count a directory that could not be copied completely."""
         with self._lock:
             self.counts.problems.append(TreeProblem(str(tree.source), error.code, str(error)))
+
+    def _leave_out_unsafe(self, tree: Tree, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """Return the entries without those whose names cannot be used; these are reported, and all others are copied."""
+        safe, errors = _split_safe(tree, entries)
+        if errors:
+            others = f" (and {len(errors) - 1} more in this directory)" if len(errors) > 1 else ""
+            problem = TreeProblem(str(tree.source), errors[0].code, f"{errors[0]}{others}")
+            with self._lock:
+                self.counts.problems.append(problem)
+        return safe
 
     def _task(self, tree: Tree, name: str) -> CopyTask:
         return CopyTask(SourceFile(str(tree.source.child(name))), str(tree.target.child(name)), self._base)
@@ -156,8 +182,8 @@ class DirectoryCopier:
                 outcomes[name] = error
         return outcomes
 
-    def _settle(self, compared: ComparedDirectory, outcomes: Mapping[str, Outcome]) -> None:
-        """Record the files that were copied; the first failure is raised after all others were recorded."""
+    def _settle(self, compared: ComparedDirectory, outcomes: Mapping[str, Outcome]) -> TidelineError | None:
+        """Record the files that were copied; return the first failure of the others."""
         tree = compared.tree
         copied = {name: not each.skipped for name, each in outcomes.items() if isinstance(each, Copied)}
         failpoint("external.after-copies")
@@ -174,9 +200,8 @@ class DirectoryCopier:
             self.counts.size_bytes += sum(
                 each.size_bytes for each in outcomes.values() if isinstance(each, Copied) and not each.skipped
             )
-        for outcome in outcomes.values():
-            if isinstance(outcome, TidelineError) and not isinstance(outcome, FileLost):  # else it vanished
-                raise outcome
+        failures = (each for each in outcomes.values() if isinstance(each, TidelineError))
+        return next((each for each in failures if not isinstance(each, FileLost)), None)  # else it vanished
 
     def _remove(self, tree: Tree, names: Sequence[str]) -> None:
         if names:
@@ -190,10 +215,10 @@ class DirectoryCopier:
     def _trees_below(self, tree: Tree, source: Iterable[Entry], target: Iterable[Entry]) -> list[Tree]:
         """Return the directories below; with deletions, also those that only the target has."""
         names = {entry.name for entry in source if entry.is_directory}
-        if self._delete:
+        if self._delete or tree.is_replaced:
             names |= {entry.name for entry in target if entry.is_directory}
         return [
-            Tree(tree.source.child(name), tree.target.child(name), tree.depth + 1)
+            Tree(tree.source.child(name), tree.target.child(name), tree.depth + 1, tree.is_replaced)
             for name in sorted(names, reverse=True)
         ]
 
@@ -201,11 +226,13 @@ class DirectoryCopier:
         """Return what is visible in the source's directory; None if it does not exist although its file system is there."""
         location = self._copies.allowed.require_directory(tree.source)
         try:
-            return self._list(location)
+            return [entry for entry in self._list(location) if not is_unfinished(entry.name)]
         except NotFound:
             require_reachable(self._files, location, self._copies.allowed)
             with self._lock:
                 self.counts.missing += 1
+                if tree.depth == 0:
+                    self.counts.missing_roots.append(str(tree.source))
             return None
 
     def _list_target(self, tree: Tree) -> list[Entry]:
@@ -216,6 +243,21 @@ class DirectoryCopier:
 
     def _list(self, location: Location) -> list[Entry]:
         return [entry for entry in self._files.of(location).list(location) if not is_hidden(entry.name)]
+
+
+def _split_safe(tree: Tree, entries: Iterable[Entry]) -> tuple[list[Entry], list[UnsafePath]]:
+    """Return the entries whose names are safe on both sides, and the reasons why the others are not."""
+    safe: list[Entry] = []
+    errors: list[UnsafePath] = []
+    for entry in entries:
+        try:
+            tree.source.child(entry.name)
+            tree.target.child(entry.name)
+        except UnsafePath as error:
+            errors.append(error)
+        else:
+            safe.append(entry)
+    return safe, errors
 
 
 def _versions(entries: Iterable[Entry]) -> dict[str, FileVersion]:

@@ -66,8 +66,8 @@ class TreeCopier:
     def _begin(self, tree: Tree) -> ComparedDirectory | None:
         """Compare a directory, and finish it if it need not wait for a job; None if nothing follows."""
         compared = self._compare(tree)
-        if compared is not None and not self._waits(compared) and not self._finish(compared):
-            return None
+        if compared is not None and not self._waits(compared):
+            self._finish(compared)
         return compared
 
     def _waits(self, compared: ComparedDirectory) -> bool:
@@ -108,16 +108,14 @@ class TreeCopier:
             self._report(tree, error)
             return None
 
-    def _finish(self, compared: ComparedDirectory, outcomes: Sequence[Outcome] | None = None) -> bool:
-        """Finish a directory; return whether that was successful."""
+    def _finish(self, compared: ComparedDirectory, outcomes: Sequence[Outcome] | None = None) -> None:
+        """Finish a directory; a failure is counted, and the directories below are copied nevertheless."""
         if self._stopping.is_set() and outcomes is None:
             raise Interrupted("the copy of external tables was stopped", directory=str(compared.tree.source))
         try:
             self._directories.finish(compared, outcomes)
         except TidelineError as error:
             self._report(compared.tree, error)
-            return False
-        return True
 
     def _report(self, tree: Tree, error: TidelineError) -> None:
         """Count the failure of a directory; raise it if it ends the cycle."""

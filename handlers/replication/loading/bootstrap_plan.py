@@ -12,8 +12,10 @@ from handlers.replication.effects.databases import list_tables
 from handlers.replication.loading.table.snapshot import SnapshotLost, TableSnapshot, list_snapshot_files
 from handlers.replication.loading.table.source_changes import SourceChanges
 from handlers.replication.loading.table.write_id_snapshot import WriteIdStates
-from handlers.replication.policy.replicability import MATERIALIZED_VIEW, find_obstacle
-from handlers.replication.target.objects import is_transactional, is_view
+from handlers.replication.policy.replicability import MATERIALIZED_VIEW, is_view
+from handlers.replication.policy.row_directories import list_row_directories
+from handlers.replication.target.objects import is_transactional
+from handlers.replication.views.obstacles import find_source_obstacle
 from state.errors import NotFound
 from state.transactions.valid_write_ids import ValidWriteIds
 
@@ -54,7 +56,7 @@ def plan_bootstrap(tools: LoadTools) -> Iterator[PlannedTable]:
 def _plan_table(name: str, tools: LoadTools) -> PlannedTable:
     source, db = tools.source, tools.policy.source_db
     table = source.get_table(db, name)
-    obstacle = find_obstacle(table, copies_rows=tools.policy.copies_rows(name))
+    obstacle = find_source_obstacle(table, tools.policy, source)
     if obstacle is not None:
         kind = "materialized view" if obstacle == MATERIALIZED_VIEW else "not replicated"
         return PlannedTable(name, kind, reason=obstacle.reason)
@@ -81,7 +83,11 @@ def _plan_table(name: str, tools: LoadTools) -> PlannedTable:
 def _count(name: str, table: Table, snapshot: TableSnapshot, tools: LoadTools) -> tuple[int, int, int]:
     """Return the numbers of partitions and files, and the bytes."""
     if not table.partitionKeys:
-        listed = list_snapshot_files(snapshot, table.sd.location, tools)
+        listed = [
+            file
+            for directory in list_row_directories(table)
+            for file in list_snapshot_files(snapshot, directory, tools)
+        ]
         return 0, len(listed), sum(file.size_bytes for file in listed)
     partitions = files = size_bytes = 0
     for partition in tools.source.all_partitions(tools.policy.source_db, name):

@@ -21,7 +21,7 @@ from handlers.replication.effects.unreplicated import record_obstacle
 from handlers.replication.loading.bootstrap import finish_bootstrap, is_pending
 from handlers.replication.loading.table.load import load_table
 from handlers.replication.loading.table.tools import LoadProgress, LoadSettings, LoadTools, SilentProgress
-from handlers.replication.target.objects import is_view
+from handlers.replication.policy.replicability import is_view
 from state.errors import BadInput, Fenced, Interrupted, Refused, TidelineError
 from state.positions import POSITION_KEY, Position
 

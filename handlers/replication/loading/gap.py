@@ -35,8 +35,8 @@ class CrossedGap:
 
 def require_gap(context: Context, position: int) -> None:
     """Raise InvalidRequest if the event after ``position`` can still be read from the source's log, or does not exist yet."""
+    current = context.source.current_event_id()  # read first, so that no later event can count as lost
     events = context.source.next_events(position, 1)
-    current = context.source.current_event_id()
     if current > position and (not events or events[0].eventId != position + 1):
         return
     raise InvalidRequest(

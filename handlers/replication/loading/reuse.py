@@ -19,14 +19,9 @@ from typing import TYPE_CHECKING, Final
 from handlers.files.paths import parse_location
 from handlers.files.table_listing import TableDirectory
 from handlers.replication.effects.databases import SOURCE_FOR
+from handlers.replication.policy.replicability import is_view
 from handlers.replication.target.fencing import EPOCH
-from handlers.replication.target.objects import (
-    is_external,
-    is_transactional,
-    is_view,
-    owns_data,
-    partition_key_names,
-)
+from handlers.replication.target.objects import is_external, is_transactional, owns_data, partition_key_names
 from handlers.replication.target.target_position import LAST_ID
 from handlers.replication.target.translation import translate
 from handlers.structs.objects import FieldSchema, SerDeInfo, StorageDescriptor, Table

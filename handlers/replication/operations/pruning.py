@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from handlers.failpoints import failpoint
-from handlers.replication.target.objects import is_view, owns_data
+from handlers.replication.policy.replicability import is_view
+from handlers.replication.target.objects import owns_data
 from state.errors import InvalidRequest, NotFound
 
 

@@ -7,9 +7,21 @@ hive-replication.md §0b.7), so it is derived here and nowhere else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import TYPE_CHECKING, Final, Literal
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+
+SYSTEM_DATABASES: Final = frozenset({"sys", "information_schema"})
+"""Hive's own databases: views on the metastore itself, which each cluster has. No policy replicates them."""
+
+
+def _no_others(_database: str) -> Iterable[Policy]:
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +42,35 @@ class Policy:
 
     functions_dir: str | None = None
     """URI below which the files of functions are copied; None: functions with files are not replicated."""
+    others: Callable[[str], Iterable[Policy]] = field(default=_no_others, compare=False, repr=False)
+    """Returns the policies that replicate a database of the same source to the same target; views may read its tables."""
 
     @property
     def txn_map_key(self) -> str:
         """The policy text that the target's metastore maps transactions by."""
         return f"{self.target_db}.*"
+
+    @property
+    def keeps_name(self) -> bool:
+        """Whether the database has the same name on the target."""
+        return self.source_db == self.target_db
+
+    def find_target(self, db: str, table: str | None) -> str | None:
+        """Return the name that a database of the source has on the target, with this table if one is given.
+
+        None if no policy replicates it there.
+        """
+        if db in SYSTEM_DATABASES:
+            return db
+        owner = self.find_owner(db, table)
+        return None if owner is None else owner.target_db
+
+    def find_owner(self, db: str, table: str | None) -> Policy | None:
+        """Return the policy that replicates a database of the source to the same target, with this table if one is given."""
+        for policy in (self, *self.others(db)):
+            if policy.covers(db, table) if table is not None else policy.covers_db(db):
+                return policy
+        return None
 
     def covers_db(self, db: str | None) -> bool:
         """Whether events of this database concern the policy."""

@@ -6,7 +6,8 @@ of the projection's state and is written together with its position.
 
 A circuit breaker limits how fast tables are quarantined. If several fail within minutes, the cause is probably their
 environment: then the policy stops at the event and retries, instead of losing one table after the other. Two kinds do not count. Bad
-input is in the event itself, independent of the environment. And a table whose unlogged files are gone is loaded again at once.
+input is in the event itself, independent of the environment. And a table whose unlogged files are gone is loaded again at once. Unsafe
+paths do count: most are files outside of the directories that the configuration lets Tideline read, which concerns many tables.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from handlers.replication.tables.table_entries import TableEntries
-from state.errors import BadInput, TidelineError, TooManyFailures, UnloggedFilesGone
+from state.errors import BadInput, TidelineError, TooManyFailures, UnloggedFilesGone, UnsafePath
 from state.transactions.resumption import StoppedTable
 
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 BREAKER_TABLES: Final = 5
-"""Tables that may be quarantined within ``BREAKER_S`` for other reasons than bad input."""
+"""Tables that may be quarantined within ``BREAKER_S`` for reasons that count."""
 BREAKER_S: Final = 300.0
 
 
@@ -91,7 +92,7 @@ class Quarantine(TableEntries[QuarantinedTable]):
         if table in self:
             return None
         now_s = self._clock()
-        if not isinstance(error, BadInput | UnloggedFilesGone):
+        if isinstance(error, UnsafePath) or not isinstance(error, BadInput | UnloggedFilesGone):
             self._require_few_failures(table, event_id, error, now_s)
             self._recent.append(now_s)
         return self.put(QuarantinedTable(table, event_id, error.code, str(error), int(now_s)))

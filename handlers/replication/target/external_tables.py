@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from handlers.events import (
@@ -25,9 +26,10 @@ from handlers.events import (
     TableDropped,
 )
 from handlers.files.paths import parse_location
-from handlers.replication.target.objects import is_external
+from handlers.replication.policy.row_directories import PROVIDER, list_row_directories
+from handlers.replication.target.objects import is_external, owns_data
 from state.errors import BadInput, NotFound
-from state.external.directories import TableDirectories, is_below
+from state.external.directories import TableDirectories, is_below, select_outermost
 
 
 if TYPE_CHECKING:
@@ -100,9 +102,7 @@ class ExternalTables:
                 return
             outside = [str(each) for each in found if not is_below(str(each), directories.root)]
             if outside:
-                merged = TableDirectories.of(
-                    directories.table, directories.root, (*directories.outside, *outside)
-                )
+                merged = replace(directories, outside=select_outermost((*directories.outside, *outside)))
                 self._known[directories.table] = _Known(merged, known.load)
 
     def _drop_partitions(self, table: str | None) -> None:
@@ -152,10 +152,14 @@ def _moves_files(event: TableAltered) -> bool:
         before, after = event.before.value, event.after.value
     except BadInput:
         return True
-    return (before.tableName, before.tableType, before.sd.location) != (
+    try:
+        directories = list_row_directories(before), list_row_directories(after)
+    except BadInput:
+        return True
+    return (before.tableName, before.tableType, directories[0]) != (
         after.tableName,
         after.tableType,
-        after.sd.location,
+        directories[1],
     )
 
 
@@ -163,9 +167,36 @@ def _read_directories(source: Metastore, db: str, table: Table) -> TableDirector
     """Return the directories of a table; None if it is not external. Raises UnsafePath."""
     if not is_external(table) or not table.sd.location:
         return None
-    name, root = (table.tableName or "").lower(), str(parse_location(table.sd.location))
+    name = (table.tableName or "").lower()
+    root, *others = (str(parse_location(each)) for each in list_row_directories(table))
     partitions = _read_partition_directories(source, db, name) if table.partitionKeys else ()
-    return TableDirectories.of(name, root, (each for each in partitions if not is_below(each, root)))
+    is_replaced = owns_data(table) or PROVIDER in (table.parameters or {})
+    return TableDirectories.of(name, root, chain(others, partitions), is_replaced=is_replaced)
+
+
+def expects_rows(source: Metastore, db: str, name: str, root: str) -> bool:
+    """Whether the source has statistics with rows or files of a table, or partitions below its directory ``root``."""
+    try:
+        table = source.get_table(db, name)
+    except NotFound:
+        return False
+    if not table.partitionKeys:
+        parameters = table.parameters or {}
+        return any(
+            parameters.get(key, "0").isdecimal() and int(parameters[key])
+            for key in _COUNTS & parameters.keys()
+        )
+    return any(is_below(each, root) for each in _read_partition_directories(source, db, name))
+
+
+_COUNTS: Final = {
+    "numRows",
+    "numFiles",
+    "totalSize",
+    "spark.sql.statistics.numRows",
+    "spark.sql.statistics.totalSize",
+}
+"""Statistics that are above 0 only if a table has files."""
 
 
 def _read_partition_directories(source: Metastore, db: str, table: str) -> Iterable[str]:

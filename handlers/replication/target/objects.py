@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Final
 import orjson
 
 from handlers.files.paths import parse_location
-from handlers.replication.target.view_text import rename_database
+from handlers.replication.policy.relocation import place_below, relocate_partition, relocate_table
+from handlers.replication.policy.replicability import is_view, require_plain_files
+from handlers.replication.views.definitions import define_view
 from handlers.structs.statistics import ColumnStatistics, ColumnStatisticsDesc
 
 
@@ -22,12 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from handlers.replication.policy.policy import Policy
-    from handlers.structs.objects import Partition, StorageDescriptor, Table
+    from handlers.structs.objects import Partition, Table
     from handlers.structs.statistics import ColumnStatisticsObj
 
 
 KEEP_STATISTICS: Final[Mapping[str, str]] = {"DO_NOT_UPDATE_STATS": "true"}
-"""Environment of every call that writes parameters; without it, the metastore recomputes or drops statistics (§0c.6)."""
+"""Environment of every call that writes parameters; without it, the metastore recomputes or drops statistics
+(hive-replication.md §0c.6)."""
 
 
 ACCURATE: Final = "COLUMN_STATS_ACCURATE"
@@ -118,11 +121,6 @@ def translate_plain_table(table: Table) -> None:
     }
 
 
-def is_view(table: Table) -> bool:
-    """Whether the table is a view, with or without materialized data."""
-    return table.tableType in {"VIRTUAL_VIEW", "MATERIALIZED_VIEW"}
-
-
 def to_target_table(source: Table, policy: Policy, location: str | None) -> Table:
     """Change a copy of a source table into its form on the target, at ``location`` (None: the target chooses)."""
     source.dbName = policy.target_db
@@ -134,20 +132,19 @@ def to_target_table(source: Table, policy: Policy, location: str | None) -> Tabl
     source.accessType = None
     source.requiredReadCapabilities = None
     source.requiredWriteCapabilities = None
-    _place(source.sd, location)
+    relocate_table(source, location, policy.external_base)
     if not policy.copies_rows((source.tableName or "").lower()):
         _remove_statistics(source)
-    if is_view(source):
-        source.viewExpandedText = rewrite_view_text(source.viewExpandedText, policy)
-        source.viewOriginalText = rewrite_view_text(source.viewOriginalText, policy)
-    return source
+    return rename_view(source, policy)
 
 
-def rewrite_view_text(text: str | None, policy: Policy) -> str | None:
-    """Replace the source database in a view's text."""
-    if text is None or policy.source_db == policy.target_db:
-        return text
-    return rename_database(text, policy.source_db, policy.target_db)
+def rename_view(table: Table, policy: Policy) -> Table:
+    """Change the query of a view, if it is one, into its form on the target."""
+    if is_view(table):
+        view = define_view(table, policy)
+        table.viewOriginalText, table.viewExpandedText = view.original, view.expanded
+        table.parameters = dict(view.parameters)
+    return table
 
 
 def to_target_partition(source: Partition, policy: Policy, location: str | None) -> Partition:
@@ -156,8 +153,10 @@ def to_target_partition(source: Partition, policy: Policy, location: str | None)
     source.catName = None
     source.colStats = None
     source.privileges = None
-    _place(source.sd, location)
-    if not policy.copies_rows((source.tableName or "").lower()):
+    relocate_partition(source, location, policy.external_base)
+    if policy.copies_rows((source.tableName or "").lower()):
+        require_plain_files(source)
+    else:
         _remove_statistics(source)
     return source
 
@@ -168,46 +167,15 @@ def _remove_statistics(item: Table | Partition) -> None:
     item.writeId = None
 
 
-def _place(sd: StorageDescriptor | None, location: str | None) -> None:
-    """Set the location, and those of skewed values (list bucketing), which are directories below it."""
-    if sd is None:
-        return
-    skewed = sd.skewedInfo
-    if skewed is not None and skewed.skewedColValueLocationMaps:
-        below = _relocate(skewed.skewedColValueLocationMaps, sd.location, location)
-        skewed.skewedColValueLocationMaps = below
-    sd.location = location
-
-
-def _relocate(
-    places: Mapping[tuple[str, ...], str], old_root: str | None, new_root: str | None
-) -> dict[tuple[str, ...], str]:
-    """Return the directories of skewed values below another root, without those that are not below the old one."""
-    if old_root is None or new_root is None:
-        return {}
-    old = parse_location(old_root).path.rstrip("/") + "/"
-    paths = {values: parse_location(place).path for values, place in places.items()}
-    return {
-        values: f"{new_root.rstrip('/')}/{path.removeprefix(old)}"
-        for values, path in paths.items()
-        if path.startswith(old)
-    }
-
-
 def map_external_location(source_location: str | None, policy: Policy) -> str | None:
     """Map a location of an external table below the policy's base: base + path at the source; None if there is no base.
 
-    As in Hive's ReplExternalTables (§5), the source's scheme and host are dropped: ``hdfs://src/abc`` below ``hdfs://dst/r``
-    becomes ``hdfs://dst/r/abc``. Raises UnsafePath for a location that could lead outside the base.
+    As in Hive's ReplExternalTables (hive-replication.md §5), the source's scheme and host are dropped: ``hdfs://src/abc`` below
+    ``hdfs://dst/r`` becomes ``hdfs://dst/r/abc``. Raises UnsafePath for a location that could lead outside the base.
     """
     if policy.external_base is None or source_location is None:
         return None
     return place_below(policy.external_base, source_location)
-
-
-def place_below(base: str, source_location: str) -> str:
-    """Return the place below ``base`` of a location at the source; raise UnsafePath."""
-    return base.rstrip("/") + "/" + parse_location(source_location).path.strip("/")
 
 
 ELSEWHERE: Final = "_at_"

@@ -116,7 +116,7 @@ class TargetPosition:
 
         The same call writes the entries of ``kept`` if they changed.
         Also checks what ``check`` does, except for a missing database. A change of this parameter alone logs no event on the
-        target, so a chained replication does not see it (§0b).
+        target, so a chained replication does not see it (hive-replication.md §3.3).
         """
         with self._lock:
             database = self._read()

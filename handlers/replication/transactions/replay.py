@@ -1,7 +1,7 @@
 """Replay of transactions: same write ids, files in place before the commit that shows them, no files of aborted transactions.
 
-The order of the steps is essential (reference: hive-replication.md §2.2, §11, and the answers of a real metastore in
-stack/hive4):
+The order of the steps is essential (reference: hive-replication.md §2.2 and §11; answers of a real metastore:
+hive-4-metastore.md §2):
 
 1. At the first write id in scope, open a target transaction.
 2. Allocate write ids, and compare each answer with the source's write id. Steps 1 and 2 may have been done for many write ids at once, ahead of their

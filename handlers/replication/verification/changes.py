@@ -100,9 +100,10 @@ class RecentChanges:
             page = self.source.next_events(self._upto_id, min(PAGE, upto - self._upto_id))
             if not page or page[0].eventId != self._upto_id + 1:
                 raise GapDetected(
-                    "events are missing in the source's log",
+                    "the source's log does not reach back to the replica's position, so a difference may be a delay",
                     first=self._upto_id + 1,
-                    hint="Bootstrap the policy again, then verify.",
+                    hint="Wait until the replica has caught up, then verify again. If the policy has stopped at a gap, run "
+                    "'tideline bootstrap POLICY --gap' first.",
                 )
             for each in page:
                 self._add(each)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from handlers.replication.effects.databases import select_own_parameters
-from handlers.replication.target.objects import STATISTICS, is_view, rewrite_view_text
+from handlers.replication.policy.replicability import is_view
+from handlers.replication.target.objects import STATISTICS, rename_view
 from handlers.replication.verification.findings import Difference, Finding, Kind, NotCompared
 from handlers.structs.constraints import FOREIGN_KEY
 from handlers.structs.objects import PrincipalType
@@ -49,6 +50,8 @@ def describe_database(database: Database) -> Facts:
 
 def describe_table(table: Table, policy: Policy | None) -> Facts:
     """Return the facts of a table of the target, or with ``policy`` those that a source table has after replay."""
+    if policy is not None and is_view(table):
+        table = rename_view(table.copy(), policy)
     facts: Facts = {
         ("type", ""): table.tableType or "",
         ("owner", ""): _describe_owner(table.owner, table.ownerType),
@@ -57,7 +60,7 @@ def describe_table(table: Table, policy: Policy | None) -> Facts:
     facts |= _describe_storage(table.sd) | describe_parameters(table.parameters)
     if is_view(table):
         for name, text in (("original", table.viewOriginalText), ("expanded", table.viewExpandedText)):
-            facts["view", f"{name} text"] = (rewrite_view_text(text, policy) if policy else text) or ""
+            facts["view", f"{name} text"] = text or ""
     return facts
 
 

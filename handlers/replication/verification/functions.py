@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from handlers.replication.verification.facts import Facts, compare_facts
 from handlers.replication.verification.findings import Finding, NotCompared
+from handlers.replication.views.sql_functions import define_sql_function, is_sql_function
 from handlers.structs.functions import ResourceType
 from state.errors import NotFound
 
@@ -39,7 +40,10 @@ def describe_functions(side: Side) -> Facts:
     facts: Facts = {}
     for name in side.metastore.function_names(side.db):
         try:
-            facts["function", name.lower()] = _describe(side.metastore.get_function(side.db, name))
+            function = side.metastore.get_function(side.db, name)
+            if side.at_source and is_sql_function(function):
+                function.resourceUris = define_sql_function(function, side.policy)[0]
+            facts["function", name.lower()] = _describe(function)
         except NotFound:
             continue
         side.beat()

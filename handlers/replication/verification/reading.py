@@ -11,14 +11,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from handlers.files.filesystems import is_unfinished
 from handlers.files.paths import parse_location
+from handlers.replication.effects.avro_schemas import describe_schemas
+from handlers.replication.policy.relocation import describe_locations
+from handlers.replication.policy.replicability import is_view
+from handlers.replication.policy.row_directories import list_row_directories
 from handlers.replication.target.objects import (
     ELSEWHERE,
     format_partition_name,
     is_external,
     is_insert_only,
     is_transactional,
-    is_view,
     map_external_location,
     partition_key_names,
 )
@@ -41,6 +45,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from handlers.files.filesystems import FileSystems
+    from handlers.files.paths import Location
     from handlers.metastore.client import Metastore
     from handlers.replication.policy.policy import Policy
     from handlers.replication.verification.file_rules import AcidFiles, Files
@@ -104,6 +109,10 @@ class OneTable:
         return has_base and is_external(self.table) and not self.is_placed_by_target
 
     @property
+    def _base(self) -> str | None:
+        return self.side.policy.external_base if self.is_below_base else None
+
+    @property
     def has_files(self) -> bool:
         """Whether the table has replicated rows in files of its own."""
         return not is_view(self.table) and bool(self.table.sd.location) and self.copies_rows
@@ -116,14 +125,16 @@ class OneTable:
     def describe(self) -> Description:
         """Return the description of the table itself; without partitions, with files and statistics."""
         side = self.side
-        facts = describe_table(self.table, side.policy if side.at_source else None)
+        described = describe_schemas(self.table, side.files, {}, at_source=side.at_source)
+        described = describe_locations(described, self._base, at_source=side.at_source)
+        facts = describe_table(described, side.policy if side.at_source else None)
         if self.is_below_base:
             facts["location", ""] = self._map(self.table.sd.location)
         not_compared = self._add_constraints(facts)
         if not self.has_files or self.is_partitioned:
             return Description(facts, self._statistics(self.table, {}), not_compared=not_compared)
         columns = _texts(self._column_statistics())
-        files, acid_files = self.list_files(self.table.sd.location or "")
+        files, acid_files = self._list_all_files()
         return Description(
             facts, self._statistics(self.table, columns), files, acid_files, not_compared=not_compared
         )
@@ -139,6 +150,12 @@ class OneTable:
             format_partition_name(keys, list(each.values or [])): each
             for each in self.side.metastore.get_partitions(self.side.db, self.name, names)
         }
+        digests: dict[Location, str] = {}
+        side = self.side
+        found = {
+            name: describe_schemas(each, side.files, digests, at_source=side.at_source)
+            for name, each in found.items()
+        }
         if not self.copies_rows:
             return {name: self._describe_partition(each, {}, {}, {}) for name, each in found.items()}
         columns = self._partition_column_statistics(list(found))
@@ -152,7 +169,8 @@ class OneTable:
     def _describe_partition(
         self, partition: Partition, columns: Mapping[str, str], files: Files, acid_files: AcidFiles
     ) -> Description:
-        facts = describe_partition(partition.sd, partition.parameters)
+        described = describe_locations(partition, self._base, at_source=self.side.at_source)
+        facts = describe_partition(described.sd, described.parameters)
         location = self._partition_location(partition)
         if location is not None:
             facts["location", ""] = location
@@ -214,6 +232,14 @@ class OneTable:
         """Whether files hold ACID events; those of insert-only tables hold plain rows."""
         return self.write_ids is not None and not is_insert_only(self.table)
 
+    def _list_all_files(self) -> tuple[Files, AcidFiles]:
+        """Return the files in the directories of a table without partitions; those of a second one with a prefix."""
+        first, *others = list_row_directories(self.table)
+        files, acid_files = self.list_files(first)
+        for other in others:
+            files = {**files, **{f"path/{name}": file for name, file in self.list_files(other)[0].items()}}
+        return files, acid_files
+
     def list_files(self, location: str, *, contents: bool = True) -> tuple[Files, AcidFiles]:
         """Return the files that readers see: those of a plain table, or those of a transactional one by directory.
 
@@ -223,8 +249,12 @@ class OneTable:
         files = self.side.files.of(root)
         read = partial(read_md5, files) if self.side.checksums and contents else None
         if self.write_ids is None:
-            return list_tree(files, root, read), {}
+            return list_tree(files, root, read, skip=self._is_skipped), {}
         return {}, list_acid_files(files, root, self.write_ids, read)
+
+    def _is_skipped(self, path: str) -> bool:
+        """Whether a file is still being written at the source, so that it is not copied."""
+        return self.side.at_source and is_unfinished(path)
 
 
 def _texts(statistics: Iterable[ColumnStatisticsObj]) -> dict[str, str]:

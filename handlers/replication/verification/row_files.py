@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from handlers.files.paths import parse_location
+from handlers.replication.policy.row_directories import list_row_directories
 from handlers.replication.target.objects import format_partition_name, partition_key_names
 
 
@@ -36,7 +37,7 @@ def find_row_files(table: OneTable, names: Sequence[str]) -> dict[str, RowFiles]
 
 def _find_locations(table: OneTable, names: Sequence[str]) -> dict[str, str]:
     if not table.is_partitioned:
-        return {"": table.table.sd.location or ""}
+        return {"": next(iter(list_row_directories(table.table)), "")}
     keys = partition_key_names(table.table)
     found = table.side.metastore.get_partitions(table.side.db, table.name, names, with_columns=False)
     return {format_partition_name(keys, list(each.values or [])): each.sd.location or "" for each in found}

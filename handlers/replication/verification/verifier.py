@@ -17,7 +17,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
-from handlers.replication.policy.replicability import find_obstacle
 from handlers.replication.target.objects import is_plain_managed
 from handlers.replication.target.translation import translate
 from handlers.replication.verification.changes import RecentChanges
@@ -39,6 +38,7 @@ from handlers.replication.verification.findings import (
 from handlers.replication.verification.functions import compare_functions
 from handlers.replication.verification.reading import PAGE
 from handlers.replication.verification.write_id_rules import compare_lists
+from handlers.replication.views.obstacles import find_source_obstacle
 from state.errors import BadInput, Inconsistent, NotFound, Refused
 
 
@@ -254,7 +254,9 @@ def _count(description: Description, found: _Comparison) -> None:
 
 
 def _why_not_comparable(ours: OneTable | None, theirs: OneTable | None) -> str | None:
-    obstacle = None if ours is None else find_obstacle(ours.table, copies_rows=ours.copies_rows)
+    obstacle = None
+    if ours is not None:
+        obstacle = find_source_obstacle(ours.table, ours.side.policy, ours.side.metastore)
     if obstacle is not None:
         return obstacle.reason
     if theirs is not None and LOAD_PARAMETER in (theirs.table.parameters or {}):

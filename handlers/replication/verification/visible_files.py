@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from handlers.files.copying.transfer import Transfer
-from handlers.files.filesystems import is_hidden
+from handlers.files.filesystems import is_hidden, is_ignored_base
+from handlers.files.paths import is_safe_name
 from handlers.replication.verification.file_rules import AcidFiles, Directory, FileFacts, Files
 from state.errors import LimitExceeded, NotFound
 from state.transactions.acid_directories import AcidDirectory, is_hidden_original, select_directories
@@ -38,17 +39,39 @@ def list_acid_files(
         entries = files.list(root)
     except NotFound:
         return {}
-    found: AcidFiles = {}
-    ended = _hide_open(write_ids)
     names = [entry.name for entry in entries if entry.is_directory and _may_be_visible(entry.name, write_ids)]
+    return _list_selected(files, root, names, _hide_open(write_ids), read_md5)
+
+
+def _list_selected(
+    files: FileSystem,
+    root: Location,
+    names: list[str],
+    ended: ValidWriteIds,
+    read_md5: Callable[[Location], str] | None,
+) -> AcidFiles:
+    """Return the files of those of the directories ``names`` that readers see, and of the root."""
+    found: AcidFiles = {}
     for directory in _select_visible(names, ended):
         if directory.name:
-            found[directory] = list_tree(files, root.child(directory.name), read_md5)
+            own = list_tree(files, root.child(directory.name), read_md5)
+            if not own and directory.name.startswith("base_") and _is_ignored(files, root, directory.name):
+                others = [name for name in names if name != directory.name]
+                return _list_selected(files, root, others, ended, read_md5)
+            found[directory] = own
             continue
         own = list_tree(files, root, read_md5, skip=lambda path: _is_no_original(path, ended))
         if own:
             found[directory] = own
     return found
+
+
+def _is_ignored(files: FileSystem, root: Location, base: str) -> bool:
+    """Whether readers ignore a base without visible files, or it was removed meanwhile."""
+    try:
+        return is_ignored_base(files.list(root.child(base)))
+    except NotFound:
+        return True
 
 
 def _may_be_visible(name: str, write_ids: ValidWriteIds) -> bool:
@@ -94,7 +117,7 @@ def list_tree(
     """Return the visible files below ``root``; none if it does not exist, or was removed meanwhile."""
     found: Files = {}
     for path, location, size_bytes in _walk(files, root, "", DEPTH_MAX, skip):
-        found[path] = FileFacts(size_bytes, read_md5(location) if read_md5 else None)
+        found[path] = FileFacts(size_bytes, read_md5(location) if read_md5 and location else None)
         if len(found) > FILES_MAX:
             raise LimitExceeded("a directory contains too many files", path=str(root), files_max=FILES_MAX)
     return found
@@ -102,7 +125,8 @@ def list_tree(
 
 def _walk(
     files: FileSystem, directory: Location, below: str, depth: int, skip: Callable[[str], bool]
-) -> Iterator[tuple[str, Location, int]]:
+) -> Iterator[tuple[str, Location | None, int]]:
+    """Yield path, location and size of each file. A name that cannot be used has no location: it is never copied, and is a difference."""
     if depth == 0:
         raise LimitExceeded("directories are nested too deeply", path=str(directory), depth_max=DEPTH_MAX)
     try:
@@ -110,10 +134,11 @@ def _walk(
     except NotFound:
         return
     for entry in entries:
-        path, at = below + entry.name, directory.child(entry.name)
+        path = below + entry.name
         if is_hidden(entry.name) or skip(path):
             continue
-        if entry.is_directory:
+        at = directory.child(entry.name) if is_safe_name(entry.name) else None
+        if at is not None and entry.is_directory:
             yield from _walk(files, at, f"{path}/", depth - 1, skip)
         else:
             yield path, at, entry.size_bytes

@@ -54,7 +54,13 @@ from state.partitions.filters.syntax_tree import (
 )
 from state.partitions.keys.binary_sortable import UNCONVERTIBLE, VALUE, Instant, Value, encode, escape_bytes
 from state.partitions.keys.column_types import INTEGER_BYTES, ColumnType, PartitionColumn, TypeKind
-from state.partitions.keys.values import DEFAULT_PARTITION, calendar_day, parse_timestamp, parse_typed
+from state.partitions.keys.values import (
+    DEFAULT_PARTITION,
+    calendar_day,
+    format_instant,
+    parse_timestamp,
+    parse_typed,
+)
 
 
 if TYPE_CHECKING:
@@ -216,8 +222,7 @@ def _as_text(kind: TypeKind, constant: Value) -> str | None:
     if isinstance(constant, dt.date):
         return constant.isoformat()
     if isinstance(constant, Instant):
-        text = (_EPOCH + dt.timedelta(seconds=constant.seconds)).strftime("%Y-%m-%d %H:%M:%S")
-        return text if not constant.nanos else f"{text}.{constant.nanos:09}".rstrip("0")
+        return format_instant(constant)
     return None
 
 

@@ -39,6 +39,7 @@ class Dialect:
 
     ``ignore_trailing_input``: all Hive versions stop reading where the filter could end, so they read ``p > 1 && p < 5`` as
     ``p > 1`` and return too many partitions. Here such a filter is refused unless this option is set.
+    ``has_escapes``: whether a backslash before a quote keeps a text open, as in all Hive versions. Spark writes texts as if it did not.
     ``all_types``: also allow filters on booleans, floats, decimals and bytes (as quoted text), which no metastore does.
     """
 
@@ -46,6 +47,7 @@ class Dialect:
     like: LikeDialect = LikeDialect.SQL
     ignore_trailing_input: bool = False
     all_types: bool = False
+    has_escapes: bool = True
 
     @staticmethod
     def of(
@@ -58,3 +60,5 @@ class Dialect:
 
 HIVE_2: Final = Dialect.of(HiveVersion.HIVE_2)
 HIVE_4: Final = Dialect.of(HiveVersion.HIVE_4)
+UNESCAPED_HIVE_2: Final = Dialect(HiveVersion.HIVE_2, LikeDialect.REGEX, has_escapes=False)
+"""What Spark writes for Hive 2 and 3: the text ``a\\`` as ``"a\\"``, which no Hive version can read."""

@@ -69,14 +69,22 @@ _TOKENS: Final = {
         re.ASCII | re.VERBOSE | re.DOTALL | re.IGNORECASE,
     ),
 }
+_UNESCAPED: Final = re.compile(
+    rf"{_COMMON}|(?P<string>'[^']*+'|\"[^\"]*+\")|{_DATE}|(?P<integer>-?\d+(?!\w))|(?P<name>[^\s(),<>=!'\"`]+)",
+    re.ASCII | re.VERBOSE,
+)
+"""Spark writes every name of a column as it is, ``a-b`` too."""
 _INTEGER_DIGITS_MAX: Final = 19
 _LONG: Final = range(-(1 << 63), 1 << 63)
 _find_texts: Final = re.compile(_STRING, re.DOTALL).findall
 
 
-def tokenize(text: str, hive_version: HiveVersion) -> list[Token]:
-    """Return the tokens of a filter, followed by tokens of kind ``END``; raise BadFilter for an invalid constant."""
-    tokens, at, pattern = [], 0, _TOKENS[hive_version]
+def tokenize(text: str, hive_version: HiveVersion, *, has_escapes: bool = True) -> list[Token]:
+    """Return the tokens of a filter, followed by tokens of kind ``END``; raise BadFilter for an invalid constant.
+
+    Without ``has_escapes`` (Hive 2 only), a text ends at the next quote of its kind, even after a backslash.
+    """
+    tokens, at, pattern = [], 0, _TOKENS[hive_version] if has_escapes else _UNESCAPED
     keywords = _KEYWORDS_2 if hive_version is HiveVersion.HIVE_2 else _KEYWORDS_4
     while match := pattern.match(text, at):
         group = match.lastgroup

@@ -50,6 +50,13 @@ class LikePattern:
         """Whether the pattern matches exactly the texts that begin with ``prefix``."""
         return len(self.pieces) == 2 and not self.pieces[1] and None not in self.pieces[0]
 
+    def to_sql(self) -> str:
+        """Return the pattern as SQL writes it, whatever the dialect it was read in."""
+        pieces = (
+            "".join("_" if one is None else escape_pattern(one) for one in piece) for piece in self.pieces
+        )
+        return "%".join(pieces)
+
     def matches(self, text: str) -> bool:
         """Whether the pattern matches the whole of ``text``."""
         if len(text) < self._least_length:
@@ -126,6 +133,11 @@ class _Piece:
                 return end
             start = at - offset + 1
         return -1
+
+
+def escape_pattern(text: str) -> str:
+    """Return the SQL pattern that matches a text and nothing else."""
+    return re.sub(r"[%_\\]", r"\\\g<0>", text)
 
 
 def parse_pattern(pattern: str, dialect: LikeDialect) -> LikePattern:

@@ -87,7 +87,7 @@ class _Parser:
     """Parses one filter from left to right."""
 
     def __init__(self, text: str, dialect: Dialect) -> None:
-        self._tokens = tokenize(text, dialect.hive_version)
+        self._tokens = tokenize(text, dialect.hive_version, has_escapes=dialect.has_escapes)
         self._dialect = dialect
         self._next = 0
         self._conditions = 0
@@ -195,9 +195,9 @@ class _Parser:
             and len({type(item.value) for item in literals}) > 1
         ):
             raise BadFilter(f"{PREFIX}: the constants of a list must have one type", position=literals[0].at)
-        return self._parse_truth(
-            self._count_conditions(Membership(column, tuple(literals), negated), len(literals))
-        )
+        is_misread = negated and self._is("IS") and self._peek(1).text == "NOT"
+        node = Membership(column, tuple(literals), negated, is_misread)
+        return self._parse_truth(self._count_conditions(node, len(literals)))
 
     def _parse_struct_membership(self) -> Node:
         self._expect("(")

@@ -16,6 +16,7 @@ from state.errors import BadFilter
 
 if TYPE_CHECKING:
     import datetime as dt
+    from collections.abc import Callable, Iterator
 
     from state.partitions.keys.binary_sortable import Instant
 
@@ -92,6 +93,15 @@ class Comparison:
     literal: Literal
     reversed: bool = False
 
+    def by(self, operator: Operator, text: str | None = None) -> Comparison:
+        """Return the comparison of the same column by another operator, and with another text if one is given."""
+        literal = self.literal if text is None else Literal(text, self.literal.at)
+        return Comparison(self.column, operator, literal)
+
+    def like(self, pattern: str) -> Comparison:
+        """Return the comparison of the same column with a pattern."""
+        return self.by(Operator.LIKE, pattern)
+
 
 @dataclass(frozen=True, slots=True)
 class Membership:
@@ -100,6 +110,8 @@ class Membership:
     column: Column
     literals: tuple[Literal, ...]
     negated: bool = False
+    is_misread: bool = False
+    """Whether it was written ``NOT IN (..) IS NOT TRUE`` or ``FALSE``, which Hive 4.2 reads as the opposite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +136,26 @@ def join_nodes(kind: type[And | Or], children: list[Node]) -> Node:
     return children[0] if len(children) == 1 else kind(tuple(children))
 
 
+def conditions_of(node: Node) -> Iterator[Comparison | Membership]:
+    """Yield the conditions of a tree, in their order in the text."""
+    if isinstance(node, And | Or):
+        for child in node.children:
+            yield from conditions_of(child)
+    else:
+        yield node
+
+
+def map_conditions(node: Node, change: Callable[[Comparison | Membership], Node]) -> Node:
+    """Return the tree with every condition replaced."""
+    match node:
+        case And(children):
+            return And(tuple(map_conditions(child, change) for child in children))
+        case Or(children):
+            return Or(tuple(map_conditions(child, change) for child in children))
+        case _:
+            return change(node)
+
+
 def invert(node: Node) -> Node:
     """Return the inversion of ``node`` for values other than NULL; raise BadFilter for LIKE, as Hive does."""
     match node:
@@ -131,8 +163,8 @@ def invert(node: Node) -> Node:
             return Or(tuple(invert(child) for child in children))
         case Or(children):
             return And(tuple(invert(child) for child in children))
-        case Membership(column, literals, negated):
-            return Membership(column, literals, not negated)
+        case Membership(column, literals, negated, is_misread):
+            return Membership(column, literals, not negated, is_misread)
         case Comparison(column, operator, literal, reversed_):
             if operator is Operator.LIKE:
                 raise BadFilter(f"{PREFIX}: LIKE cannot be inverted", position=column.at)

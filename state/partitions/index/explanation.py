@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from state.errors import StateCorrupt
 from state.partitions.filters.conditions import AllOf, Condition, Leaf
-from state.partitions.keys.binary_sortable import END, UNCONVERTIBLE, VALUE, decode
+from state.partitions.filters.intervals import after, between
+from state.partitions.index.range_text import ALL, NONE, describe_intervals, describe_range, quote, quote_name
+from state.partitions.keys.binary_sortable import UNCONVERTIBLE, VALUE, escape_bytes
 
 
 if TYPE_CHECKING:
@@ -18,17 +20,20 @@ if TYPE_CHECKING:
     from state.partitions.keys.column_types import PartitionColumn
 
 
-_SHOWN_MAX: Final = 8
+RANGES_MAX: Final = 1_000
+"""Ranges in an explanation; more are only counted."""
 _POINT_SHARE, _CLOSED_SHARE, _OPEN_SHARE = 0.01, 0.1, 1 / 3
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A plan as text and numbers. ``ranges`` are hexadecimal (start, end); an empty end is the end of the table."""
+    """A plan as text and numbers."""
 
     table: str
     way: str
-    ranges: tuple[tuple[str, str], ...]
+    ranges: tuple[str, ...]
+    """The partitions that each range contains, in the filter language; the first ``RANGES_MAX`` of them."""
+    range_count: int
     residual: str
     """The condition that every key in the ranges is checked against; empty where no check is needed."""
     capped: bool
@@ -36,22 +41,6 @@ class Explanation:
     """An estimate from the shape of the filter and the size of the table, for comparison."""
     scanned_rows: int
     matched_rows: int
-
-    def text(self) -> str:
-        """Return the explanation as aligned text."""
-        shown = [f"  [{start or '-'}, {end or '-'})" for start, end in self.ranges[:_SHOWN_MAX]]
-        more = len(self.ranges) - len(shown)
-        return "\n".join(
-            [
-                f"table     {self.table}",
-                f"read      {self.way}{', ranges merged (too many)' if self.capped else ''}",
-                f"ranges    {len(self.ranges)}",
-                *shown,
-                *([f"  … {more} more"] if more else []),
-                f"residual  {self.residual or 'none: every key in the ranges matches'}",
-                f"rows      estimated {self.estimated_rows}, scanned {self.scanned_rows}, matched {self.matched_rows}",
-            ]
-        )
 
 
 def describe_path(access: AccessPath, columns: Sequence[PartitionColumn]) -> str:
@@ -65,12 +54,27 @@ def describe_path(access: AccessPath, columns: Sequence[PartitionColumn]) -> str
     return "whole table" if access.ranges[0] == (b"", None) else "key ranges"
 
 
+def describe_ranges(paths: Sequence[AccessPath], columns: Sequence[PartitionColumn]) -> tuple[str, ...]:
+    """Return the first ``RANGES_MAX`` ranges of access paths as text."""
+    ranges = ((path.column, *range_) for path in paths for range_ in path.ranges)
+    return tuple(
+        describe_range(start, end, [*([] if posting is None else [columns[posting]]), *columns])
+        for posting, start, end in islice(ranges, RANGES_MAX)
+    )
+
+
 def describe_condition(condition: Condition, columns: Sequence[PartitionColumn]) -> str:
     """Return a condition as text."""
     if isinstance(condition, Leaf):
         return _leaf(condition, columns[condition.column])
-    separator = " and " if isinstance(condition, AllOf) else " or "
-    return "(" + separator.join(describe_condition(child, columns) for child in condition.children) + ")"
+    texts = [describe_condition(child, columns) for child in condition.children]
+    if isinstance(condition, AllOf):
+        return NONE if NONE in texts else _join(" and ", [text for text in texts if text != ALL], ALL)
+    return ALL if ALL in texts else _join(" or ", [text for text in texts if text != NONE], NONE)
+
+
+def _join(separator: str, texts: Sequence[str], empty: str) -> str:
+    return f"({separator.join(texts)})" if len(texts) > 1 else texts[0] if texts else empty
 
 
 def estimate_selectivity(condition: Condition | None) -> float:
@@ -95,24 +99,11 @@ def _share(interval: Interval) -> float:
 
 
 def _leaf(leaf: Leaf, column: PartitionColumn) -> str:
-    shown = [_interval(interval, column) for interval in leaf.intervals[:_SHOWN_MAX]]
-    more = len(leaf.intervals) - len(shown)
-    text = f"{column.name} in {{{', '.join(shown)}{f', … {more} more' if more else ''}}}"
-    return f"({text} and like)" if leaf.like else text
-
-
-def _interval(interval: Interval, column: PartitionColumn) -> str:
-    if interval.is_point:
-        return _edge(interval.lo, column)
-    return f"[{_edge(interval.lo, column)}, {_edge(interval.hi, column)})"
-
-
-def _edge(edge: bytes, column: PartitionColumn) -> str:
-    """Return a bound as a value where it is one, else as bytes."""
-    if edge in {VALUE, UNCONVERTIBLE, END}:
-        return "-"
-    try:
-        value = decode(column.type, edge)
-    except StateCorrupt:
-        return f"0x{edge.hex()}"
-    return "null" if value is None else repr(value) if isinstance(value, str) else str(value)
+    intervals = describe_intervals(leaf.intervals, column)
+    if leaf.like is None:
+        return intervals or ALL
+    # The interval is the pattern's own prefix, or what other conditions have left of it.
+    like = f"{quote_name(column.name)} like {quote(leaf.like.to_sql())}"
+    prefix = VALUE + escape_bytes(leaf.like.prefix.encode(errors="surrogatepass"))
+    is_implied = leaf.intervals == between(prefix, after(prefix))
+    return like if is_implied or not intervals else f"({intervals} and {like})"

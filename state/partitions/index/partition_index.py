@@ -28,6 +28,7 @@ from state.partitions.index.explanation import (
     Explanation,
     describe_condition,
     describe_path,
+    describe_ranges,
     estimate_selectivity,
 )
 from state.partitions.index.index_change import IndexChange
@@ -222,14 +223,13 @@ class PartitionIndex:
         scanned = self.counts["rows-scanned"] - before
         residual = "" if prepared.residual is None else describe_condition(prepared.residual, columns)
         size = self.count(self.prepare(table, "", dialect))
-        ranges = tuple(
-            (start.hex(), "" if end is None else end.hex())
-            for path in prepared.paths
-            for start, end in path.ranges
+        ranges, count = (
+            describe_ranges(prepared.paths, columns),
+            sum(len(path.ranges) for path in prepared.paths),
         )
         way = ", and ".join(describe_path(path, columns) for path in prepared.paths)
         estimate = round(size * estimate_selectivity(prepared.condition))
-        return Explanation(table, way, ranges, residual, access.capped, estimate, scanned, matched)
+        return Explanation(table, way, ranges, count, residual, access.capped, estimate, scanned, matched)
 
     def check(self) -> None:
         """Assert that the store holds the known tables, that their rows and postings agree, and that nothing else is stored."""

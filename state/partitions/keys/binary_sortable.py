@@ -64,6 +64,7 @@ END: Final = b"\x03"
 """Sorts after every field in ascending order."""
 
 _TERMINATED: Final = re.compile(rb"(?:[^\x00\x01]|\x01[\x01\x02])*\x00", re.DOTALL)
+_DECIMAL: Final = re.compile(rb"\x00.{4}[^\xff]*\xff|[\x01\x02].{4}[^\x00]*\x00", re.DOTALL)
 _ESCAPE: Final = re.compile(rb"\x01.", re.DOTALL)
 _COMPLEMENT: Final = bytes(255 - byte for byte in range(256))
 _EPOCH_DAY: Final = dt.date(1970, 1, 1).toordinal()
@@ -98,6 +99,25 @@ def decode(type_: ColumnType, field: bytes, order: Order = ASCENDING) -> Value:
     except (ValueError, ArithmeticError, struct.error) as error:
         raise StateCorrupt("a field of a partition key cannot be read", field=field.hex()[:80]) from error
     raise StateCorrupt("a field of a partition key has an unknown marker", field=field.hex()[:80])
+
+
+def field_width(type_: ColumnType) -> int:
+    """Return the length of the field of a value, marker included; 0 where it depends on the value."""
+    width = _WIDTHS.get(type_.kind, 0)
+    return width and width + 1
+
+
+def field_length(type_: ColumnType, data: bytes) -> int | None:
+    """Return the length of the whole field with which ``data`` begins (ascending order); None where it begins with no whole field."""
+    marker = data[:1]
+    if marker == NULL:
+        return 1
+    width = field_width(type_)
+    if marker == VALUE and width:
+        return width if len(data) >= width else None
+    form = _DECIMAL if marker == VALUE and type_.kind is TypeKind.DECIMAL else _TERMINATED
+    found = form.match(data, 1) if marker in {VALUE, UNCONVERTIBLE} else None
+    return None if found is None else found.end()
 
 
 def terminate(data: bytes) -> bytes:

@@ -6,7 +6,7 @@ that the filter does not select. Here a text either is a value of its type or is
 index, and only a lookup of the text itself finds it.
 
 The default partition (Hive's directory for NULL) is NULL in typed columns. In text columns it is an ordinary text: the
-metastore compares it as text, and ``c < 'b'`` includes it (reference: typing rules of 2.3.10).
+metastore compares it as text, and ``c < 'b'`` includes it (reference: partition-filters.md §1).
 """
 
 from __future__ import annotations
@@ -104,6 +104,12 @@ def parse_timestamp(text: str) -> Instant | None:
         return None
     passed = moment - _EPOCH
     return Instant(passed.days * 86_400 + passed.seconds, int((form[7] or "0").ljust(9, "0")))
+
+
+def format_instant(value: Instant) -> str:
+    """Write a timestamp as Hive does, with as many decimals as it has; ``parse_timestamp`` is the inverse."""
+    text = (_EPOCH + dt.timedelta(seconds=value.seconds)).replace(tzinfo=None).isoformat(" ", "seconds")
+    return f"{text}.{value.nanos:09}".rstrip("0") if value.nanos else text
 
 
 def _integer(type_: ColumnType, text: str) -> int | None:

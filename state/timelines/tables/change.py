@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from state.errors import NotFound
+from state.timelines.ignored_values import IgnoredValues
 from state.timelines.storage_forms import find_form
 from state.timelines.tables import records
-from state.timelines.tables.listing import ListingLoad, list_values
+from state.timelines.tables.listing import ListingLoad, list_ignored, list_time_values, list_values
 from state.timelines.tables.records import Entry
 from state.timelines.tables.table_timelines import TableTimelines, TimelineKey, read_timelines
 
@@ -129,6 +130,7 @@ class TimelineChange:
         records.end_load(self._txn, number)
         table.number = number
         table.timelines = {key: table.new_timeline(key, runs) for key, runs in listing.runs.items()}
+        table.ignored = dict(listing.ignored)
         self.skipped.update(listing.skipped)
         self._finish_load(name, table, counted=True)
 
@@ -139,7 +141,7 @@ class TimelineChange:
         """
         loaded = read_timelines(self._copy_on_write(name).settings, properties)
         table = self._renumber(name)
-        table.timelines = loaded
+        table.timelines, table.ignored = loaded, None
         for key, timeline in loaded.items():
             table.set_form(key, timeline.form.name)
             records.put_runs(self._txn, table.number, key, timeline.runs.pairs())
@@ -170,12 +172,29 @@ class TimelineChange:
         fresh = [entry for entry in after or () if entry not in (before or ())]
         for entry in fresh:
             records.add_entry(self._txn, table.number, entry, self._runs(table, entry.timeline))
+        self._replace_ignored(table, spec, after)
         if sole:
             return
         if after is None:
             records.delete_entries(self._txn, table.number, values)
         elif before != after:
             records.put_entries(self._txn, table.number, values, after)
+
+    def _replace_ignored(self, table: TableTimelines, spec: Spec, after: tuple[Entry, ...] | None) -> None:
+        """Record which values of a partition are ignored; ``after`` are its entries, or None if it is dropped."""
+        if table.ignored is None:
+            return
+        values = list_values(table.settings, spec)
+        ignored = [] if after is None else list_ignored(table.settings, spec, after)
+        for column, text in enumerate(list_time_values(table.settings, spec)):
+            before = table.ignored.get(column, IgnoredValues())
+            if (column, text) in ignored:
+                records.add_ignored(self._txn, table.number, column, text, values)
+                table.ignored[column] = before.with_value(text)
+            elif before.may_contain(text) and records.drop_ignored(
+                self._txn, table.number, column, text, values
+            ):
+                table.ignored[column] = before.without_value(text)
 
     def _read(self, table: TableTimelines, spec: Spec, period: UpdatePeriod | None) -> tuple[Entry, ...]:
         found = []

@@ -14,6 +14,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from state.sorting import sort_in_steps
+from state.timelines.ignored_values import IgnoredValues
 from state.timelines.runs import Runs
 from state.timelines.tables import records
 from state.timelines.tables.records import Entry
@@ -50,6 +51,8 @@ class ListingLoad:
         self.runs: dict[TimelineKey, Runs] = {}
         self.skipped: Counter[str] = Counter()
         """Values that were refused, by reason."""
+        self.ignored: dict[int, IgnoredValues] = {}
+        """The refused values by the number of their column; complete when ``content`` has been read."""
         self._shared: dict[TimelineKey, tuple[array[int], array[int]]] = {}
         """Values of more than one partition, with their numbers of partitions.
 
@@ -73,12 +76,16 @@ class ListingLoad:
         for key, runs in self.runs.items():
             for pair in runs.pairs():
                 yield records.encode_run(number, key, pair)
-        if self.settings.is_sole:
+        if self.settings.is_sole and not self.skipped.total():
             return
         for spec, period in self._partitions():
             kept = [entry for entry in self._read(spec, period) if entry.ordinal in self.runs[entry.timeline]]
             values = list_values(self.settings, spec)
-            yield records.encode_entries(number, values, kept)
+            if not self.settings.is_sole:
+                yield records.encode_entries(number, values, kept)
+            for column, text in list_ignored(self.settings, spec, kept):
+                self.ignored[column] = self.ignored.get(column, IgnoredValues()).with_value(text)
+                yield records.encode_ignored(number, column, text, values), b""
         for key, (ordinals, counts) in self._shared.items():
             for ordinal, count in zip(ordinals, counts, strict=True):
                 yield records.encode_count(number, Entry(*key, ordinal), count)
@@ -115,3 +122,20 @@ def list_values(settings: TableSettings, spec: Mapping[str, str]) -> Sequence[st
     """Return a partition's values; a name has the default partition's where a listing of whole partitions or an event has ""."""
     values = [spec.get(column.lower(), "") for column in settings.partition_columns]
     return ["" if value == DEFAULT_PARTITION else value for value in values]
+
+
+def list_ignored(
+    settings: TableSettings, spec: Mapping[str, str], entries: Sequence[Entry]
+) -> list[tuple[int, str]]:
+    """Return (number of the time column, value) of the values of a partition that are in none of its entries."""
+    if len(entries) == len(settings.time_columns):
+        return []
+    timed = {entry.column for entry in entries}
+    return [
+        (number, text) for number, text in enumerate(list_time_values(settings, spec)) if number not in timed
+    ]
+
+
+def list_time_values(settings: TableSettings, spec: Mapping[str, str]) -> list[str]:
+    """Return a partition's values of the time columns, with the default partition's name for an empty one."""
+    return [spec.get(column.lower(), "") or DEFAULT_PARTITION for column in settings.time_columns]

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from state.store import Reader, Transaction
+    from state.timelines.ignored_values import IgnoredValues
     from state.timelines.periods import UpdatePeriod
     from state.timelines.tables.settings import TableSettings
     from state.timelines.timeline import Timeline
@@ -81,6 +82,11 @@ class Timelines:
         """Return which partitions exist, empty if none was ever seen; do not change them."""
         timeline = self.timeline(table, period, column)
         return Runs() if timeline is None else timeline.runs
+
+    def ignored(self, table: str, column: str) -> IgnoredValues | None:
+        """Return the values of a time column that are in none of its timelines, or None if they are not known."""
+        followed = self._table(table)
+        return followed.ignored_values(followed.column_number(column))
 
     def storage(
         self, table: str, column: str, *, start_s: int = TIME_START_S, end_s: int = TIME_END_S

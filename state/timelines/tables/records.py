@@ -12,6 +12,7 @@ Keys are grouped by a table number, so a renamed table keeps everything::
     tl/r/<table><timeline><first ordinal>   -> the end of the run
     tl/p/<table><values of the partition>   -> the partition's entries (JSON)
     tl/c/<table><timeline><ordinal>         -> how many partitions have the value, if more than one
+    tl/i/<table><column><value><partition>  -> empty: the partition has a value that is in none of the column's timelines
     tl/g/<table>                            -> empty: the keys under this number are to be removed
     tl/l/<table>                            -> the table's name: the keys under this number belong to a load that is not finished
 """
@@ -27,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from state.errors import StateCorrupt
 from state.store import Reader, Transaction, prefix_end
+from state.timelines.ignored_values import IgnoredValues
 from state.timelines.periods import UpdatePeriod
 from state.timelines.runs import Runs
 
@@ -40,13 +42,15 @@ _TABLES: Final = b"tl/t/"
 _RUNS: Final = b"tl/r/"
 _PARTITIONS: Final = b"tl/p/"
 _COUNTS: Final = b"tl/c/"
+_IGNORED: Final = b"tl/i/"
 _DISCARDED: Final = b"tl/g/"
 _LOADING: Final = b"tl/l/"
-_GROUPS: Final = (_RUNS, _PARTITIONS, _COUNTS)
+_GROUPS: Final = (_RUNS, _PARTITIONS, _COUNTS, _IGNORED)
 _PERIODS: Final = tuple(UpdatePeriod)
 _CODES: Final = {period: code for code, period in enumerate(_PERIODS)}
 """Stored, so new periods must be added at the end of the enum."""
 _SIGN: Final = 1 << 63
+_decoder: Final = json.JSONDecoder()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,7 @@ def draw_number(txn: Transaction) -> int:
 
 
 def discard_table(txn: Transaction, table: int) -> None:
-    """Have runs, partitions and counts of a table removed by ``sweep``, at a cost that does not depend on their number."""
+    """Have the content of a table removed by ``sweep``, at a cost that does not depend on their number."""
     txn.put(_DISCARDED + table.to_bytes(8), b"")
 
 
@@ -131,7 +135,7 @@ def read_loads(reader: Reader) -> dict[int, str]:
 
 
 def scan_content(reader: Reader, table: int, start: bytes = b"") -> Iterator[bytes]:
-    """Yield the keys of all runs, partitions and counts of a table, in order, from ``start`` on."""
+    """Yield the keys of all runs, partitions, counts and ignored values of a table, in order, from ``start`` on."""
     for group in sorted(_GROUPS):
         prefix = group + table.to_bytes(8)
         end = prefix_end(prefix)
@@ -234,6 +238,38 @@ def read_all_entries(reader: Reader, table: int) -> Iterator[Entry]:
         yield from _decode_entries(value)
 
 
+def encode_ignored(table: int, column: int, text: str, values: Sequence[str]) -> bytes:
+    """Return the key for a partition whose value in a time column is ignored; its value is empty."""
+    return _encode_ignored(table, column, text) + _encode_values(values)
+
+
+def add_ignored(txn: Transaction, table: int, column: int, text: str, values: Sequence[str]) -> None:
+    """Record that a partition's value in a time column is ignored; harmless if it is recorded."""
+    txn.put(encode_ignored(table, column, text, values), b"")
+
+
+def drop_ignored(txn: Transaction, table: int, column: int, text: str, values: Sequence[str]) -> bool:
+    """Forget that a partition's value is ignored; return whether no other partition has it."""
+    txn.delete(encode_ignored(table, column, text, values))
+    start = _encode_ignored(table, column, text)
+    return next(iter(txn.scan_keys(start, prefix_end(start))), None) is None
+
+
+def read_ignored(reader: Reader, table: int, column: int) -> IgnoredValues:
+    """Read the ignored values of a time column, with one look-up for each."""
+    return IgnoredValues.of(_scan_ignored(reader, _IGNORED + table.to_bytes(8) + column.to_bytes(2)))
+
+
+def _scan_ignored(reader: Reader, prefix: bytes) -> Iterator[str]:
+    start, end = prefix, prefix_end(prefix)
+    while (key := next(iter(reader.scan_keys(start, end)), None)) is not None:
+        text, length = _decoder.raw_decode(key[len(prefix) :].decode())
+        yield text
+        after = prefix_end(key[: len(prefix) + length])
+        assert after is not None, "the text ends with a quotation mark"
+        start = after
+
+
 def _cut_run(txn: Transaction, table: int, entry: Entry, from_: Runs) -> None:
     run = from_.run_at(entry.ordinal)
     if run is None:
@@ -280,8 +316,17 @@ def _encode_key(group: bytes, table: int, entry: Entry) -> bytes:
 
 
 def _encode_partition_key(table: int, values: Sequence[str]) -> bytes:
+    return _PARTITIONS + table.to_bytes(8) + _encode_values(values)
+
+
+def _encode_ignored(table: int, column: int, text: str) -> bytes:
+    """The text is a JSON string, so that no key of one text begins with another."""
+    return _IGNORED + table.to_bytes(8) + column.to_bytes(2) + encode_basestring_ascii(text).encode()
+
+
+def _encode_values(values: Sequence[str]) -> bytes:
     """A JSON array, written by hand because an encoder of the library for each event takes three times as long."""
-    return _PARTITIONS + table.to_bytes(8) + f"[{','.join(map(encode_basestring_ascii, values))}]".encode()
+    return f"[{','.join(map(encode_basestring_ascii, values))}]".encode()
 
 
 def _encode_ordinal(ordinal: int) -> bytes:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from state.errors import NotFound, TimelineInconsistent
+from state.timelines.ignored_values import IgnoredValues
 from state.timelines.periods import UpdatePeriod
 from state.timelines.storage_forms import find_form
 from state.timelines.table_properties import select_keys
@@ -45,6 +46,11 @@ class TableTimelines:
     """Whether every partition is recorded, or need not be; False after loading from properties."""
     stale: bool = False
     """Whether a drop could not be decided, so that the table must be loaded again."""
+    ignored: dict[int, IgnoredValues] | None = field(default_factory=dict)
+    """Values that are in no timeline, by the number of their column.
+
+    None if they are not known: properties do not contain them, and older versions did not record them.
+    """
 
     @staticmethod
     def from_record(reader: Reader, record: Mapping[str, Any]) -> TableTimelines:
@@ -55,7 +61,11 @@ class TableTimelines:
             forms=dict(record["forms"]),
             counted=record["counted"],
             stale=record["stale"],
+            ignored=None,
         )
+        if record.get("ignored", False):
+            columns = range(len(table.settings.time_columns))
+            table.ignored = {column: records.read_ignored(reader, table.number, column) for column in columns}
         for key, runs in records.read_runs(reader, table.number).items():
             table.timelines[key] = table.new_timeline(key, runs)
         return table
@@ -68,11 +78,17 @@ class TableTimelines:
             "forms": self.forms,
             "counted": self.counted,
             "stale": self.stale,
+            "ignored": self.ignored is not None,
         }
 
     def copy(self) -> TableTimelines:
         """Return a copy whose timelines are still shared."""
-        return replace(self, timelines=dict(self.timelines), forms=dict(self.forms))
+        ignored = None if self.ignored is None else dict(self.ignored)
+        return replace(self, timelines=dict(self.timelines), forms=dict(self.forms), ignored=ignored)
+
+    def ignored_values(self, column: int) -> IgnoredValues | None:
+        """Return the values of a time column that are in no timeline, or None if they are not known."""
+        return None if self.ignored is None else self.ignored.get(column, IgnoredValues())
 
     def new_timeline(self, key: TimelineKey, runs: Runs | None = None) -> Timeline:
         """Build a timeline with the table's settings."""
@@ -99,6 +115,9 @@ class TableTimelines:
         assert self.to_record() == stored.to_record(), self.number
         for timeline in self.timelines.values():
             timeline.check()
+        for column in range(len(self.settings.time_columns)):
+            ignored = self.ignored_values(column)
+            assert ignored is None or not ignored.is_complete or ignored == stored.ignored_values(column)
         if self.counted and not self.settings.is_sole:
             expected = Counter(records.read_all_entries(reader, self.number))
             counts = dict(records.read_counts(reader, self.number))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from state.errors import NotFound
-from streaming.mining.model import QueryText
+from streaming.mining.model import Form, QueryText
 from streaming.mining.sources.directory import UNREADABLE_ERRORS, Directory, DirectoryPosition
 from streaming.mining.sources.source import DeadInput, QueryBatch
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 FILES_PER_BATCH: Final = 500
-SUFFIXES: Final = (".sql", ".hql", ".q", ".ddl")
+SUFFIXES: Final = (".sql", ".hql", ".q", ".ddl", ".py")
 DAY_S: Final = 86_400
 
 
@@ -55,7 +55,8 @@ class SqlFilesSource:
                     entry.size_bytes, entry.done_bytes, entry.number = size, changed_s, now_s // DAY_S
                     text = self.directory.read(location, self.file_bytes).decode(errors="replace")
                     at_s = now_s if self.is_standing else changed_s
-                    queries.append(QueryText(text, self.user, at_s, self.name, name))
+                    form = Form.PYTHON if name.lower().endswith(".py") else Form.SQL
+                    queries.append(QueryText(text, self.user, at_s, self.name, name, form))
                 except NotFound:  # removed in the meantime
                     continue
                 except UNREADABLE_ERRORS as error:

@@ -12,9 +12,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlglot import exp
 
-from streaming.mining.json_functions import Path, parse_path, parse_schema
+from streaming.mining.json_functions import (
+    Path,
+    parse_chain,
+    parse_member,
+    parse_operand,
+    parse_path,
+    parse_path_array,
+    parse_schema,
+)
 from streaming.mining.model import Style, Unresolved
 from streaming.mining.sql.parser import FUNCTION_PREFIX
+from streaming.mining.templates import VARIABLE, has_placeholder
 
 
 if TYPE_CHECKING:
@@ -23,6 +32,9 @@ if TYPE_CHECKING:
     from streaming.mining.json_functions import JsonFunction
     from streaming.mining.lineage import Lineage, Value
     from streaming.mining.sql.scopes import Scope
+
+
+_OPERATORS: Final = (exp.JSONExtract, exp.JSONExtractScalar, exp.JSONBExtract, exp.JSONBExtractScalar)
 
 
 class ExpressionReader:
@@ -79,12 +91,28 @@ class ExpressionReader:
             for each in rest:
                 self.visit(each, scope)
             return [self._lineage.parse(document, _schema(rest))]
+        if call.is_chain:
+            return [self._lineage.below(document, self._chain(rest, scope))] if rest else [document]
         paths = rest if call.takes_many else rest[:1]
         return [self._lineage.below(document, self._path(each, call.style, scope)) for each in paths]
 
     def _path(self, node: exp.Expr, style: Style, scope: Scope) -> Path | Unresolved:
-        if isinstance(node, exp.Literal) and node.is_string:
-            return parse_path(node.this, style)
+        text = text_of(node)
+        return self._visit_path(node, scope) if text is None else parse_path(text, style)
+
+    def _chain(self, nodes: Sequence[exp.Expr], scope: Scope) -> Path | Unresolved:
+        """Read members that are separate arguments, up to the first one that is not a text: an array subscript, or computed."""
+        texts = [text_of(node) for node in nodes]
+        end = texts.index(None) if None in texts else len(texts)
+        if end < len(texts) and not (end and nodes[end].is_number):
+            return self._visit_path(nodes[end], scope)
+        path = parse_chain([text for text in texts[:end] if text is not None])
+        return Path(path.members, ends_in_array=True) if isinstance(path, Path) and end < len(texts) else path
+
+    def _visit_path(self, node: exp.Expr, scope: Scope) -> Unresolved:
+        """Walk a path that is not a literal; return why it names no key."""
+        if node.name == VARIABLE:
+            return Unresolved.VARIABLE
         self.visit(node, scope)
         return Unresolved.PATH
 
@@ -113,20 +141,100 @@ class ExpressionReader:
         if isinstance(node, exp.Dot) and not isinstance(node.expression, exp.Identifier):
             return self.value(node.expression, scope)  # db.function(…)
         value = self.value(node.this, scope)
-        if isinstance(node, exp.JSONExtract):
+        if isinstance(node, exp.JSONExtract) and node.args.get("variant_extract"):
             return self._lineage.below(value, _path_of(node.expression))
         if isinstance(node, exp.Dot):
             return self._lineage.fields(value, [node.expression.name])
         index = node.expressions[0] if node.expressions else None
-        if isinstance(index, exp.Literal) and index.is_string:
-            return self._lineage.fields(value, [index.this])
+        name = None if index is None else text_of(index)
+        if name is not None:
+            return (
+                self._lineage.below(value, parse_member(name))
+                if _is_document(value)
+                else self._lineage.fields(value, [name])
+            )
         self.visit_children(node, scope, skipped=("this",))
         return value and tuple(self._lineage.element(each) for each in value)
+
+    def _operand(self, node: exp.Expr, scope: Scope) -> Value:
+        """Read ``value -> 'member'``, ``value ->> '$.path'``, ``value -> 0`` and ``value #>> '{a,b}'``."""
+        if node.args.get("variant_extract"):
+            return self._field(node, scope)
+        return self._apply(self.value(node.this, scope), node, scope)
+
+    def _apply(self, value: Value, node: exp.Expr, scope: Scope) -> Value:
+        """Return what the operator of ``node`` extracts from a value."""
+        operand = node.args["expression"]
+        text = text_of(operand)
+        if text is None and operand.is_number:
+            return value and tuple(self._lineage.element(each) for each in value)
+        if text is None:
+            return self._lineage.below(value, self._visit_path(operand, scope))
+        is_array = isinstance(node, (exp.JSONBExtract, exp.JSONBExtractScalar))
+        return self._lineage.below(value, parse_path_array(text) if is_array else parse_operand(text))
+
+    def _lambda(self, node: exp.Expr, scope: Scope) -> Value:
+        """Read a lambda, and ``f(json -> 'a' …)``, which sqlglot takes for one whose body begins with a text."""
+        operators: list[exp.Expr] = []
+        body = node.this
+        while isinstance(body, exp.Expr) and isinstance(body.this, exp.Expr):
+            operators.append(body)
+            body = body.this
+        text = text_of(body) if isinstance(body, exp.Expr) else None
+        if text is None or len(node.expressions) != 1:
+            return self._computed(node, scope)
+        document = self.resolve([node.expressions[0].name], scope)
+        value = self._lineage.below(document, parse_operand(text))
+        while operators and type(operators[-1]) in _OPERATORS:
+            value = self._apply(value, operators.pop(), scope)
+        if not operators:
+            return value
+        self._lineage.use(value)
+        for each in operators:
+            self.visit_children(each, scope, skipped=("this",))
+        return None
+
+    def _cast(self, node: exp.Expr, scope: Scope) -> Value:
+        """Read a cast: of a parsed document to a row (Trino), which has the fields of its type; otherwise it changes no origin."""
+        value = self.value(node.this, scope)
+        schema = _fields_of(node.args["to"]) if value and all(each.is_parsed for each in value) else None
+        return self._lineage.parse(value, schema) if schema else value
+
+
+def text_of(node: exp.Expr) -> str | None:
+    """Return the value of a text that is written out: quoted in any way, in parentheses, cast, or joined of such texts; else None."""
+    if isinstance(node, exp.Literal):
+        return node.this if node.is_string else None
+    if isinstance(node, (exp.RawString, exp.National, exp.UnicodeString)):
+        return str(node.this)
+    if isinstance(node, (exp.Paren, exp.Cast)):
+        return text_of(node.this)
+    if isinstance(node, (exp.Concat, exp.DPipe)):
+        parts = [text_of(each) for each in (node.expressions or (node.this, node.expression))]
+        return None if None in parts else "".join(part or "" for part in parts)
+    return None
+
+
+def _fields_of(type_: exp.Expr) -> dict[str, Any] | None:
+    """Return the fields of a row type as a schema; None for any other type."""
+    if not isinstance(type_, exp.DataType) or type_.this is not exp.DType.STRUCT:
+        return None
+    return {
+        field.name: _fields_of(field.args["kind"])
+        for field in type_.expressions
+        if isinstance(field, exp.ColumnDef) and field.args.get("kind") is not None
+    }
 
 
 def _schema(arguments: Sequence[exp.Expr]) -> dict[str, Any] | None:
     first = arguments[0] if arguments else None
-    return parse_schema(first.this) if isinstance(first, exp.Literal) and first.is_string else None
+    text = None if first is None else text_of(first)
+    return None if text is None else parse_schema(text)
+
+
+def _is_document(value: Value) -> bool:
+    """Whether a value is the raw column itself, of which only a variant or JSON type has members in brackets (Snowflake, BigQuery)."""
+    return bool(value) and not any(each.members or each.is_parsed for each in value or ())
 
 
 def _path_of(node: exp.Expr) -> Path | Unresolved:
@@ -137,6 +245,8 @@ def _path_of(node: exp.Expr) -> Path | Unresolved:
             continue
         if not isinstance(part, exp.JSONPathKey) or not isinstance(part.this, str):
             return Path(tuple(members), ends_in_array=True) if members else Unresolved.BAD_PATH
+        if has_placeholder(part.this):
+            return Unresolved.VARIABLE
         members.append(part.this)
     return Path(tuple(members)) if members else Unresolved.BAD_PATH
 
@@ -144,7 +254,10 @@ def _path_of(node: exp.Expr) -> Path | Unresolved:
 _READERS: Final[dict[type, Callable[[ExpressionReader, exp.Expr, Scope], Value]]] = {
     exp.Column: ExpressionReader._column,  # noqa: SLF001 - a table of this class's own methods
     exp.Literal: lambda _expressions, _node, _scope: (),
-    **dict.fromkeys((exp.Paren, exp.Alias, exp.Cast, exp.TryCast), ExpressionReader._inner),  # noqa: SLF001 - likewise
-    **dict.fromkeys((exp.Dot, exp.Bracket, exp.JSONExtract), ExpressionReader._field),  # noqa: SLF001 - likewise
+    **dict.fromkeys((exp.Paren, exp.Alias), ExpressionReader._inner),  # noqa: SLF001 - likewise
+    **dict.fromkeys((exp.Cast, exp.TryCast), ExpressionReader._cast),  # noqa: SLF001 - likewise
+    **dict.fromkeys((exp.Dot, exp.Bracket), ExpressionReader._field),  # noqa: SLF001 - likewise
+    **dict.fromkeys(_OPERATORS, ExpressionReader._operand),  # noqa: SLF001 - likewise
+    exp.Lambda: ExpressionReader._lambda,  # noqa: SLF001 - likewise
 }
 """Expressions through which a value can be followed. The lookup is by exact class, because a walk visits thousands of nodes."""

@@ -34,6 +34,8 @@ class NotParsed(Exception):  # noqa: N818 - an outcome that the miner handles; i
 def parse_statements(text: str, dialect: str, functions: Container[str]) -> list[exp.Expr]:
     """Return the statements of ``text``; raise NotParsed if the dialect does not accept all of it."""
     speaker = Dialect.get_or_raise(dialect)
+    # The operands of -> and ->> stay as written, like the arguments of functions.
+    speaker.to_json_path = _leave_path  # type: ignore[method-assign]
     try:
         tokens = speaker.tokenize(text)
         for word, following in pairwise(tokens):
@@ -60,8 +62,14 @@ def parse_statements(text: str, dialect: str, functions: Container[str]) -> list
     return statements
 
 
+def _leave_path(path: exp.Expr | None) -> exp.Expr | None:
+    return path
+
+
 def _is_understood(statement: exp.Expr) -> bool:
     """Whether sqlglot understood a statement: it did not keep it as text (EXPLAIN, CREATE MACRO) or read a line of code as a formula."""
     if isinstance(statement, exp.Command):
-        return not any("(" in str(part) or ":" in str(part) for part in statement.args.values())
+        return not any(
+            mark in str(part) for part in statement.args.values() for mark in ("(", ":", "->", "#>")
+        )
     return isinstance(statement, exp.Query) or not isinstance(statement, _FORMULAS)

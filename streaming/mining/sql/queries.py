@@ -14,15 +14,19 @@ from typing import TYPE_CHECKING, Final
 
 from sqlglot import exp
 
+from streaming.mining.json_functions import parse_path
 from streaming.mining.lineage import Lineage
-from streaming.mining.sql.expressions import ExpressionReader
+from streaming.mining.model import Style, Unresolved
+from streaming.mining.sql.expressions import ExpressionReader, text_of
 from streaming.mining.sql.scopes import DerivedSource, RawSource, Scope, Source, UnionSource
+from streaming.mining.templates import VARIABLE
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from streaming.mining.json_functions import JsonFunction
+    from streaming.mining.lineage import Value
     from streaming.mining.model import MinedKeys, Parser
     from streaming.mining.raw_tables import RawTables
 
@@ -139,6 +143,13 @@ class QueryReader:
             self._lateral(node, scope)
         elif isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
             self._table(node, scope)
+        elif isinstance(node, exp.Table) and isinstance(node.this, exp.JSONTable):
+            scope.add(self._json_table(node.this, scope), *_names(node.alias))
+        elif isinstance(node.this, exp.Anonymous) and node.this.name.lower() == "identifier":
+            arguments = node.this.expressions  # IDENTIFIER('db.t')
+            name = (text_of(arguments[0]) if arguments else None) or VARIABLE
+            raw = self._tables.find(name.lower().split("."), self.database)
+            scope.add(Source() if raw is None else RawSource(*raw), *_names(node.alias))
         elif isinstance(node, (exp.Subquery, exp.Query)):
             source = self.query(node, scope.queries, None)
             scope.add(_rename(source, node.args.get("alias")), *_names(node.alias))
@@ -154,16 +165,38 @@ class QueryReader:
             self._lateral(lateral, scope)
 
     def _table(self, node: exp.Table, scope: Scope) -> None:
-        name, db, catalog = node.name.lower(), node.db.lower(), node.catalog.lower()
-        query = None if db else scope.queries.get(name)
-        raw = None if query else self._tables.find(catalog, db or self.database, name)
+        # ${db}.t: a part that is not a name is a variable.
+        parts = [part.name.lower() if isinstance(part, exp.Identifier) else VARIABLE for part in node.parts]
+        query = scope.queries.get(parts[0]) if len(parts) == 1 else None
+        raw = None if query else self._tables.find(parts, self.database)
         source = query or (Source() if raw is None else RawSource(*raw))
-        names = _names(node.alias) or [
-            (name,),
-            *([(db, name)] if db else []),
-            *([(catalog, db, name)] if catalog else []),
-        ]
+        whole = parts[0].rpartition(".")[2]
+        names = _names(node.alias) or [tuple(parts[at:]) for at in range(len(parts) - 1, -1, -1)]
+        names += [(whole,)] if "." in parts[0] and not node.alias else []
         scope.add(_rename(source, node.args.get("alias")), *names)
+
+    def _json_table(self, node: exp.JSONTable, scope: Scope) -> DerivedSource:
+        """Return the columns of ``JSON_TABLE(document, path COLUMNS (…))``, which extracts all of them."""
+        document = self.expressions.value(node.this, scope)
+        found = DerivedSource()
+        self._json_columns(document, node.args.get("path"), node.args["schema"], found)
+        return found
+
+    def _json_columns(
+        self, document: Value, path: exp.Expr | None, schema: exp.Expr, found: DerivedSource
+    ) -> None:
+        row = self._at_path(document, None if path is None else text_of(path))
+        for each in schema.expressions:
+            own = each.args.get("path")
+            if each.args.get("nested_schema") is not None:
+                self._json_columns(row, own, each.args["nested_schema"], found)
+            elif not each.args.get("ordinality"):
+                text = text_of(own) if isinstance(own, exp.Expr) else f"$.{each.name}"
+                found.columns.append((each.name.lower(), self._at_path(row, text)))
+
+    def _at_path(self, document: Value, text: str | None) -> Value:
+        path = Unresolved.PATH if text is None else parse_path(text, Style.JSON_PATH)
+        return document if path is Unresolved.WHOLE else self._lineage.below(document, path)
 
     def _lateral(self, node: exp.Expr, scope: Scope) -> None:
         """Add ``LATERAL VIEW f(…) t AS a, b`` or ``LATERAL (SELECT …)`` to the scope."""

@@ -5,14 +5,20 @@ import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
 import org.apache.spark.sql.connector.catalog.FunctionCatalog;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
+import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
 import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** A catalog of one function per layout. The functions exist on the driver only; executors receive them with the tasks. */
+/** A catalog of one function per layout, and of the function that splits documents. The functions exist on the driver only; executors receive them with the tasks. */
 public final class ParserCatalog implements FunctionCatalog {
     private static final ConcurrentHashMap FUNCTIONS = new ConcurrentHashMap();
+
+    static {
+        FUNCTIONS.put(DocumentsFunction.NAME, new DocumentsFunction());
+    }
+
     private String catalogName;
 
     /** Creates the function for the schemas of the slots and of further texts, in Spark's JSON form. */
@@ -33,7 +39,7 @@ public final class ParserCatalog implements FunctionCatalog {
     }
 
     public UnboundFunction loadFunction(Identifier identifier) throws NoSuchFunctionException {
-        ParserFunction function = (ParserFunction) FUNCTIONS.get(identifier.name());
+        ScalarFunction function = (ScalarFunction) FUNCTIONS.get(identifier.name());
         if (function == null) {
             throw new NoSuchFunctionException(identifier);
         }
@@ -41,9 +47,9 @@ public final class ParserCatalog implements FunctionCatalog {
     }
 
     private static final class Unbound implements UnboundFunction {
-        private final ParserFunction function;
+        private final ScalarFunction function;
 
-        Unbound(ParserFunction function) {
+        Unbound(ScalarFunction function) {
             this.function = function;
         }
 

@@ -1,6 +1,7 @@
 package tideline.split;
 
 import java.io.IOException;
+import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.hive.ql.exec.vector.BytesColumnVector;
 import org.apache.hadoop.hive.ql.exec.vector.ColumnVector;
@@ -55,7 +56,10 @@ final class SlotsWriter extends OutputWriter {
     private Writer open(TaskAttemptContext context, TypeDescription schema) {
         try {
             OrcFile.WriterOptions options = OrcOutputFormat.buildOptions(context.getConfiguration()).setSchema(schema);
-            Writer opened = OrcFile.createWriter(new Path(path), options);
+            Path file = new Path(path);
+            FileSystem files = file.getFileSystem(context.getConfiguration());
+            options.fileSystem(files).physicalWriter(new Bounds(files, file, options));
+            Writer opened = OrcFile.createWriter(file, options);
             OrcUtils.addSparkVersionMetadata(opened);
             return opened;
         } catch (IOException failed) {

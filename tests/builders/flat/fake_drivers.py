@@ -36,6 +36,7 @@ def progress(batch: int = 0, **changes: Any) -> dict[str, Any]:
         "malformed": 1,
         "rescued": 2,
         "misfits": 3,
+        "trailing": 0,
         "dead_letters": {"too-late": 4},
         "hours": 2,
         "watermark": 1_460_000_000,

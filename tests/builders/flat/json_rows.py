@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from state.columns.slots import RESCUED, Layout, Slot
 from state.columns.types import DOUBLE_EXACT_MAX, ColumnType
 from streaming.split.parse_schema import quote
-from streaming.split.splitter import MALFORMED, split
+from streaming.split.splitter import MALFORMED, TRAILING, split
 from tests.builders.flat.columns import spark_json_path
 
 
@@ -37,6 +37,8 @@ class Told:
 
     text: str | None
     malformed: bool
+    trailing: bool
+    """Whether there is more text behind the document."""
     rescued: bool
     flat: Mapping[KeyPath, str | None]
     raw: Mapping[KeyPath, str | None]
@@ -75,11 +77,12 @@ def told(
     flat = [f"CAST(c{index} AS STRING) AS c{index}" for index in range(1, len(types) + 1)]
     raw = [f"{_raw(key, f'c{index}')} AS g{index}" for index, key in enumerate(types, 1)]
     rescued = f"{quote(RESCUED)} IS NOT NULL AS rescued"
-    found = rows.selectExpr("id", "value", MALFORMED, rescued, *flat, *raw).collect()
+    found = rows.selectExpr("id", "value", MALFORMED, TRAILING, rescued, *flat, *raw).collect()
     return [
         Told(
             row["value"],
             row[MALFORMED],
+            row[TRAILING],
             row["rescued"],
             {key: row[f"c{index}"] for index, key in enumerate(types, 1)},
             {key: row[f"g{index}"] for index, key in enumerate(types, 1)},

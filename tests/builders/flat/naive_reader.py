@@ -7,8 +7,13 @@ import math
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, Self
 
+from pyarrow.fs import S3FileSystem
+
 from state.columns.paths import KeyPath
+from state.errors import NotFound
+from tests.builders.components.object_store import TestStore
 from tests.builders.components.remote_files import orc_files
+from tideline import open_dataset
 
 
 if TYPE_CHECKING:
@@ -54,6 +59,19 @@ def key_of(column: FieldSchema) -> str:
         return column.name
     members = KeyPath.of_json_path(key).members
     return members[0] if len(members) == 1 else str(key)
+
+
+def read_by_path(location: str, columns: Iterable[FieldSchema]) -> list[Row]:
+    """Return all rows as programs read them that know only the table's directory; none before the first batch."""
+    store = TestStore.named() if location.startswith("s3a:") else None
+    system = S3FileSystem(**store.arrow) if store else None
+    try:
+        dataset = open_dataset(location.removeprefix("s3a://") if store else location, system)
+    except NotFound:
+        return []
+    keys = {column.name: key_of(column) for column in columns}
+    table = dataset.to_table(columns=[name for name in dataset.schema.names if name in keys])
+    return _read_rows(table.rename_columns([keys[name] for name in table.column_names]))
 
 
 def read_letters(root: str) -> dict[str, list[str]]:

@@ -86,6 +86,9 @@ class Source:
         self.reads += names
         return [self.tables[name] for name in names if name in self.tables]
 
+    def get_table(self, _db: str, name: str) -> Table:
+        return self.tables[name]
+
     def partition_names(self, _db: str, table: str) -> list[str]:
         self.reads.append(f"{table}/*")
         return sorted(self.partitions.get(table, {}))

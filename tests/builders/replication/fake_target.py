@@ -173,6 +173,9 @@ class FakeTarget:
             raise NotFound("no such table", name=name)
         return self.tables[name].copy()
 
+    def get_tables(self, _db: str, names: Sequence[str]) -> list[Table]:
+        return [self.tables[name].copy() for name in names if name in self.tables]
+
     def create_table(self, table: Table, **_options: Any) -> None:
         def create() -> None:
             if table.tableName in self.tables:
@@ -380,6 +383,7 @@ READS = frozenset(
         "get_database",
         "get_partitions",
         "get_table",
+        "get_tables",
         "has_event",
         "highest_write_id",
         "metastore_uuid",

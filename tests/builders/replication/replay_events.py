@@ -182,7 +182,10 @@ def a_partition(value: str = "1", table: str = "orders", note: str = "0") -> Par
 
 
 def partitions_added(event_id: int, table: str = "orders", *values: str) -> PartitionsAdded:
-    """Return an ADD_PARTITION."""
+    """Return an ADD_PARTITION; its partitions have no directories at the source."""
+    added = [a_partition(value, table) for value in values]
+    for partition in added:
+        partition.sd.location = None
     return PartitionsAdded(
         event_id=event_id,
         time_s=0,
@@ -190,7 +193,7 @@ def partitions_added(event_id: int, table: str = "orders", *values: str) -> Part
         db="shop",
         table=table,
         owner=None,
-        partitions=tuple(embedded(a_partition(value, table)) for value in values),
+        partitions=tuple(map(embedded, added)),
     )
 
 

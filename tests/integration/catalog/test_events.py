@@ -7,9 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from daemon.catalog.branch import CatalogView
+from daemon.timelines.answers import KnownTimelines, TimelineAnswers
+from daemon.timelines.queries import CoverRange
 from dev.fixtures.hive_tables import a_partition
 from handlers.catalog.timelines.rules import Rules
 from handlers.metastore.client import Metastore
+from state.errors import BadInput
+from state.timelines.ignored_values import IgnoredValues
 from state.timelines.table_properties import PARTITION_PERIOD, TIME_COLUMNS
 from tests.builders.catalog.followed_catalog import FollowedCatalog, catalogs_of, rebuilt, rules_for
 
@@ -75,6 +80,32 @@ def test_adds_drops_and_renames_of_partitions_in_several_time_columns(
         (name, "dt", "DAILY"): [("2015-01-02", "2015-01-02"), ("2015-01-07", "2015-01-07")],
         (name, "it", "HOURLY"): [("2015-01-01-02", "2015-01-01-02"), ("2015-01-02-00", "2015-01-02-00")],
     }
+    assert_as_rebuilt(catalog, source)
+
+
+def test_a_condition_of_a_cover_selects_what_the_cover_names_or_is_refused(
+    hive: Session, database: str, make: Make, source: ClusterEndpoints
+) -> None:
+    hive.run("CREATE TABLE days (id int) PARTITIONED BY (dt string)")
+    for day in ("2024-01-01", "2024-01-02", "2024-01-02_backup", "2024-01-03", "2024-01-02.old", "latest"):
+        hive.run(f"ALTER TABLE days ADD PARTITION (dt='{day}')")
+    catalog, name = make(rules_for(database, columns=("dt",))), f"{database}.days"
+
+    def select(where: str) -> list[str]:
+        catalog.follow()
+        known = KnownTimelines(event_id=1, waiting={}, quarantined={}, timelines=catalog.timelines)
+        answers = TimelineAnswers([CatalogView("lake", lambda: known)], lambda _: None)
+        asked = CoverRange(name=name, start="2024-01-01", end="2024-01-04", where=where)
+        condition = answers.answer(asked)["where"][name]
+        return sorted(row[0] for row in hive.rows(f"SHOW PARTITIONS days WHERE {condition}"))
+
+    days = ["dt=2024-01-01", "dt=2024-01-02", "dt=2024-01-03"]
+    assert select("in") == select("or") == days
+    with pytest.raises(BadInput, match=r"2024-01-02\.old"):
+        select("between")
+    hive.run("ALTER TABLE days DROP PARTITION (dt='2024-01-02_backup'), PARTITION (dt='2024-01-02.old')")
+    assert select("between") == days
+    assert catalog.timelines.ignored(name, "dt") == IgnoredValues.of(["latest"])
     assert_as_rebuilt(catalog, source)
 
 

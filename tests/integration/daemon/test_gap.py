@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from contextlib import closing
+from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from daemon.status.model import DaemonStatus
     from dev.stack.endpoints import Endpoints
 
 
@@ -47,6 +49,22 @@ def short_lived_log(stack: Endpoints, tmp_path: Path) -> Iterator[ClusterEndpoin
     process.stop()
 
 
+@dataclass
+class Purged:
+    """Whether the log of a source begins after the event ``event_id``. If it is empty, adds an event with which it can begin."""
+
+    source: Metastore
+    event_id: int
+    made: int = 0
+
+    def __call__(self) -> bool:
+        first = self.source.next_events(0, 1)
+        if not first:
+            self.made += 1
+            self.source.create_database(Database(name=f"late_{self.made}"))
+        return bool(first) and first[0].eventId > self.event_id
+
+
 @pytest.mark.long
 def test_a_purged_log_stops_relay_and_replica_with_both_ids_until_both_cross_the_gap(
     short_lived_log: ClusterEndpoints, stack: Endpoints, topic: str, database: str, tmp_path: Path
@@ -66,17 +84,7 @@ def test_a_purged_log_stops_relay_and_replica_with_both_ids_until_both_cross_the
         daemon.bootstrap()
         for name in ("lost", "lost_too"):
             source.create_database(Database(name=name))
-        made = 0
-
-        def purged() -> bool:
-            """Return whether the log begins after the next event. If it is empty, add an event with which it can begin."""
-            nonlocal made
-            kept = source.next_events(0, 1)
-            if not kept:
-                made += 1
-                source.create_database(Database(name=f"late_{made}"))
-            return bool(kept) and kept[0].eventId > position + 2
-
+        purged = Purged(source, position + 2)
         eventually(purged)
         with daemon:
 
@@ -111,6 +119,37 @@ def test_a_purged_log_stops_relay_and_replica_with_both_ids_until_both_cross_the
         assert answer["upto"] > position + 2
         assert "has no gap" in refused.stderr
         assert expected in shown.stdout
+
+
+@pytest.mark.long
+def test_a_policy_at_the_end_of_the_topic_names_the_relay_that_has_stopped_at_the_gap(
+    short_lived_log: ClusterEndpoints, stack: Endpoints, topic: str, database: str, tmp_path: Path
+) -> None:
+    with closing(Metastore([short_lived_log.metastore])) as source:
+        daemon = configured(tmp_path, stack, source=short_lived_log, topic=topic, database=database)
+        daemon.bootstrap()
+        with daemon:
+            daemon.status_when(lambda s: s.sources[0].relay_state == s.projections[0].state == "following")
+            source.create_database(Database(name="relayed"))
+            daemon.applied(source.current_event_id())
+        for name in ("lost", "lost_too"):
+            source.create_database(Database(name=name))
+        purged = Purged(source, source.current_event_id())
+        eventually(purged)
+        with daemon:
+
+            def only_the_relay_has_failed(status: DaemonStatus) -> bool:
+                purged()
+                states = (status.sources[0].relay_state, status.projections[0].state)
+                return states == ("failed", "following")
+
+            status = daemon.status_when(only_the_relay_has_failed)
+            refused = daemon.command("bootstrap", "shop", "--gap")
+        assert status.sources[0].code == "gap"
+        assert (status.sources[0].lag_events or 0) > 1
+        assert refused.returncode == 1
+        assert "the relay of its source has stopped there" in refused.stderr
+        assert "tideline relay --gap lake" in refused.stderr
 
 
 def has_crossed(daemon: RunningDaemon, source: Metastore, name: str, upto: int) -> bool:

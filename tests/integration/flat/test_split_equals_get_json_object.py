@@ -256,7 +256,7 @@ def test_odd_values_and_documents_are_kept_or_rescued(session: Any, column_type:
     assert_equal(rows, types)
     for row in rows:
         lost = row.flat[A] is None and row.raw[A] is not None
-        assert row.rescued == (row.text is not None and (row.malformed or lost)), row
+        assert row.rescued == (row.text is not None and (row.malformed or row.trailing or lost)), row
 
 
 def test_the_exceptions_are_these_and_no_others(session: Any) -> None:
@@ -511,9 +511,9 @@ def test_slots_without_a_key_are_null_and_every_slot_is_present(session: Any) ->
     layout = layout.with_slot(replace(layout.slots[2], state=SlotState.EMPTY))
     frame = session.createDataFrame([('{"a":1,"b":"x","c":2}',)], "value string")
     rows = split(frame, layout, texts={"time": A})
-    assert rows.columns == ["_malformed", "time", "_rescued", "c1", "c2", "c3"]
+    assert rows.columns == ["_malformed", "_trailing", "time", "_rescued", "c1", "c2", "c3"]
     assert rows.dtypes[-2:] == [("c2", "string"), ("c3", "double")]
-    assert [tuple(row) for row in rows.collect()] == [(False, "1", None, 1, None, 2.0)]
+    assert [tuple(row) for row in rows.collect()] == [(False, False, "1", None, 1, None, 2.0)]
 
 
 def test_a_row_is_parsed_once_and_again_as_text_only_if_it_is_doubtful(session: Any) -> None:

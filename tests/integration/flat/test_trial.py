@@ -6,10 +6,10 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.dataset
 import pytest
 from click.testing import CliRunner
 
+import tideline as readers
 from daemon.service.command_line import tideline
 from state.errors import ConfigError
 from streaming.driver import commands
@@ -64,7 +64,7 @@ def test_files_and_queries_become_a_table_that_other_engines_read_and_a_page(
     made = tmp_path / "made"
     assert "201 events in 3 hours by $.sent" in done.output
     assert f"--properties-file {made}/spark.conf" in done.output
-    table = pyarrow.dataset.dataset(made / "table", format="orc", partitioning="hive").to_table()
+    table = readers.open_dataset(made / "table").to_table()
     assert sorted(set(table.column_names) - {"yyyy_mm_dd", "hh"}) == ["_rescued", "sent", "user/id"]
     numbers = [n for n in range(200) if n != 150]
     found = sorted(table["user/id"].drop_null().to_pylist())
@@ -78,3 +78,54 @@ def test_files_and_queries_become_a_table_that_other_engines_read_and_a_page(
     again = try_(tmp_path / "old.json")
     assert isinstance(again.exception, ConfigError)
     assert "exists already" in str(again.exception)
+
+
+def test_what_is_left_out_is_printed_with_the_reason_and_no_file_takes_the_columns_of_another(
+    try_: Callable[..., Any], spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = [time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime(START + 60 * n)) for n in range(40)]
+    events = [json.dumps({"at": at, "user": {"id": n, "name": "x"}}) for n, at in enumerate(times)]
+    late = json.dumps({"at": "12:30", "user": {"id": 99}})
+    lines = ["".join(events[n : n + 4]) for n in range(0, 40, 4)]
+    (tmp_path / "at 12:00.json").write_text("\n".join([*lines, late, ""]))
+    reports = tmp_path / "reports"
+    reports.mkdir()
+    (reports / "whole.sql").write_text("select get_json_object(json, '$.user') from web.raw")
+    (reports / "member.sql").write_text("select get_json_object(json, '$.user.id') from web.raw")
+    (reports / "typo.sql").write_text("select get_json_object(json, '$.usr') from web.raw")
+    (reports / "other.sql").write_text("select 1 from other")
+    try:
+        done = try_(tmp_path / "at 12:00.json", "--queries", reports, "--no-open")
+    finally:
+        spark.sql("DROP TABLE IF EXISTS default.events")
+    assert done.exit_code == 0, done.output
+    made = tmp_path / "made"
+    table = readers.open_dataset(made / "table").to_table()
+    assert sorted(table["user/id"].to_pylist()) == list(range(40))
+    assert table["user"].drop_null().length() == 40
+    assert "1 wrong-time (the time is missing, of another form" in done.output
+    assert f"for example: {late}" in done.output
+    assert "$.usr: no row contains it" in done.output
+    assert f"{reports}/other.sql: reads no key of json in web.raw" in done.output
+
+    (made / "queries" / "further.sql").write_text("select get_json_object(json, '$.user.name') from web.raw")
+    monkeypatch.setattr("daemon.flat.driver.run_driver", lambda order, *_, **__: order())
+    arguments = ("events", "-c", str(made / "tideline.yaml"))
+    again = CliRunner().invoke(tideline, ["split", "run", *arguments, "--once"])
+    assert again.output == "queries read: 1\n", "only the new file"
+    assert "$.user.name" in CliRunner().invoke(tideline, ["keys", "list", *arguments, "--why"]).output
+
+
+def test_a_try_without_any_event_left_fails_and_shows_why(
+    try_: Callable[..., Any], spark: Any, tmp_path: Path
+) -> None:
+    lines = [json.dumps({"at": 4_000_000_000 + n, "uuid": f"{n}"}) for n in range(30)]
+    (tmp_path / "future.json").write_text("\n".join(lines))
+    try:
+        done = try_(tmp_path / "future.json", "--no-open")
+    finally:
+        spark.sql("DROP TABLE IF EXISTS default.events")
+    assert done.exit_code == 1, done.output
+    assert "30 wrong-time" in done.output
+    assert '"at": 4000000' in done.output
+    assert "no event is left: $.at was read as 's'" in done.output

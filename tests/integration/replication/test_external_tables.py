@@ -6,12 +6,16 @@ The same tests run on HDFS (``tests/hdfs``) and from HDFS into an object store, 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from handlers.files.paths import parse_location
 from state.store.memory import MemoryStore
 from tests.builders.replication.lake import Lake, open_lake
+from tests.builders.replication.replica import files_below
+from tests.builders.replication.stepped_loads import SteppedLoads
 
 
 if TYPE_CHECKING:
@@ -117,3 +121,40 @@ def test_rows_of_hive_itself_and_of_others_are_there_once(lake: Lake) -> None:
     lake.put("shared/other.txt", "6")
     lake.copies.run()
     assert lake.rows("select id from {db}.shared") == [("5",), ("6",)]
+
+
+def test_files_that_are_being_written_and_unusual_directories_are_copied_as_readers_see_them(
+    lake: Lake,
+) -> None:
+    """``hadoop fs -put`` renames a file when it is complete, and so does Flume; Spark writes a partition of the column ``_date``."""
+    lake.put("fed/a.txt", "1")
+    lake.put("fed/b.txt._COPYING_", "2")
+    lake.put("fed/c.txt.tmp", "3")
+    odd = "days/_date=2024-01-01/ta\tb" if lake.root.startswith("file:") else None
+    if odd:
+        (Path(parse_location(lake.root).path) / odd).parent.mkdir(parents=True)
+        (Path(parse_location(lake.root).path) / odd).write_text("6\n")
+    lake.put("days/_date=2024-01-01/d.txt", "4")
+    lake.put("days/_date=%2F..%2Fx/\x85.txt", "5")
+    lake.run("create external table {db}.fed (id int) location '{root}/fed'")
+    lake.run(
+        "create external table {db}.days (id int) partitioned by (`_date` string) location '{root}/days'"
+    )
+    lake.run("alter table {db}.days add partition (`_date`='2024-01-01') partition (`_date`='/../x')")
+    lake.replica.follow()
+    first = lake.copies.run()
+    assert [problem.tables for problem in first.problems] == ([("days",)] if odd else []), first.problems
+    assert lake.replica.quarantined() == {}
+    lake.remove("fed/b.txt._COPYING_")
+    lake.remove("fed/c.txt.tmp")
+    lake.put("fed/b.txt", "2", "22")
+    lake.put("fed/c.txt", "3", "33")
+    lake.copies.run()
+    assert lake.rows("select id from {db}.fed") == [(row,) for row in ("1", "2", "22", "3", "33")]
+    found = files_below(lake.target_of("days"), lake.replica.files)
+    assert set(found) == {"_date=2024-01-01/d.txt", "_date=%2F..%2Fx/\x85.txt"}, "Hive itself skips them"
+    lake.replica.projection.loads.request(["days"], "repair")
+    SteppedLoads(lake.replica).finish()
+    assert set(files_below(lake.target_of("days"), lake.replica.files)) == set(found)
+    names = lake.replica.target.partition_names(lake.replica.policy.target_db, "days")
+    assert sorted(names) == ["_date=%2F..%2Fx", "_date=2024-01-01"]

@@ -17,6 +17,7 @@ from tests.builders.replication.small_workload import (
     remembers_abort,
     roll_back,
 )
+from tests.builders.replication.stepped_loads import SteppedLoads
 from tests.builders.replication.verification import check_equal
 
 
@@ -57,6 +58,28 @@ def test_a_truncation_that_is_rolled_back_takes_effect_on_both_sides_when_hive_f
     assert target_sql.rows(f"select * from {target_db}.t") == []
     source_sql.run(f"insert into {db}.t values (3, 'a')")
     replica.follow()
+    check_equal(replica, source_sql, target_sql)
+
+
+def test_a_truncation_of_impala_which_hive_ignores_is_no_difference(
+    source_sql: Session, target_sql: Session, replica: Replica
+) -> None:
+    """Impala writes ``base_3/_empty`` and logs no write event. Hive finds no file in that base and still reads the rows."""
+    db = replica.policy.source_db
+    create_source(source_sql, db)
+    source_sql.run(f"create table {db}.t (id int) {ACID}")
+    for number in (1, 2):
+        source_sql.run(f"insert into {db}.t values ({number})")
+    location = replica.source.get_table(db, "t").sd.location or ""
+    base = Path(parse_location(location).path) / "base_0000003"
+    base.mkdir()
+    (base / "_empty").touch()
+    source_sql.run(f"analyze table {db}.t compute statistics for columns")  # under write id 3
+    replica.follow()
+    assert source_sql.rows(f"select * from {db}.t") == [("1",), ("2",)]
+    check_equal(replica, source_sql, target_sql)
+    replica.projection.loads.request(["t"], "repair")
+    SteppedLoads(replica).finish()
     check_equal(replica, source_sql, target_sql)
 
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from daemon.replica.sections.unreplicated import list_unreplicated
+from handlers.replication.policy.policy import Policy
+from tests.builders.replication.replica import build_replica
 from tests.builders.replication.small_workload import ACID, create_source
-from tests.builders.replication.verification import check_equal
+from tests.builders.replication.verification import FollowedReplica, check_equal, verifier_of
 
 
 if TYPE_CHECKING:
+    from dev.stack.endpoints import ClusterEndpoints
     from dev.stack.hive.sql_session import Session
     from tests.builders.replication.replica import Replica
 
@@ -39,3 +43,57 @@ def test_views_read_the_tables_and_call_the_functions_of_the_target_in_whatever_
     replica.follow()
     target_sql.run("reload functions")
     check_equal(replica, source_sql, target_sql)
+
+
+def test_views_read_the_replicas_of_other_databases_and_call_functions_as_hive_2_and_3_write_them(
+    source: ClusterEndpoints,
+    target: ClusterEndpoints,
+    database: str,
+    source_sql: Session,
+    target_sql: Session,
+) -> None:
+    db, lake = database, f"lake_{database}"
+    for session, name in ((source_sql, lake), (target_sql, f"{lake}_r")):
+        session.run(f"create database {name}")
+        session.run(f"create table {name}.days as select 1 as id, 'one' as v")
+    create_source(source_sql, db)
+    source_sql.run(f"create function {db}.mask as '{MASK}'")
+    source_sql.run(f"create table {db}.t as select 1 as id, 'x' as v")
+    source_sql.run(
+        f"create view {db}.joined as select t.id, d.v from {db}.t t join {lake}.days d on t.id = d.id"
+    )
+    source_sql.run(f"create view {db}.masked as select {db}.mask(v) as m from {db}.t")
+    source_sql.run(f"create table {lake}.secret_days (id int)")
+    source_sql.run(f"create view {db}.of_secret as select * from {lake}.secret_days")
+    replica = build_replica(
+        source.metastore,
+        target.metastore,
+        db=db,
+        roots=[source.warehouse, source.external, source.cmroot],
+        others=lambda name: (
+            (Policy(name="lake", source_db=lake, target_db=f"{lake}_r", exclude=("secret*",)),)
+            if name == lake
+            else ()
+        ),
+    )
+    masked = replica.source.get_table(db, "masked")
+    masked.viewExpandedText = f"select `{db}.mask`(`t`.`v`) `m` from `{db}`.`t`"
+    replica.source.alter_table(db, "masked", masked)
+    replica.follow()
+    (status,) = list_unreplicated("p", replica.context)
+    assert [(each.name, each.code) for each in status.listed] == [(f"{db}.of_secret", "view")]
+    target_sql.run("reload functions")
+    for name in ("joined", "masked"):
+        rows = source_sql.rows(f"select * from {db}.{name}")
+        assert target_sql.rows(f"select * from {replica.policy.target_db}.{name}") == rows
+    reasons = {"of_secret": status.listed[0].reason}
+    with verifier_of(replica, FollowedReplica(replica, reasons=reasons)) as verifier:
+        results = {each.table: each for each in verifier.verify_all(verifier.table_names())}
+    assert {name: str(each.outcome) for name, each in results.items()} == {
+        "": "equal",
+        "joined": "equal",
+        "masked": "equal",
+        "of_secret": "not-followed",
+        "t": "equal",
+    }
+    replica.projection.close()

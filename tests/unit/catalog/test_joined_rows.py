@@ -45,6 +45,33 @@ def test_a_partition_that_is_read_again_and_again_is_made_once_and_others_are_fo
     assert made.count(b"0") == 2
 
 
+def test_one_call_of_a_large_table_keeps_no_more_than_the_limit() -> None:
+    rows, made = JoinedRows(bytes_max=10_000), list[bytes]()
+
+    def make(payload: bytes) -> bytes:
+        made.append(payload)
+        return payload * 10
+
+    payloads = [str(number).encode() for number in range(1_000)]
+    for _ in range(2):
+        assert rows.get_all(b"t", payloads, make) == [payload * 10 for payload in payloads]
+    assert len(made) >= 2_000 - 10_000 // 200, "an entry takes 200 bytes and its own"
+    rows.get_all(b"t", payloads[-1:], make)
+    assert len(made) <= 2_000, "the last ones are kept"
+
+
+def test_a_partition_that_is_longer_than_half_the_limit_is_not_kept() -> None:
+    rows, made = JoinedRows(bytes_max=10_000), list[bytes]()
+
+    def make(payload: bytes) -> bytes:
+        made.append(payload)
+        return payload * (6_000 if payload == b"x" else 10)
+
+    for _ in range(3):
+        rows.get_all(b"t", [b"a", b"x"], make)
+    assert made == [b"a", b"x", b"x", b"x"]
+
+
 def test_a_renamed_table_has_its_new_name_in_partitions_that_were_read_before() -> None:
     table = a_table("db", "t", partition_keys=("dt",), location="/w/t")
     store = MemoryStore()

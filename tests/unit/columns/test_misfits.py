@@ -188,6 +188,18 @@ def test_older_versions_read_the_same_counts_as_before() -> None:
     assert form == {"v": 1, "batch": -1, "keys": ["$.n"], "hours": {str(T0): [2, 0, [[0, 2, 1, 1, 1, 1, 4]]]}}
 
 
+def test_rows_with_more_than_one_document_are_an_addition_to_the_form() -> None:
+    counts = HourCounts({T0: Observations(5, trailing=2), T0 + HOUR_S: Observations(3)})
+    form = json.loads(hour_counts_to_json(counts))
+    assert hour_counts_from_json(json.dumps(form)) == counts
+    assert form.pop("trailing") == {str(T0): 2}
+    assert hour_counts_from_json(json.dumps(form)).hours[T0] == Observations(5)
+    impossible: list[object] = [{str(T0): 6}, {str(T0): -1}, {"0": 1}, {str(T0): True}, []]
+    for wrong in impossible:
+        with pytest.raises(StateCorrupt):
+            hour_counts_from_json(json.dumps(form | {"trailing": wrong}))
+
+
 @pytest.mark.parametrize(
     "kinds",
     [

@@ -89,6 +89,13 @@ def test_texts_that_are_not_json_objects_are_malformed(text: str) -> None:
     found.check()
 
 
+def test_anything_but_a_comma_behind_the_document_is_counted() -> None:
+    texts = ['{"a":1}', ' {"a":1} , \n', '{"a":1}{"a":"x"}', '{"a":1} x', "[]{}"]
+    seen = sniff(texts, FlatRules())
+    assert (seen.trailing, seen.malformed) == (2, 1)
+    assert not seen.keys[KeyPath(("a",))].evidence.has_text
+
+
 def test_a_value_of_a_megabyte_is_text() -> None:
     assert evidence_of('"' + "x" * (1 << 20) + '"') == TEXT
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from daemon.replica.policies import handler_policy
 from daemon.service.configuration import read_config
 from tests.builders.daemon.assembly import config_of
 
@@ -86,6 +87,29 @@ def test_the_relay_and_published_timelines_know_databases_by_patterns_too() -> N
     assert config.name_on_target("lake", "dr", "sales_eu") == "sales_eu_r"
     assert config.name_on_target("lake", "dr", "hr") == "hr"
     assert config.name_on_target("sea", "dr", "sales_eu") == "sales_eu"
+
+
+def test_the_policies_of_a_database_are_those_of_the_same_source_and_target() -> None:
+    own: dict[str, object] = {
+        "eu": {**ENDS, "database": "sales_eu"},
+        "hr": {**ENDS, "database": "hr", "target_database": "h"},
+    }
+    config = configured(policies=own, target_database="{database}_r")
+
+    def found(source: str, target: str, database: str) -> list[tuple[str, str]]:
+        policies = config.find_policies(source, target, database)
+        return [(name, policy.replica_database) for name, policy in policies]
+
+    assert found("lake", "dr", "hr") == [("hr", "h")]
+    assert found("lake", "dr", "sales_us") == [("all.sales_us", "sales_us_r")]
+    assert found("lake", "dr", "sales_eu") == [("eu", "sales_eu")]
+    assert found("sea", "dr", "sales_us") == found("lake", "dr", "sales_tmp") == []
+    assert found("lake", "dr", "sales" + "x" * 122) == [], "its name on the target would be too long"
+    views = handler_policy(config, "hr")
+    assert views.find_target("sales_us", "t") == "sales_us_r"
+    assert views.find_target("hr", None) == "h"
+    assert views.find_target("sys", "tbls") == "sys"
+    assert views.find_target("elsewhere", "t") is None
 
 
 def problems_of(directory: Path, **pattern: object) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from daemon.endpoint.answers.answer_cache import AnswerCache, TableContent
@@ -23,6 +23,7 @@ ASKED = positional("get_partitions", "db", "t", -1)
 @given(
     st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), st.integers(0, 900)), max_size=60),
 )
+@example([(0, 0, 0), (1, 0, 0), (2, 0, 145), (3, 0, 900), (4, 0, 900), (5, 0, 900)])
 def test_what_is_found_is_what_was_made_last_from_this_content(calls: list[tuple[int, int, int]]) -> None:
     cache, made = AnswerCache(bytes_max=6_000), dict[tuple[int, int], bytes]()
     for limit, version, size in calls:

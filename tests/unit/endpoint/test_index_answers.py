@@ -239,6 +239,12 @@ FORWARDED = [
     (positional("get_partition_by_name", DB, "t", "dt=2020-01-03/hr=5"), Reason.REFUSED),
     (positional("get_partitions_by_filter", DB, "t", "dt != 'us_east'", -1), Reason.NOT_CERTAIN),
     (positional("get_partitions_by_filter", DB, "t", r"dt = 'a\b'", -1), Reason.NOT_CERTAIN),
+    (positional("get_partitions_by_filter", DB, "t", "dt = 'a '", -1), Reason.NOT_CERTAIN),
+    (positional("get_partitions_by_filter", DB, "t", "dt < '\U0001f600'", -1), Reason.NOT_CERTAIN),
+    (
+        positional("get_partitions_by_filter", DB, "t", "(dt) not in ('a') is not true", -1),
+        Reason.NOT_CERTAIN,
+    ),
     (
         positional("get_partitions_by_filter", DB, "t", "(struct(dt, hr)) in (struct('a', 1))", -1),
         Reason.NOT_CERTAIN,
@@ -267,6 +273,35 @@ def test_a_number_in_another_form_makes_filters_on_its_column_uncertain(other: s
         assert endpoint.ask(positional("get_partitions_by_filter", DB, "t", text, -1)) is None
         assert endpoint.outcomes.reasons.pop() is Reason.NOT_CERTAIN
     assert len(endpoint.ask(positional("get_partitions_by_filter", DB, "t", "dt > '2020-01-02'", -1))) == 3
+
+
+@pytest.mark.parametrize(
+    "text", ["dt = 'a'", "dt != 'a'", "dt <= 'a'", "dt > 'a'", "(dt) in ('b', 'a')", "hr = 1 or dt >= 'a'"]
+)
+def test_a_value_that_some_databases_take_for_a_constant_makes_its_comparison_uncertain(text: str) -> None:
+    endpoint = Endpoint(*ROWS, ("a  ", "1"))
+    assert Endpoint().ask(positional("get_partitions_by_filter", DB, "t", text, -1)) is not None, "has 'a b'"
+    assert endpoint.ask(positional("get_partitions_by_filter", DB, "t", text, -1)) is None
+    assert endpoint.outcomes.reasons == [Reason.NOT_CERTAIN]
+    for certain in ("dt > 'b'", "dt like 'a%'", "(dt) not in ('b') is true", "((dt) in ('b')) is not true"):
+        assert endpoint.ask(positional("get_partitions_by_filter", DB, "t", certain, -1)) is not None
+
+
+def test_partitions_whose_order_depends_on_the_database_are_forwarded() -> None:
+    fullwidth, emoji = ("\uff3a", "1"), ("\U0001f600", "1")
+    endpoint = Endpoint(*ROWS, fullwidth, emoji)
+    for name, *more in (
+        ("get_partitions", -1),
+        ("get_partition_names", -1),
+        ("get_partitions_by_filter", "hr = 1", -1),
+    ):
+        assert endpoint.ask(positional(name, DB, "t", *more)) is None
+    assert endpoint.outcomes.reasons == [Reason.NOT_CERTAIN] * 3
+    assert len(endpoint.ask(positional("get_partitions_by_filter", DB, "t", "hr = 5", -1))) == len(FIVES)
+    assert len(endpoint.ask(positional("get_partitions", DB, "t", 2))) == 2
+    only = Endpoint(*ROWS, emoji)
+    assert len(only.ask(positional("get_partition_names", DB, "t", -1))) == len(ALL) + 1
+    assert only.ask(positional("get_partition_names", DB, "t", 100)) is None
 
 
 def test_an_index_that_is_not_fresh_forwards_with_its_reason(endpoint: Endpoint) -> None:

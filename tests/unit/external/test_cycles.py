@@ -21,6 +21,7 @@ from state.store.memory import MemoryStore
 from state.store.sqlite import SqliteStore
 from tests.builders.replication.external import ExternalCopies, Source
 from tests.builders.replication.fake_target import Clock, FakedReplica, faked_replica
+from tests.builders.replication.spark_tables import a_spark_table
 from tests.builders.stores.full_disk import full_disk
 
 
@@ -113,6 +114,52 @@ def test_a_cycle_without_changes_asks_the_metastores_once_and_lists_each_directo
     progress = world.run()
     assert (world.source.reads, progress.counts.copied) == ([], 0)
     assert len(listed) == 2 * progress.counts.directories == 10
+
+
+def test_a_table_of_spark_is_copied_from_the_directory_that_spark_reads(world: World) -> None:
+    world.create("spark", f"file:{world.ext}/rows")
+    world.source.tables["spark"] = a_spark_table(
+        "spark",
+        location=f"file:{world.ext}/spark-__PLACEHOLDER__",
+        path=f"file:{world.ext}/rows",
+        provider="csv",
+    )
+    world.create("moved", f"file:{world.ext}/old")
+    world.create("moved", f"file:{world.ext}/new")
+    world.source.tables["moved"] = a_spark_table(
+        "moved", location=f"file:{world.ext}/new", path=f"file:{world.ext}/old"
+    )
+    progress = world.run()
+    assert (progress.counts.missing, progress.is_complete) == (0, True)
+    assert world.present() == ["new/a", "old/a", "rows/a"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "partitions", "reported"),
+    [
+        ({"numFiles": "2"}, {}, True),
+        ({"spark.sql.statistics.numRows": "7"}, {}, True),
+        ({"numFiles": "0", "totalSize": "none"}, {}, False),
+        ({}, {"dt=1": "below"}, True),
+        ({"numFiles": "2"}, {"dt=1": "elsewhere"}, False),
+    ],
+)
+def test_a_missing_directory_of_a_table_with_rows_is_a_problem(
+    world: World, parameters: dict[str, str], partitions: dict[str, str], *, reported: bool
+) -> None:
+    root = f"file:{world.ext}/gone"
+    world.create("gone", root, content=None)
+    world.create("fine", f"file:{world.ext}/fine")
+    table = world.source.create("gone", root, partitioned=bool(partitions))
+    table.parameters = parameters
+    world.source.partitions["gone"] = {
+        name: f"{root}/{name}" if place == "below" else f"file:{world.ext}/fine/{name}"
+        for name, place in partitions.items()
+    }
+    progress = world.run()
+    problems = [(each.tables, each.directory, each.code) for each in progress.problems]
+    assert problems == ([(("gone",), root, "not-found")] if reported else [])
+    assert world.present() == ["fine/a"]
 
 
 def test_tables_that_are_quarantined_or_being_loaded_are_left_out(world: World) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from state.errors import StateCorrupt
 from state.external.differences import (
     BATCH_BYTES,
+    WRITING,
     CopiedFile,
     FileVersion,
     cut_batches,
@@ -112,6 +113,26 @@ def test_only_copies_of_vanished_files_are_removed_and_only_on_request(
     run_cycle(source, target, records, delete=delete, during=[])
     removed = present - set(target.files)
     assert removed == ((copied - set(source.files)) if delete else set())
+
+
+@pytest.mark.parametrize("suffix", WRITING)
+@pytest.mark.parametrize("growing", [False, True])
+def test_the_copy_of_a_file_that_was_being_written_is_removed_when_it_has_its_final_name(
+    suffix: str, *, growing: bool
+) -> None:
+    source, target, records = Side(), Side(), dict[str, CopiedFile]()
+    writing = f"a{suffix}"
+    source.write(writing, "x")
+    during = [Change(writing, "xy")] if growing else []
+    run_cycle(source, target, records, delete=False, during=during)
+    assert writing in target.files
+    run_cycle(source, target, records, delete=False, during=[])
+    source.files["a"] = source.files.pop(writing)
+    run_cycle(source, target, records, delete=False, during=[])
+    assert target.contents() == source.contents()
+    source.write(writing, "the next one")
+    run_cycle(source, target, records, delete=False, during=[])
+    assert target.contents() == source.contents(), "both are at the source"
 
 
 @given(st.lists(st.integers(0, 2 * BATCH_BYTES), max_size=50), st.integers(0, 30_000))

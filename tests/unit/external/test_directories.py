@@ -14,6 +14,7 @@ from state.external.directories import (
     is_below,
     parse_directories,
     select_outermost,
+    select_replaced,
 )
 
 
@@ -30,6 +31,15 @@ def lies_below(directory: str, root: str) -> bool:
     ours, theirs = directory.split("/"), root.split("/")
     theirs = theirs[:-1] if theirs[-1] == "" else theirs
     return ours[: len(theirs)] == theirs
+
+
+def test_files_are_replaced_only_where_no_other_kind_of_table_is() -> None:
+    def table(root: str, *outside: str, is_replaced: bool = False) -> TableDirectories:
+        return TableDirectories("t", root, outside, is_replaced)
+
+    replaced = [table(f"file:/w/{name}", is_replaced=True) for name in ("a", "b", "ab", "shared", "far")]
+    others = [table("file:/w/b/inner"), table("file:/x", "file:/w/far/dt=1"), table("file:/w/shared")]
+    assert select_replaced([*replaced, *others]) == {"file:/w/a", "file:/w/ab"}
 
 
 @given(DIRECTORIES, DIRECTORIES)

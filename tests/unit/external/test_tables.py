@@ -16,6 +16,7 @@ from handlers.replication.target.external_tables import ExternalTables
 from state.external.directories import TableDirectories
 from tests.builders.replication.external import Source, partition
 from tests.builders.replication.replay_events import embedded
+from tests.builders.replication.spark_tables import a_spark_table
 
 
 if TYPE_CHECKING:
@@ -54,6 +55,14 @@ def test_external_tables_are_read_once_and_managed_ones_are_left_out() -> None:
     assert source.reads == [*NAMES, "parts/*"]
     assert source.refresh(known, *NAMES) == expected
     assert source.reads == ["dropped"], "only what the source did not have is asked for again"
+
+
+def test_files_are_replaced_without_events_in_tables_of_spark_and_in_those_that_own_their_data() -> None:
+    source, known = a_source(), ExternalTables()
+    source.tables["flat"].parameters = {"external.table.purge": "TRUE"}
+    source.tables["managed"] = a_spark_table("managed", location="file:/w/managed")
+    found = {each.table: each.is_replaced for each in source.refresh(known, *NAMES)}
+    assert found == {"flat": True, "managed": True, "parts": False}
 
 
 def test_partitions_that_events_add_need_no_further_reading() -> None:

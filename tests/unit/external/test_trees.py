@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -85,14 +87,79 @@ def test_vanished_files_and_directories_are_removed_on_request(trees: Trees) -> 
     assert trees.copy("t", delete=True).removed == 0
 
 
-def test_one_bad_directory_does_not_keep_the_others_from_being_copied(trees: Trees) -> None:
-    trees.put("t/good/a")
-    trees.put("t/bad/back\\slash")
+def test_the_copy_of_a_table_whose_files_are_replaced_has_no_others(trees: Trees) -> None:
+    for path in ("t/a", "t/dt=1/c", "t/dt=2/d"):
+        trees.put(path)
+    trees.copy("t")
+    (trees.target / "t/loaded").write_text("by replay, without a record")
+    (trees.target / "t/dt=2/_hidden").write_text("mine")
+    (trees.source / "t/a").unlink()
+    shutil.rmtree(trees.source / "t/dt=2")
+    trees.put("t/b")
+    trees.put("other")
+    copier = trees.copier()
+    copier.copy([replace(trees.tree("t"), is_replaced=True)])
+    assert set(trees.present()) == {"t/b", "t/dt=1/c", "t/dt=2/_hidden"}
+    shutil.rmtree(trees.source / "t")
+    trees.put("u/x")
+    copier.copy([replace(trees.tree("t"), is_replaced=True)])
+    assert set(trees.present()) == {"t/b", "t/dt=1/c", "t/dt=2/_hidden"}, (
+        "a missing directory removes nothing"
+    )
+
+
+@pytest.mark.parametrize("odd", ["back\\slash", "ta\tb", "new\nline", "dt=a\tb/c", os.fsdecode(b"latin\xe9")])
+def test_a_name_that_cannot_be_used_is_reported_and_everything_beside_it_is_copied(
+    trees: Trees, odd: str
+) -> None:
+    trees.put("t/a")
+    trees.put(f"t/{odd}")
+    trees.put("t/dt=1/b")
     trees.put("u/c")
     counts = trees.copy("t", "u")
-    assert set(trees.present()) == {"t/good/a", "u/c"}
-    assert [problem.directory for problem in counts.problems] == [f"file:{trees.source}/t/bad"]
-    assert "backslash" in counts.problems[0].reason
+    assert set(trees.present()) == {"t/a", "t/dt=1/b", "u/c"}
+    assert [(problem.directory, problem.code) for problem in counts.problems] == [
+        (f"file:{trees.source}/t", "unsafe-path")
+    ]
+    assert counts.problems[0].reason.isprintable()
+    trees.put("t/another\\one")
+    assert "and 1 more in this directory" in trees.copy("t", "u").problems[0].reason
+
+
+@pytest.mark.parametrize(
+    "name", ["_date=2024-01-01/a", "p=%2F..%2Fx/a", "p=..%2F..", "100%00", "p=\x85", "p=\u2028"]
+)
+def test_a_name_that_is_only_unusual_is_copied(trees: Trees, name: str) -> None:
+    trees.put(f"t/{name}")
+    assert trees.copy("t").problems == []
+    assert set(trees.present()) == {f"t/{name}"}
+
+
+def test_a_file_that_is_being_written_is_copied_when_it_is_complete_and_never_twice(trees: Trees) -> None:
+    writing = trees.put("t/a._COPYING_", "1")
+    (trees.target / "t").mkdir()
+    (trees.target / "t/a._COPYING_").write_text("of an earlier version")
+    assert trees.copy("t").files == 0
+    writing.rename(trees.source / "t/a")
+    assert trees.copy("t").problems == []
+    assert trees.present() == {"t/a": "1"}
+
+
+def in_twos(files: list[tuple[str, int]]) -> list[list[str]]:
+    return [[name for name, _ in files[start : start + 2]] for start in range(0, len(files), 2)]
+
+
+def test_a_file_that_cannot_be_written_does_not_keep_the_others_from_being_copied(
+    trees: Trees, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name may be too long for the target's file system, for example, or not allowed there."""
+    for path in ("t/a", "t/b", "t/c", "t/dt=1/d"):
+        trees.put(path)
+    (trees.target / "t/b/in the way").mkdir(parents=True)
+    monkeypatch.setattr(directories, "cut_batches", in_twos)
+    counts = trees.copy("t")
+    assert set(trees.present()) == {"t/c", "t/a", "t/dt=1/d"}
+    assert [problem.directory for problem in counts.problems] == [f"file:{trees.source}/t"]
 
 
 def test_a_directory_outside_of_those_that_may_be_read_is_refused(trees: Trees) -> None:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import posixpath
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
 import pytest
 from hypothesis import example, given
@@ -28,25 +27,17 @@ HOSTILE = [
     "..",
     "a/../b",
     "../../etc/passwd",
-    "%2e%2e/x",
-    "%252e%252e",
-    ".%2E",
     "a/./b",
     "/etc/passwd",
     "file:/etc/passwd",
     "hdfs://other/x",
     "a\0b",
-    "a%00b",
     "a\nb",
     "a\r",
     "a\\..\\b",
-    "a%5c..%5cb",
     "a//b",
     "",
-    "x" * 256,
-    "é" * 128,
-    "a\x85b",
-    "a\u2028b",
+    "a\x7f",
     "a\ud800",
     "/".join(["x" * 255] * 20),
 ]
@@ -88,7 +79,6 @@ def test_a_uri_is_read_as_hadoop_reads_it(
         "hdfs://na me/a",
         "hdfs://h%2f/a",
         "/a/../b",
-        "/a/%2e%2E/b",
         "/a\0",
         ":/a",
     ],
@@ -111,19 +101,43 @@ def test_a_hostile_relative_path_is_refused(relative: str) -> None:
 )
 @example("%2e%2e%2fx")
 @example("p=%2F..%2Fx")
-def test_a_joined_path_stays_below_its_root_even_when_decoded(relative: str) -> None:
+def test_a_joined_path_stays_below_its_root(relative: str) -> None:
     root = parse_location("hdfs://nn/warehouse/t")
     try:
         joined = root.join(relative)
     except UnsafePath:
         return
     assert root.contains(joined)
-    decoded = joined.path
-    for _ in range(3):
-        assert f"{posixpath.normpath(decoded)}/".startswith("/warehouse/t/")
-        assert "\0" not in decoded
-        decoded = unquote(decoded)
+    assert posixpath.normpath(joined.path) == joined.path
+    assert joined.path.startswith("/warehouse/t/")
+    assert "\0" not in joined.path
     assert parse_location(str(joined)) == joined
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "p=%2F..%2Fx",
+        "p=..%2F..",
+        "p=..",
+        "%2e%2e",
+        "%252e%252e",
+        "a%00b",
+        "a%5C..%5Cb",
+        "p=\x85",
+        "p=\x92",
+        "p=\u2028",
+        "p=\u2029",
+        "x" * 600,
+        "é" * 200,
+    ],
+)
+def test_a_name_that_hive_or_an_object_store_allows_is_one_name(name: str) -> None:
+    root = parse_location("s3a://bucket/warehouse/t")
+    assert root.child(name).name == name
+    assert root.join(f"{name}/f").parent == root.child(name)
+    assert parse_location(f"{root}/{name}") == root.child(name)
+    assert to_target_subdir(name) == name
 
 
 @given(

@@ -86,6 +86,7 @@ def test_a_batch_is_one_line_with_what_matters() -> None:
     assert event_text(progress(12, rows=1_234)) == (
         "batch 12: 1,234 rows, 4.9 KiB, 5 columns, 2.0 s, 3 misfits, 4 dead letters, 7 behind, 2 hours to seal"
     )
+    assert ", 5 with text behind their document, " in event_text(progress(12, trailing=5))
     assert event_text({"event": "stopped", "reason": "stop requested"}) == "stopped: stop requested"
     assert event_text({"event": "idle"}) == "idle"
 
@@ -221,6 +222,36 @@ def test_prepare_names_the_archive_that_drivers_use(tmp_path: Path, monkeypatch:
     assert (told.exit_code, told.output) == (0, f"{archive}: 3 MB; drivers of this installation use it\n")
     told = CliRunner().invoke(tideline, ["split", "prepare", "--json"])
     assert json.loads(told.output) == {"path": str(archive), "bytes": 3_000_000}
+
+
+def test_the_current_files_are_listed_without_spark(
+    split: Callable[..., tuple[int, str]], tmp_path: Path
+) -> None:
+    code, output = split("files", "events")
+    assert code == 1
+    hour = tmp_path / "flat/yyyy_mm_dd=2016-04-18/hh=21"
+    for version in ("v1", "v2"):
+        (hour / version).mkdir(parents=True)
+        (hour / version / "b.orc").touch()
+    record = tmp_path / "flat" / ".tideline" / "current.json"
+    record.parent.mkdir()
+    record.write_text(
+        json.dumps(
+            {
+                "format": 1,
+                "columns": [["n", "int"]],
+                "partition_columns": [["yyyy_mm_dd", "string"], ["hh", "int"]],
+                "directories": {"yyyy_mm_dd=2016-04-18/hh=21": "v2", "yyyy_mm_dd=2016-04-18/hh=22": "v1"},
+            }
+        )
+    )
+    code, output = split("files", "web.flat")
+    assert (code, output) == (0, f"file:{hour}/v2/b.orc\n")
+    answer = json.loads(split("files", "events", "--json")[1])
+    assert answer["columns"] == [{"name": "n", "type": "int"}]
+    assert answer["files"] == [
+        {"path": f"file:{hour}/v2/b.orc", "partition": {"yyyy_mm_dd": "2016-04-18", "hh": "21"}}
+    ]
 
 
 def test_commands_tell_what_they_did_in_words_or_as_json(split: Callable[..., tuple[int, str]]) -> None:

@@ -96,12 +96,13 @@ def test_what_a_driver_tells_is_counted_and_shown(
         progress(0),
         progress(1, rows=50),
         {"event": "idle"},
+        {"event": "idle", "lag": {"0": 9}},
     ]
     driver = loop("".join(f"tell({literal(each)})\n" for each in events) + WAITS)
     supervisor = supervised(driver)
-    eventually(lambda: driver.progress.batch == 1)
+    eventually(lambda: driver.progress.lag_records == 9)
+    assert driver.progress.batch == 1
     assert driver.progress.counts.rows == 150, "a batch that is told twice counts once"
-    assert driver.progress.lag_records == 7
     assert supervisor.statuses()["flat:0"].state is LoopState.FOLLOWING
     assert registry.get_sample_value("tideline_flat_rows_total", {"flat": "events"}) == 150
     assert (
@@ -110,7 +111,7 @@ def test_what_a_driver_tells_is_counted_and_shown(
         )
         == 8
     )
-    assert registry.get_sample_value("tideline_flat_lag_records", {"flat": "events", "partition": "0"}) == 7
+    assert registry.get_sample_value("tideline_flat_lag_records", {"flat": "events", "partition": "0"}) == 9
     assert registry.get_sample_value("tideline_flat_columns", {"flat": "events", "state": "live"}) == 5
 
 

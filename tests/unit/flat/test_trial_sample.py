@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from daemon.flat.trial.first_try import TrialOrder, run_trial
-from daemon.flat.trial.sample import COLUMNS_MAX, TimeKey, choose_keys, find_time_key, read_sample
+from daemon.flat.trial.sample import (
+    COLUMNS_MAX,
+    TimeKey,
+    choose_keys,
+    find_time_key,
+    read_sample,
+    separate_documents,
+)
 from state.columns.paths import KeyPath
 from state.errors import BadInput, ConfigError
 from streaming.settings import EpochUnit
@@ -39,6 +46,11 @@ def lines(*rows: dict[str, Any]) -> list[str]:
         ({"eventTime": "2016-04-18T21:00:00.123Z", "n": 7}, "eventTime", EpochUnit.ISO),
         ({"day": "2016-04-18"}, "day", EpochUnit.ISO),
         ({"odd name": S}, "odd name", EpochUnit.SECONDS),
+        ({"id": S * 10**9, "ts_us": S * 10**6}, "ts_us", EpochUnit.MICROSECONDS),
+        ({"__REALTIME_TIMESTAMP": str(S * 10**6)}, "__REALTIME_TIMESTAMP", EpochUnit.MICROSECONDS),
+        ({"timeUnixNano": str(S * 10**9)}, "timeUnixNano", EpochUnit.NANOSECONDS),
+        ({"at": "2016-04-18T21:00Z"}, "at", EpochUnit.ISO),
+        ({"at": "2016-04-18t21:00:00,5z"}, "at", EpochUnit.ISO),
     ],
 )
 def test_the_time_key_is_recognized_by_its_values_then_by_its_name(
@@ -52,13 +64,23 @@ def test_a_key_that_only_some_rows_have_is_not_the_time() -> None:
     assert find_time_key(lines(*rows)).key == KeyPath(("seen",))
 
 
-@pytest.mark.parametrize("row", [{"n": 7}, {"n": True}, {"n": "2016"}, {"n": [S]}, {"n": None}])
+@pytest.mark.parametrize(
+    "row",
+    [{"n": 7}, {"n": True}, {"n": "2016"}, {"n": "12:30"}, {"n": "2016-04-18T21"}, {"n": [S]}, {"n": None}],
+)
 def test_without_a_time_the_error_says_how_to_name_one(row: dict[str, Any]) -> None:
     with pytest.raises(BadInput, match="no key of the events is a time") as caught:
         find_time_key(lines(row))
     assert "--time" in caught.value.hint
     with pytest.raises(BadInput, match="not times"):
         find_time_key(lines(row), KeyPath(("n",)))
+
+
+def test_an_id_as_large_as_a_time_in_nanoseconds_is_not_a_time_unless_it_is_named() -> None:
+    rows = lines({"id": S * 10**9})
+    with pytest.raises(BadInput):
+        find_time_key(rows)
+    assert find_time_key(rows, KeyPath(("id",))).unit is EpochUnit.NANOSECONDS
 
 
 def test_a_named_time_key_may_be_missing_in_some_rows() -> None:
@@ -77,11 +99,13 @@ def test_without_queries_the_most_filled_leaves_become_columns_and_generated_nam
         for n in range(20)
     ]
     rows[0]["rare"] = 1
-    keys = choose_keys(lines(*rows))
+    demand = choose_keys(lines(*rows))
+    keys = {each.key for each in demand.selected}
     assert len(keys) == COLUMNS_MAX
     assert KeyPath(("rare",)) not in keys
+    assert "rank before it" in demand.decisions[KeyPath(("rare",))].reason
     few = choose_keys(lines(*({name: row[name] for name in ("uuid", "user", "tests")} for row in rows)))
-    assert sorted(key.text for key in few) == ["$.tests", "$.user.id", "$.uuid"]
+    assert sorted(each.key.text for each in few.selected) == ["$.tests", "$.user.id", "$.uuid"]
 
 
 def test_a_sample_takes_lines_of_every_file_also_of_compressed_ones(tmp_path: Path) -> None:
@@ -99,6 +123,29 @@ def test_a_sample_of_a_file_does_not_have_its_byte_order_mark(
     path = tmp_path / ("a.json" if compress is bytes else "a.json.gz")
     path.write_bytes(compress(BOM_UTF8 + b'{"a": 1}\n{"a": 2}\n'))
     assert read_sample([path]) == ['{"a": 1}', '{"a": 2}']
+
+
+def test_lines_with_several_documents_are_separated() -> None:
+    texts = [
+        '{"a": 1}{"a": "}{"}',
+        '{"a": 3} , {"a": 4}',
+        '{"a": 5},',
+        "no json",
+        '{"a": 6} no json',
+        '{"a": 7}{"a"',
+    ]
+    assert separate_documents(texts) == [
+        '{"a": 1}',
+        '{"a": "}{"}',
+        '{"a": 3}',
+        '{"a": 4}',
+        '{"a": 5},',
+        "no json",
+        '{"a": 6}',
+        "no json",
+        '{"a": 7}',
+        '{"a"',
+    ]
 
 
 @pytest.mark.parametrize("content", ['[{"a": 1}]', '{\n  "a": 1\n}'])

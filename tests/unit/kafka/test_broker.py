@@ -29,8 +29,25 @@ from state.errors import ConfigError, KafkaUnavailable, LimitExceeded, NotFound,
 def test_every_kind_of_failure_has_its_class_of_error(code: int, kind: type[TidelineError]) -> None:
     error = translate_error(KafkaError(code), "read the topic", topic="t")
     assert type(error) is kind
-    assert error.message == "cannot read the topic"
+    assert error.message in {"cannot read the topic", "no Kafka broker answers"}
     assert error.context["topic"] == "t"
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "advice"),
+    [
+        (KafkaError._TIMED_OUT, "no Kafka broker answers", "that the broker runs"),
+        (KafkaError._TRANSPORT, "no Kafka broker answers", "that the broker runs"),
+        (KafkaError._RESOLVE, "no Kafka broker answers", "that the broker runs"),
+        (KafkaError.NOT_ENOUGH_REPLICAS, "cannot create the topic", "Kafka answered"),
+    ],
+)
+def test_a_broker_that_does_not_answer_says_nothing_about_the_topic(
+    code: int, message: str, advice: str
+) -> None:
+    error = translate_error(KafkaError(code), "create the topic")
+    assert error.message == message
+    assert advice in str(error)
 
 
 def test_exceptions_of_the_library_are_translated() -> None:

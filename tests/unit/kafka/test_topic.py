@@ -33,7 +33,9 @@ class Admin:
         return self._answer("create", None, error)
 
     def describe_topics(self, *_: object, **_options: object) -> dict[str, Future[Any]]:
-        return self._answer("describe", SimpleNamespace(partitions=[0] * self.partitions))
+        known = self.exists or "create" in self.asked
+        error = None if known else KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
+        return self._answer("describe", SimpleNamespace(partitions=[0] * self.partitions), error)
 
     def describe_configs(self, *_: object, **_options: object) -> dict[str, Future[Any]]:
         values = {"max.message.bytes": "1000", "cleanup.policy": "delete"}
@@ -75,6 +77,13 @@ def test_a_topic_that_some_brokers_do_not_know_yet_is_waited_for(
     admin.exists, admin.unknown = exists, {request_name: 3}
     assert topic.ensure() is not exists
     assert admin.asked.count(request_name) > 3
+
+
+def test_an_existing_topic_is_not_created_because_a_user_may_lack_the_right_to(
+    topic: Topic, admin: Admin
+) -> None:
+    assert not topic.ensure()
+    assert "create" not in admin.asked
 
 
 def test_a_topic_that_another_process_created_is_verified_when_its_configuration_is_known(

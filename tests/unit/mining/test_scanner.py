@@ -69,7 +69,7 @@ def test_texts_that_no_parser_accepts_are_scanned(text: str, keys: list[str]) ->
 @pytest.mark.parametrize(
     "text",
     [
-        "df = spark.sql(\"select get_json_object(u, '$.id') from (select get_json_object(json, '$.user') u from raw_events) x\")",
+        "df := sql(\"select get_json_object(u, '$.id') from (select get_json_object(json, '$.user') u from raw_events) x\")",
         'val d = sql("""with c as (select get_json_object(json, \'$.user\') u from raw_events) select get_json_object(u, \'$.id\') from c""")',
         "my $q = 'select get_json_object(get_json_object(json, \\'$.user\\'), \\'$.id\\') from raw_events'; run($q) {",
         "spark.sql(\"select get_json_object(get_json_object(json, '$.user'), '$.id') from raw_events where",

@@ -14,7 +14,7 @@ from daemon.keys.text import passes_text
 from handlers.files.systems.schemes import open_file_systems
 from state.errors import BadInput, ConfigError, NotFound, StateCorrupt, TidelineError
 from streaming.mining.miner import Miner, MiningReport, mine
-from streaming.mining.model import CustomFunction, MiningRules, RawTable
+from streaming.mining.model import CustomFunction, MiningRules, Parser, RawTable
 from streaming.mining.sources.directory import Directory
 from streaming.mining.sources.job_history import JobHistorySource, parse_properties
 from streaming.mining.sources.spark_event_log import SparkEventLogSource
@@ -251,6 +251,15 @@ def test_an_existing_file_counts_once_a_day(tmp_path: Path) -> None:
     assert run(source, sink).queries == 1
     assert {(each.user, each.key.text) for each in sink.requests} == {("reports", "$.a")}
     assert [each.at_s for each in sink.requests] == [1_461_000_000, 1_461_000_000 + DAY_S]
+
+
+def test_python_files_are_read_as_programs(tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(
+        'spark.table("raw_events").select(F.get_json_object(F.col("json"), "$.a"))'
+    )
+    sink, source = MemorySink(), SqlFilesSource("files", tree(tmp_path))
+    assert run(source, sink).parsers == {Parser.PYTHON: 1}
+    assert sink.keys() == ["$.a"]
 
 
 def test_files_that_are_not_standing_count_when_they_change(tmp_path: Path) -> None:

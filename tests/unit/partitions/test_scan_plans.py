@@ -194,9 +194,9 @@ def test_postings_repeat_their_own_column_with_the_same_value() -> None:
         ("ds = 'a'", "key ranges", ""),
         ("ds = 'a' and hr = 5", "gets of whole keys", ""),
         ("hr = 5", "postings of hr", ""),
-        ("ds > 'a' and hr > 5", "key ranges", "hr in {[6, -)}"),
-        ("ds like '%a'", "key ranges", "(ds in {[-, -)} and like)"),
-        ("hr = 5 or ds like '_'", "whole table", "(hr in {5} or (ds in {[-, -)} and like))"),
+        ("ds > 'a' and hr > 5", "key ranges", "hr >= 6"),
+        ("ds like '%a'", "key ranges", "ds like '%a'"),
+        ("hr = 5 or ds like '_'", "whole table", "(hr = 5 or ds like '_')"),
         ("hr > 5 and hr < 5", "nothing: the filter can never be true", ""),
     ],
 )
@@ -208,7 +208,6 @@ def test_an_explanation_names_the_access_path_and_the_residual_condition(
     assert told.way == way
     assert told.residual == residual
     assert told.scanned_rows >= told.matched_rows == index.count(index.prepare(TABLE, text))
-    assert f"scanned {told.scanned_rows}, matched {told.matched_rows}" in told.text()
 
 
 @pytest.mark.parametrize("pairs", [1_000, 1_100, 3_000])

@@ -253,6 +253,26 @@ def test_a_failed_loop_that_fails_soon_after_it_followed_never_stops_counting_as
     assert supervisor.stop(5) == []
 
 
+def test_a_problem_that_has_passed_is_not_shown_although_there_is_nothing_to_make_progress_with() -> None:
+    runs = list[str | None]()
+
+    def run(heartbeat: Heartbeat) -> None:
+        runs.append(supervisor.statuses()["a"].problem)
+        if len(runs) == 1:
+            raise MetastoreUnavailable("down")
+        heartbeat.following()
+        while not heartbeat.stopping.wait(0.001):
+            heartbeat.beat()
+
+    supervisor, _ = supervise(Job("a", run))
+    supervisor.start()
+    eventually(lambda: len(runs) == 2 and supervisor.statuses()["a"].problem is None)
+    status = supervisor.statuses()["a"]
+    assert runs[1] is not None
+    assert (status.state, status.code, status.failures) == (LoopState.FOLLOWING, None, 1)
+    assert supervisor.stop(5) == []
+
+
 def test_a_failed_loop_that_hangs_while_it_is_tried_again_is_stuck() -> None:
     hanging = threading.Event()
 

@@ -5,18 +5,23 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any, cast
 
+import pytest
+
 from daemon.relay.settings import RelaySettings, RelayStatus
-from daemon.relay.start_position import Start
+from daemon.relay.start_position import Start, StoredPosition
 from daemon.relay.tail import Pace, Tail
-from state.errors import FilesUnavailable
+from state.errors import FilesUnavailable, GapDetected, MetastoreUnavailable
 from state.positions import Position
-from tests.builders.kafka.fake_log import ListedLog
+from state.store.memory import MemoryStore
+from tests.builders.kafka.fake_log import Line, ListedLog, ddl
 from tests.builders.kafka.fake_topics import outbox
 
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from daemon.relay.publisher import Publisher
-    from daemon.relay.start_position import StoredPosition
+    from daemon.sources.outgoing_events import OutgoingEvent
 
 
 class FullDisk:
@@ -38,8 +43,12 @@ class AcknowledgingPublisher:
     records = 0
     size_bytes = 0
 
-    def __init__(self) -> None:
-        self.acknowledged = Position(7)
+    def __init__(self, acknowledged: int = 7) -> None:
+        self.acknowledged = Position(acknowledged)
+
+    def publish(self, batch: Sequence[OutgoingEvent]) -> None:
+        """Acknowledge all of it."""
+        self.acknowledged = Position(batch[-1].event_id)
 
     def settle(self) -> None:
         """Do nothing: nothing is on its way."""
@@ -78,6 +87,54 @@ def test_a_full_state_disk_does_not_stop_the_relay_of_a_source() -> None:
     tail.follow(heartbeat)
     assert stored.tries == 1
     assert statuses[-1].relayed == Position(7), "what is in the topic counts"
+
+
+def follow(
+    log: ListedLog, status: RelayStatus, report: Callable[[RelayStatus], None], heartbeat: Any
+) -> None:
+    """Tail ``log`` from its first event, one event at a time."""
+    tail = Tail(
+        outbox(log, batch_events=1),
+        cast("Publisher", AcknowledgingPublisher(0)),
+        StoredPosition(MemoryStore(), "topic"),
+        RelaySettings(source="lake", poll_min_s=0.001, poll_max_s=0.001),
+        Start(Position(0)),
+        report,
+        status,
+        threading.Event(),
+    )
+    tail.follow(heartbeat)
+
+
+def test_a_relay_that_is_behind_knows_how_far_the_source_is_from_its_first_batch_on() -> None:
+    log, statuses, heartbeat = ListedLog(ddl(number) for number in range(1, 51)), list[RelayStatus](), Line()
+
+    def report(status: RelayStatus) -> None:
+        statuses.append(status)
+        if status.lag_events == 0:
+            heartbeat.stopping.set()
+
+    follow(log, RelayStatus("lake", "topic"), report, heartbeat)
+    assert [status.lag_events for status in statuses[:3]] == [48, 47, 46]
+    assert {status.source_event_id for status in statuses} == {50}
+    assert all(status.source_read_s is not None for status in statuses)
+
+
+def test_a_relay_that_cannot_read_its_source_keeps_what_it_knew() -> None:
+    log, statuses = ListedLog([ddl(1)]), list[RelayStatus]()
+    log.failing = lambda _: MetastoreUnavailable("down")
+    before = RelayStatus("lake", "topic", source_event_id=90, source_read_s=7.0)
+    with pytest.raises(MetastoreUnavailable):
+        follow(log, before, statuses.append, Line())
+    assert (statuses[-1].source_event_id, statuses[-1].source_read_s) == (90, 7.0)
+
+
+def test_a_relay_at_a_gap_knows_how_far_the_source_is() -> None:
+    log, statuses = ListedLog(ddl(number) for number in range(1, 51)), list[RelayStatus]()
+    log.clean(up_to=20)
+    with pytest.raises(GapDetected):
+        follow(log, RelayStatus("lake", "topic"), statuses.append, Line())
+    assert statuses[-1].lag_events == 50
 
 
 def test_pauses_double_to_their_bound_and_are_reset_by_work() -> None:

@@ -105,13 +105,13 @@ def test_the_command_lists_directories_with_their_places_on_the_target(tmp_path:
     listed = (tmp_path / "external/shop" if own else tmp_path) / DIRECTORY_LIST
     listed.parent.mkdir(parents=True, exist_ok=True)
     listed.write_text(
-        format_directories([TableDirectories("a", "hdfs://nn/x/a", ("hdfs://nn/y", "hdfs://nn/%2e%2e"))])
+        format_directories([TableDirectories("a", "hdfs://nn/x/a", ("hdfs://nn/y", "hdfs://nn/.."))])
     )
     done = runner.invoke(tideline, arguments if own else [*arguments, "--file", str(listed)])
     assert json.loads(done.output)["directories"] == [
         {"table": "shop.a", "source": "hdfs://nn/x/a", "target": "file:/base/x/a"},
         {"table": "shop.a", "source": "hdfs://nn/y", "target": "file:/base/y"},
-        {"table": "shop.a", "source": "hdfs://nn/%2e%2e", "target": None},
+        {"table": "shop.a", "source": "hdfs://nn/..", "target": None},
     ]
     text = runner.invoke(tideline, [*arguments[:-1], "--file", str(listed)]).output
     assert "file:/base/x/a" in text

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from daemon.process.inbox import Inbox, send_request
+from daemon.replica import requests
 from daemon.replica.commands.promotion import done_lines, plan_lines
 from daemon.replica.followed import FollowedReplica
 from daemon.replica.sections.left import LEFT, list_left
 from daemon.replica.sections.points import POINTS, PointStatus, PointTaker
 from daemon.replica.served_requests import PolicyRequests
+from daemon.status.model import SourceStatus
 from handlers.replication.loading.load_thread import LoadThread
 from handlers.replication.loading.table.tools import LoadProgress, LoadSettings, LoadTools
 from handlers.replication.position.target_claim import WRITTEN_KEY
@@ -29,7 +31,9 @@ from state.errors import (
 )
 from state.positions import POSITION_KEY, Position
 from state.store.sqlite import SqliteStore
-from tests.builders.daemon.loops import eventually
+from tests.builders.daemon.assembly import app_of, config_of
+from tests.builders.daemon.http_client import served
+from tests.builders.daemon.loops import daemon_status, eventually
 from tests.builders.replication.fake_target import FakedReplica, faked_replica
 from tests.builders.replication.replay_events import a_table, allocated, altered, created
 from tests.builders.stores.full_disk import full_disk
@@ -428,3 +432,31 @@ def test_the_point_of_a_replica_has_its_event_and_write_ids(replica: FakedReplic
     assert taker.point.event_id == 2, "it is taken every few seconds"
     text = POINTS.text((taker.point,), 0.0)
     assert "1970-01-01 00:01:00 UTC" in text
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"), [("gap", "the relay of its source has stopped there"), (None, "has no gap")]
+)
+def test_a_policy_that_follows_names_the_relay_that_has_stopped_at_a_gap(
+    code: str | None, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise InvalidRequest("the policy has no gap: it is following its source")
+
+    monkeypatch.setattr(requests, "ask_policy", refuse)
+    config = config_of(
+        {
+            "state": {"dir": str(tmp_path)},
+            "kafka": {"bootstrap": "nowhere:9092"},
+            "sources": {"lake": {"metastore": ["thrift://nowhere:9083"], "topic": "lake"}},
+            "targets": {"dr": {"metastore": ["thrift://nowhere:9083"]}},
+            "policies": {"shop": {"source": "lake", "target": "dr", "database": "shop"}},
+        }
+    )
+    status = daemon_status(sources=(SourceStatus("lake", relay_state="failed", code=code),))
+    with (
+        served(app_of(status=lambda: status), tmp_path),
+        pytest.raises(InvalidRequest, match=reason) as refused,
+    ):
+        requests.cross_gap_of(config, "shop")
+    assert ("tideline relay --gap lake" in str(refused.value)) is (code == "gap")

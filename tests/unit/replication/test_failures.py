@@ -15,12 +15,14 @@ from handlers.structs import tjson
 from handlers.structs.objects import Table
 from state.errors import (
     AmbiguousCall,
+    BadInput,
     FilesUnavailable,
     InvalidRequest,
     MalformedEvent,
     ServerFault,
     TargetDiverged,
     TooManyFailures,
+    UnsafePath,
 )
 from state.transactions.valid_write_ids import ValidWriteIds
 from tests.builders.replication.fake_target import FakedReplica, faked_replica
@@ -139,21 +141,27 @@ def test_many_failing_tables_stop_the_policy_instead_of_emptying_it(replica: Fak
     assert list(replica.target.tables) == [names[-1]], "the cause has passed: the last table is followed"
 
 
-def test_bad_input_does_not_count_for_the_circuit_breaker(replica: FakedReplica) -> None:
-    names = [f"t{number}" for number in range(2 * BREAKER_TABLES)]
-    bad: list[Event] = [
-        Undecodable(
-            event_id=number,
-            time_s=0,
-            kind="ALTER_TABLE",
-            db="shop",
-            table=name,
-            error=MalformedEvent("broken"),
-        )
+def bad_events(error: BadInput, *names: str) -> list[Event]:
+    return [
+        Undecodable(event_id=number, time_s=0, kind="ALTER_TABLE", db="shop", table=name, error=error)
         for number, name in enumerate(names, 1)
     ]
-    replica.projection.apply(bad)
+
+
+def test_bad_input_does_not_count_for_the_circuit_breaker(replica: FakedReplica) -> None:
+    names = [f"t{number}" for number in range(2 * BREAKER_TABLES)]
+    replica.projection.apply(bad_events(MalformedEvent("broken"), *names))
     assert sorted(replica.stored_quarantine()) == sorted(names)
+
+
+def test_files_outside_of_the_directories_that_may_be_read_count_for_the_circuit_breaker(
+    replica: FakedReplica,
+) -> None:
+    names = [f"t{number}" for number in range(BREAKER_TABLES + 1)]
+    with pytest.raises(TooManyFailures):
+        replica.projection.apply(bad_events(UnsafePath("outside"), *names))
+    replica.projection.open()
+    assert sorted(replica.stored_quarantine()) == names[:-1]
 
 
 def test_the_circuit_breaker_closes_after_a_while(replica: FakedReplica) -> None:

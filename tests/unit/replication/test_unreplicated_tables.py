@@ -17,11 +17,15 @@ from handlers.events import (
     Undecodable,
 )
 from handlers.replication.effects import databases
+from handlers.replication.policy.policy import Policy
 from handlers.replication.policy.replicability import find_obstacle, may_have_obstacle
 from handlers.replication.tables.unreplicated_tables import UnreplicatedTables
+from handlers.replication.target.objects import to_target_partition
 from handlers.structs import tjson
-from state.errors import MalformedEvent
+from state.errors import MalformedEvent, Unsupported
+from tests.builders.replication.fake_target import faked_replica
 from tests.builders.replication.replay_events import (
+    a_partition,
     a_table,
     aborted,
     allocated,
@@ -33,9 +37,13 @@ from tests.builders.replication.replay_events import (
     statistics,
     written,
 )
+from tests.builders.replication.spark_tables import a_spark_table
 
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from handlers.events import Event
     from handlers.structs.objects import Table
     from tests.builders.replication.fake_target import FakedReplica
@@ -179,15 +187,76 @@ def test_a_dropped_database_has_no_views_left(replica: FakedReplica) -> None:
     assert replica.context.unreplicated.entries() == ()
 
 
-def test_a_view_on_other_databases_is_created_and_altered(replica: FakedReplica) -> None:
-    view = a_table("v", kind="VIRTUAL_VIEW", location=None, parameters={})
-    view.viewExpandedText = "select `t`.`id` from `elsewhere`.`t`"
-    after = view.copy()
-    after.parameters = {"comment": "x"}
+def a_query(text: str, parameters: dict[str, str] | None = None) -> Table:
+    view = a_table("v", kind="VIRTUAL_VIEW", location=None, parameters=parameters or {})
+    view.viewExpandedText = text
+    return view
+
+
+def lake_as(target_db: str) -> Callable[[str], tuple[Policy, ...]]:
+    lake = Policy(name="lake", source_db="lake", target_db=target_db, exclude=("secret*",))
+    return lambda database: (lake,) if database == "lake" else ()
+
+
+def test_a_view_reads_the_tables_that_another_policy_replicates_by_their_names_on_the_target(
+    tmp_path: Path,
+) -> None:
+    replica = faked_replica(tmp_path, others=lake_as("lake_r"))
+    view = a_query("select `t`.`id` from `lake`.`t`")
+    after = a_query(view.viewExpandedText or "", {"comment": "x"})
     replica.projection.apply([replace(created(1, "v"), after=embedded(view)), changed(2, view, after)])
     assert replica.stored_quarantine() == {}
-    assert replica.target.tables["v"].viewExpandedText == view.viewExpandedText
+    assert replica.target.tables["v"].viewExpandedText == "select `t`.`id` from `lake_r`.`t`"
     assert replica.target.tables["v"].parameters == {"comment": "x"}
+    replica.projection.close()
+
+
+def test_a_view_of_a_table_that_no_policy_replicates_is_left_out_until_it_reads_others(
+    tmp_path: Path,
+) -> None:
+    replica = faked_replica(tmp_path, others=lake_as("lake_r"))
+    good, bad = a_query("select 1 from `lake`.`t`"), a_query("select 1 from `lake`.`secret_t`")
+    replica.projection.apply([replace(created(1, "v"), after=embedded(good)), changed(2, good, bad)])
+    assert replica.target.tables == {}, "the view that it was is not what the source has"
+    (status,) = list_unreplicated("p", replica.context)
+    assert [(each.code, each.reason) for each in status.listed] == [
+        ("view", "it reads lake.secret_t, which is not replicated to this target")
+    ]
+    replica.projection.apply([changed(3, bad, good)])
+    assert list_unreplicated("p", replica.context) == ()
+    assert replica.context.loads.is_waiting("v")
+    replica.projection.close()
+
+
+def test_a_view_of_a_table_that_cannot_be_replicated_is_left_out_too_and_its_drop_is_replayed(
+    replica: FakedReplica,
+) -> None:
+    view, inner = a_query("select 1 from `shop`.`inner_v`"), a_query("select 1 from `shop`.`orders`")
+    inner.tableName, inner.dbName = "inner_v", "shop"
+    replica.target.tables |= {"inner_v": inner, "orders": iceberg()}  # the fake is the source as well
+    replica.projection.apply([replace(created(1, "v"), after=embedded(view))])
+    entry = replica.context.unreplicated.get("v")
+    assert entry is not None
+    assert "reads shop.inner_v" in entry.reason
+    assert "Iceberg" in entry.reason
+    replica.target.tables["v"] = view
+    replica.projection.apply([replace(dropped(2, "v"), before=embedded(view))])
+    assert "v" not in replica.target.tables
+    assert replica.context.unreplicated.get("v") is None
+
+
+def test_a_view_that_was_left_out_is_loaded_once_a_policy_replicates_what_it_reads(tmp_path: Path) -> None:
+    others: dict[str, tuple[Policy, ...]] = {}
+    replica = faked_replica(tmp_path, others=lambda database: others.get(database, ()))
+    view = a_query("select 1 from `lake`.`t`")
+    replica.projection.apply([replace(created(1, "v"), after=embedded(view))])
+    assert replica.context.unreplicated.get("v") is not None
+    others["lake"] = lake_as("lake_r")("lake")
+    replica.target.tables["v"] = view  # the fake is the source as well
+    replica.projection.open()
+    assert replica.context.unreplicated.get("v") is None
+    assert replica.context.loads.is_waiting("v")
+    replica.projection.close()
 
 
 ICEBERG = {"table_type": "ICEBERG", "metadata_location": "file:/source/t/metadata/1.json", "EXTERNAL": "TRUE"}
@@ -207,8 +276,46 @@ def iceberg(name: str = "orders") -> Table:
         ({"storage_handler": "org.apache.hadoop.hive.hbase.HBaseStorageHandler"}, "storage-handler"),
         ({"storage_handler": "org.apache.hadoop.hive.kudu.KuduStorageHandler"}, "storage-handler"),
         ({"storage_handler": "org.apache.hive.storage.jdbc.JdbcStorageHandler"}, "storage-handler"),
+        ({"storage_handler": "io.delta.hive.DeltaStorageHandler"}, "delta"),
+        ({"storage_handler": "org.apache.paimon.hive.PaimonStorageHandler"}, "paimon"),
+        ({"storage_handler": "org.apache.hadoop.hive.druid.DruidStorageHandler"}, "storage-handler"),
+        ({"table_type": "DELTA"}, "delta"),
+        ({"table_type": "hudi"}, "hudi"),
+        ({"spark.sql.sources.provider": "delta"}, "delta"),
+        ({"spark.sql.sources.provider": "DELTA"}, "delta"),
+        ({"spark.sql.sources.provider": "io.delta.sql.DeltaDataSource"}, "delta"),
+        ({"spark.sql.sources.provider": "hudi"}, "hudi"),
+        ({"spark.sql.sources.provider": "org.apache.hudi"}, "hudi"),
+        ({"spark.sql.sources.provider": "iceberg"}, "iceberg"),
+        ({"spark.sql.sources.provider": "paimon"}, "paimon"),
+        ({"spark.sql.sources.provider": "jdbc"}, "spark-provider"),
+        ({"spark.sql.sources.provider": "org.apache.spark.sql.jdbc"}, "spark-provider"),
+        ({"spark.sql.sources.provider": "kafka"}, "spark-provider"),
+        ({"spark.sql.sources.provider": "binaryFile"}, "spark-provider"),
+        ({"spark.sql.sources.provider": "com.acme.parquet"}, "spark-provider"),
+        ({"spark.sql.sources.provider": "parquetlike"}, "spark-provider"),
         ({"storage_handler": "", "table_type": "MANAGED"}, None),
         ({"transactional": "true"}, None),
+        ({"spark.sql.sources.provider": ""}, None),
+        *(
+            ({"spark.sql.sources.provider": provider}, None)
+            for provider in (
+                "parquet",
+                "ORC",
+                "csv",
+                "json",
+                "text",
+                "avro",
+                "xml",
+                "hive",
+                "com.databricks.spark.csv",
+                "org.apache.spark.sql.avro",
+                "org.apache.spark.sql.hive.orc.OrcFileFormat",
+                "org.apache.spark.sql.parquet.DefaultSource",
+                "org.apache.spark.sql.execution.datasources.json.JsonFileFormat",
+                "org.apache.spark.sql.execution.datasources.v2.parquet.ParquetDataSourceV2",
+            )
+        ),
     ],
 )
 def test_tables_whose_rows_are_elsewhere_are_not_replicable(
@@ -218,6 +325,119 @@ def test_tables_whose_rows_are_elsewhere_are_not_replicable(
     found = find_obstacle(table)
     assert (None if found is None else found.code) == code
     assert found is None or may_have_obstacle(tjson.encode(table))
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("org.apache.hadoop.hive.ql.io.SymlinkTextInputFormat", "symlink"),
+        ("com.acme.SymlinkParquetInputFormat", "symlink"),
+        ("org.apache.hudi.hadoop.HoodieParquetInputFormat", "hudi"),
+        ("org.apache.hudi.hadoop.realtime.HoodieParquetRealtimeInputFormat", "hudi"),
+        ("com.uber.hoodie.hadoop.HoodieInputFormat", "hudi"),
+        ("io.delta.hive.HiveInputFormat", "delta"),
+        ("org.apache.paimon.hive.mapred.PaimonInputFormat", "paimon"),
+        ("org.apache.iceberg.mr.hive.HiveIcebergInputFormat", "iceberg"),
+        ("org.apache.hadoop.hive.hbase.HiveHBaseTableInputFormat", "input-format"),
+        ("org.apache.carbondata.hive.MapredCarbonInputFormat", "input-format"),
+        ("org.apache.hadoop.mapred.TextInputFormat", None),
+        ("org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat", None),
+        ("com.hadoop.mapred.DeprecatedLzoTextInputFormat", None),
+    ],
+)
+def test_input_formats_that_read_more_than_visible_files_are_not_replicable(
+    name: str, code: str | None
+) -> None:
+    table = a_table(kind="EXTERNAL_TABLE", parameters={})
+    assert table.sd is not None
+    table.sd.inputFormat = name
+    found = find_obstacle(table)
+    assert (None if found is None else found.code) == code
+    assert found is None or may_have_obstacle(tjson.encode(table))
+    partition = a_partition()
+    assert partition.sd is not None
+    partition.sd.inputFormat = name
+    if code is None:
+        to_target_partition(partition.copy(), POLICY, None)
+        return
+    with pytest.raises(Unsupported, match="a partition cannot be replicated"):
+        to_target_partition(partition.copy(), POLICY, None)
+    without_rows = replace(POLICY, metadata_only=("*",))
+    assert find_obstacle(table, without_rows) is None
+    to_target_partition(partition, without_rows, None)
+
+
+POLICY = Policy(name="shop", source_db="shop", target_db="shop_r")
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "kind", "base", "code"),
+    [
+        (None, {}, "EXTERNAL_TABLE", None, None),
+        ("file:/files/orders", {}, "EXTERNAL_TABLE", None, "spark-path"),
+        ("file:/files/orders", {}, "EXTERNAL_TABLE", "file:/base", None),
+        ("file:/files/orders", {}, "MANAGED_TABLE", "file:/base", "spark-path"),
+        (None, {"schemaFile": "s3a://other/x"}, "EXTERNAL_TABLE", "file:/base", "spark-path"),
+        (None, {"schemaFile": "file:/source/shop.db/orders/x"}, "EXTERNAL_TABLE", None, None),
+        (None, {"basePath": "file:/source/shop.db"}, "EXTERNAL_TABLE", "file:/base", None),
+        (
+            None,
+            {"sep": "/", "dateFormat": "/yyyy", "comment": "see https://a/b"},
+            "EXTERNAL_TABLE",
+            None,
+            None,
+        ),
+    ],
+)
+def test_a_table_that_spark_reads_elsewhere_needs_a_base(
+    path: str | None, options: dict[str, str], kind: str, base: str | None, code: str | None
+) -> None:
+    table = a_spark_table(path=path, options=options, kind=kind)
+    found = find_obstacle(table, replace(POLICY, external_base=base))
+    assert (None if found is None else found.code) == code
+    assert found is None or may_have_obstacle(tjson.encode(table))
+
+
+def test_a_table_that_becomes_one_of_delta_lake_keeps_its_rows_until_it_is_dropped(
+    replica: FakedReplica,
+) -> None:
+    plain, delta = a_spark_table(), a_spark_table(provider="delta")
+    replica.projection.apply([as_created(1, plain), changed(2, plain, delta)])
+    assert unreplicated(replica) == {"orders": ("delta", True)}
+    replica.projection.apply([as_dropped(3, delta)])
+    assert (replica.target.tables, unreplicated(replica)) == ({}, {})
+
+
+def test_a_rename_after_which_a_table_cannot_be_replicated_renames_what_the_target_has(
+    replica: FakedReplica,
+) -> None:
+    """Spark renames an external table of its own without its ``path``, and Hive 4 moves the directory of one whose data it owns."""
+    before = a_spark_table()
+    after = a_spark_table("sold", location="file:/source/shop.db/sold", path="file:/source/shop.db/orders")
+    renamed = changed(2, before, after)
+    replica.projection.apply([as_created(1, before), renamed])
+    assert list(replica.target.tables) == ["sold"]
+    assert unreplicated(replica) == {"sold": ("spark-path", True)}
+    replica.projection.apply([as_created(3, a_spark_table())])
+    assert sorted(replica.target.tables) == ["orders", "sold"]
+
+
+def test_a_partition_of_another_format_quarantines_its_table(replica: FakedReplica) -> None:
+    owner = a_table(kind="EXTERNAL_TABLE", parameters={}, partition_columns=("dt",))
+    linked = a_partition()
+    assert linked.sd is not None
+    linked.sd.inputFormat = "org.apache.hadoop.hive.ql.io.SymlinkTextInputFormat"
+    added = PartitionsAdded(
+        event_id=2,
+        time_s=0,
+        kind="ADD_PARTITION",
+        db="shop",
+        table="orders",
+        owner=embedded(owner),
+        partitions=(embedded(linked),),
+    )
+    replica.projection.apply([as_created(1, owner), added])
+    assert replica.stored_quarantine() == {"orders": "unsupported"}
 
 
 def as_created(event_id: int, table: Table) -> Event:

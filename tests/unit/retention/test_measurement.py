@@ -50,6 +50,13 @@ def test_the_time_left_shrinks_while_the_source_cannot_be_measured() -> None:
     assert left(REPLICA, now_s=5_000.0) == [(0, 0)]
 
 
+def test_a_reader_that_had_read_everything_may_miss_events_while_the_source_cannot_be_measured() -> None:
+    measured = measurement(Reader("relay:lake", 10, reads_topic=False))
+    later_s = measured.time_s + 70
+    ((_, events, _),) = margins(measured, later_s)
+    assert events.left_s == events.retention_s - 70
+
+
 def test_an_event_that_the_log_has_lost_counts_from_the_lag_of_its_reader() -> None:
     late = Reader("replication:shop", 2, lag_s=60.0)
     assert left(late, now_s=100.0, log=TimedLog(5, 10)) == [(20 - 60 + 200 - 100, NEVER)]

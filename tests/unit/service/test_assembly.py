@@ -98,7 +98,7 @@ def test_settings_that_librdkafka_rejects_are_a_configuration_error(config: Conf
 
 
 def test_all_settings_of_a_policy_reach_replay(config: Config) -> None:
-    policy = handler_policy("shop", config.policies["shop"])
+    policy = handler_policy(config, "shop")
     assert (policy.source_db, policy.target_db, policy.external_base) == ("shop", "shop_r", None)
     assert policy.on_failure == "quarantine"
     assert policy.covers("shop", "aa")

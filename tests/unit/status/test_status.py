@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -134,11 +135,16 @@ class Line:
     own: ProjectionStatus
     newest: int | None
     supervisor: Supervisor
+    read_ago_s: float | None = 0.0
+    """How long ago the newest event was read; None if it never was."""
     reporter: StatusReporter = field(init=False)
 
     def relay(self) -> RelayStatus:
         """Return the status of the relay."""
-        return RelayStatus("lake", "t", relayed=Position(90), source_event_id=self.newest)
+        read_s = None if self.read_ago_s is None else time.time() - self.read_ago_s
+        return RelayStatus(
+            "lake", "t", relayed=Position(90), source_event_id=self.newest, source_read_s=read_s
+        )
 
 
 def line(
@@ -199,17 +205,43 @@ def test_a_promoted_policy_is_not_behind() -> None:
     assert made.reporter.status().projections[0].lag_s is None
 
 
-def test_a_relay_that_cannot_read_its_source_does_not_look_caught_up() -> None:
-    """Expired credentials, for example: the newest event that it knows is in the topic."""
+def test_nothing_looks_caught_up_while_the_source_cannot_be_read() -> None:
+    """The newest event that is known is applied, but there may be newer ones."""
     made = line(Scripted(None), position=Position(90), newest=90, applied_time_s=0)
+    caught_up = made.reporter.status()
+    assert (caught_up.sources[0].lag_s, caught_up.projections[0].lag_s) == (0.0, 0.0)
+    assert caught_up.newest_event_id("lake") == 90
+    made.read_ago_s, made.reporter.state = 120.0, "running"
+    unread = made.reporter.status()
+    assert unread.sources[0].lag_s == pytest.approx(120, abs=60)
+    assert unread.projections[0].lag_s == pytest.approx(120, abs=60)
+    assert unread.newest_event_id("lake") is None
+    assert unread.unready_reasons(30, ())[-2:] == [
+        f"{name} lags by {duration_text(row.lag_s)}"
+        for name, row in (("lake", unread.sources[0]), ("replication:shop", unread.projections[0]))
+    ]
+    made.read_ago_s = 0.0
+    assert made.reporter.status().projections[0].lag_s == 0.0
+
+
+def test_a_source_that_was_never_read_is_unread_since_the_start() -> None:
+    made = line(Scripted(None), position=Position(90), newest=None, applied_time_s=0)
+    made.read_ago_s = None
     made.reporter._started_s -= 3600
-    assert made.reporter.status().sources[0].lag_s == pytest.approx(3600, abs=60)
-    made.supervisor.start()
-    eventually(lambda: made.reporter.status().sources[0].lag_s == 0.0)
-    made.supervisor.stop(5)
-    lag_s = made.reporter.status().sources[0].lag_s
-    assert lag_s is not None
-    assert 0 < lag_s < 60
+    status = made.reporter.status()
+    assert status.sources[0].lag_s == pytest.approx(3600, abs=60)
+    assert status.projections[0].lag_s == pytest.approx(3600, abs=60)
+
+
+def test_a_source_that_another_daemon_relays_is_behind_only_while_it_cannot_be_read() -> None:
+    made = line(Scripted(None), position=Position(90), newest=90, applied_time_s=0)
+    made.reporter._sources = [
+        SourcePart("lake", "relay:lake", relays=False, status=lambda: replace(made.relay(), relayed=None))
+    ]
+    made.reporter._started_s -= 3600
+    assert made.reporter.status().sources[0].lag_s is None
+    made.read_ago_s = 120.0
+    assert made.reporter.status().sources[0].lag_s == pytest.approx(120, abs=60)
 
 
 def test_a_projection_that_is_started_later_is_in_the_status_from_then_on() -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
+import tomllib
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyspark
 import pytest
 
 from state.errors import ConfigError
@@ -14,7 +18,9 @@ from streaming.settings import SparkSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
+
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -75,3 +81,38 @@ def test_without_a_program_the_session_does_not_start_and_the_error_names_it(
     assert "coreutils" in caught.value.hint
     (tmp_path / "chmod").touch(mode=0o755)
     installation.require_programs()
+
+
+@pytest.mark.parametrize("version", ["3.5.6", "4.1.0", "4.3.0.dev1", "40.0.0"])
+def test_a_spark_of_another_minor_version_is_refused_before_it_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    installation.check_installed()
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / f"spark-core_2.13-{version}.jar").touch()
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    with pytest.raises(ConfigError, match=f"Spark {re.escape(version)} is not supported.*Spark 4.0"):
+        session.start(SparkSettings())
+    monkeypatch.delenv("SPARK_HOME")
+    monkeypatch.setattr(pyspark, "__version__", version)
+    with pytest.raises(ConfigError, match=f"PySpark {re.escape(version)} is not supported") as caught:
+        session.start(SparkSettings())
+    assert "tideline[flat]" in caught.value.hint
+
+
+def test_another_build_of_the_same_minor_version_is_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "spark-core_2.13-4.0.3-vendor-1.jar").touch()
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    installation.check_installed()
+
+
+def test_the_extra_installs_the_spark_that_is_tested() -> None:
+    """Otherwise pip chooses the newest version, which no test has run."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (required,) = [each for each in project["optional-dependencies"]["flat"] if each.startswith("pyspark")]
+    assert required == f"pyspark=={pyspark.__version__}"
+    assert pyspark.__version__.startswith(f"{installation.SPARK}.")
+    assert f"{required} " in (ROOT / "requirements" / "flat.txt").read_text(encoding="utf-8")

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from state.errors import StateCorrupt, TopicReplaced
+from state.errors import StateCorrupt, TopicReplaced, Transient
 from streaming.settings import KafkaSource
 from streaming.source.raw_events import build_kafka_options, parse_offsets
 from streaming.source.topic_identity import Topic, TopicGuard
@@ -63,6 +63,15 @@ def test_a_topic_that_ends_before_the_read_offsets_stops_the_stream(
         guard.check({0: 100, 1: 50})
 
 
+def test_an_open_transaction_within_the_read_records_is_waited_for(
+    guard: TopicGuard, broker: OneTopic
+) -> None:
+    broker.topic = Topic("events", "id-1", {0: 100, 1: 50}, stable={0: 100, 1: 49})
+    with pytest.raises(Transient, match="still open"):
+        guard.check({0: 100, 1: 50})
+    assert guard.check({0: 100, 1: 49}) == broker.topic
+
+
 def test_a_broker_that_does_not_know_an_added_partition_yet_is_asked_again(
     broker: OneTopic, tmp_path: Path
 ) -> None:
@@ -93,3 +102,9 @@ def test_client_settings_are_passed_on_and_a_batch_may_wait() -> None:
     assert options["minOffsetsPerTrigger"] == "10"
     assert options["maxTriggerDelay"] == "5s"
     assert options["failOnDataLoss"] == "true"
+
+
+def test_records_of_open_and_aborted_transactions_are_not_read_unless_the_options_say_so() -> None:
+    assert build_kafka_options(KafkaSource("b:9092", "events"))["kafka.isolation.level"] == "read_committed"
+    source = KafkaSource("b:9092", "events", options={"isolation.level": "read_uncommitted"})
+    assert build_kafka_options(source)["kafka.isolation.level"] == "read_uncommitted"

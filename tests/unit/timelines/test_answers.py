@@ -137,6 +137,38 @@ def test_the_condition_is_written_as_asked(answers: TimelineAnswers, where: str,
         answers.answer(cover(DAYS, where="like"))
 
 
+def test_between_is_refused_where_it_would_select_an_ignored_value() -> None:
+    days = [["2024-01-01"], ["2024-01-02"], ["2024-01-02_backup"], ["2024-01-03"], ["latest"]]
+    known = KnownTimelines(
+        event_id=1, waiting={}, quarantined={}, timelines=timelines({DAYS: (["dt"], days)})
+    )
+    answers = TimelineAnswers([CatalogView("lake", lambda: known)], lambda _: None)
+    with pytest.raises(BadInput, match="2024-01-02_backup"):
+        answers.answer(cover(DAYS, "2024-01-01", "2024-01-04", where="between"))
+    for where in ("in", "or"):
+        assert "backup" not in str(
+            answers.answer(cover(DAYS, "2024-01-01", "2024-01-04", where=where))["where"]
+        )
+    shown = answers.answer(ShowTable(name=DAYS))
+    assert [one["partitions"] for one in shown["timelines"]] == [3]
+    assert shown["ignored"] == [
+        {"column": "dt", "count": 2, "more_than": None, "values": ["2024-01-02_backup", "latest"]}
+    ]
+    text = show_text(shown)
+    assert "dt DAILY (ends-and-holes): 3 partitions" in text
+    assert "dt: 2 values are ignored" in text
+    assert "  ignored 2024-01-02_backup" in text
+
+
+def test_ignored_values_that_are_too_many_or_not_known_are_said_to_be() -> None:
+    shown = {"table": DAYS, "source": "lake", "event_id": 1, "current_event_id": 1, "timelines": []}
+    shown |= {"states": {}, "problems": {}, "table_states": {}, "stale": False}
+    many = show_text(shown | {"ignored": [{"column": "dt", "count": None, "more_than": 1000, "values": []}]})
+    assert "dt: more than 1000 values are ignored" in many
+    none = show_text(shown | {"ignored": [{"column": "dt", "count": None, "more_than": None, "values": []}]})
+    assert "timeline rebuild" in none
+
+
 def test_a_condition_of_a_million_values_is_refused(
     monkeypatch: pytest.MonkeyPatch, answers: TimelineAnswers
 ) -> None:

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from state.errors import BadInput, ConfigError, NotFound, StateCorrupt, TimelineInconsistent
 from state.store.memory import MemoryStore
 from state.store.sqlite import SqliteStore
+from state.timelines.ignored_values import IGNORED_MAX, IgnoredValues
 from state.timelines.periods import UpdatePeriod
 from state.timelines.runs import Runs
 from state.timelines.storage_forms import RANGES, STORE_ALL
@@ -153,6 +154,54 @@ def test_a_stray_value_is_ignored_and_counted_and_its_drop_does_nothing() -> Non
     assert followed.timelines.skipped == {"stray": 1}
     followed.drop("t", dt="9998-12-31", country="de")
     assert followed.held("t") == ["2015-01-01"]
+
+
+def test_ignored_values_are_kept_while_a_partition_has_them() -> None:
+    followed = Followed(t=THREE)
+    odd = {"dt": hour(0), "it": "__HIVE_DEFAULT_PARTITION__", "et": hour(0) + "_backup"}
+    followed.add("t", None, **odd)
+    followed.add("t", None, **odd | {"dt": hour(1), "it": hour(1)})
+    with followed.change() as change:
+        change.rename("t", "u")
+    for _ in range(2):
+        assert followed.timelines.ignored("u", "dt") == IgnoredValues()
+        assert followed.timelines.ignored("u", "it") == IgnoredValues.of(["__HIVE_DEFAULT_PARTITION__"])
+        assert followed.timelines.ignored("u", "et") == IgnoredValues.of([hour(0) + "_backup"])
+        followed.reopen()
+    followed.drop("u", **odd | {"it": ""})
+    assert followed.timelines.ignored("u", "it") == IgnoredValues()
+    assert followed.timelines.ignored("u", "et") == IgnoredValues.of([hour(0) + "_backup"])
+    followed.drop("u", **odd | {"dt": hour(1), "it": hour(1)})
+    assert followed.timelines.ignored("u", "et") == IgnoredValues()
+    assert not list(followed.store.scan(b"tl/i", b"tl/j"))
+
+
+def test_of_a_column_with_too_many_ignored_values_only_that_is_known() -> None:
+    followed = Followed(t=SOLE)
+    for text in map(str, range(10_000, 10_000 + IGNORED_MAX + 1)):
+        assert followed.timelines.ignored("t", "dt") != IgnoredValues(is_complete=False)
+        followed.add("t", None, dt=text)
+    assert followed.timelines.ignored("t", "dt") == IgnoredValues(is_complete=False)
+    followed.drop("t", dt="10000")
+    assert followed.timelines.ignored("t", "dt") == IgnoredValues(is_complete=False)
+    followed.reopen()
+    ignored = followed.timelines.ignored("t", "dt")
+    assert ignored is not None
+    assert len(ignored.texts) == IGNORED_MAX
+
+
+def test_ignored_values_of_an_older_file_are_not_known_until_the_table_is_loaded() -> None:
+    followed = Followed(t=MIXED)
+    with followed.store.transaction() as txn:
+        _, record = next(records.read_tables(txn))
+        del record["ignored"]
+        records.put_table(txn, "t", record)
+    followed.reopen()
+    followed.add("t", dt="latest", country="de")
+    assert followed.timelines.ignored("t", "dt") is None
+    with followed.change() as change:
+        change.load("t", [({"dt": "latest", "country": "de"}, None)])
+    assert followed.timelines.ignored("t", "dt") == IgnoredValues.of(["latest"])
 
 
 @pytest.mark.parametrize("table", [SOLE, MIXED])
@@ -323,6 +372,7 @@ class TestFromProperties:
             change.load_properties("t", self.properties())
             change.add("t", {"dt": "2015-01-03", "country": "de"})
         assert not followed.timelines.stale_tables()
+        assert followed.timelines.ignored("t", "dt") is None, "properties do not contain them"
         assert followed.held("t") == ["2015-03", "2015-01-01", "2015-01-02", "2015-01-03"]
         followed.drop("t", dt="2015-01-01", country="de")
         followed.drop("t", dt="2015-01-01", country="fr")
@@ -506,7 +556,7 @@ class ProjectionMachine(RuleBasedStateMachine):
 
     names = st.sampled_from(["a", "b"])
     texts = st.sampled_from(
-        [*(f"2015-01-{day:02d}" for day in range(1, 9)), "2015-01", "2015-04", "default", "9999-12-31"]
+        [*(f"2015-01-{day:02d}" for day in range(1, 9)), "2015-01", "2015-04", "default", "9999-12-31", "de"]
     )
     periods = st.sampled_from([None, P.DAILY, P.MONTHLY, P.QUARTERLY])
 
@@ -581,18 +631,23 @@ class ProjectionMachine(RuleBasedStateMachine):
         assert self.followed.timelines.tables() == sorted(self.model)
         for name, partitions in self.model.items():
             expected: dict[tuple[str, UpdatePeriod], set[str]] = {}
+            ignored: dict[str, set[str]] = {column: set() for column in self.settings.time_columns}
             for values, period in partitions.items():
                 for column in self.settings.time_columns:
                     text = self.spec(values)[column]
                     read = self.settings.read(text, period)
                     if read is not None and text != "9999-12-31":
                         expected.setdefault((column, read[0]), set()).add(text)
+                    else:
+                        ignored[column].add(text)
             told = {
                 (line.column, line.period): {str(part) for part in line}
                 for line in self.followed.timelines.timelines(name)
                 if not line.is_empty()
             }
             assert told == expected
+            for column, texts in ignored.items():
+                assert self.followed.timelines.ignored(name, column) == IgnoredValues(frozenset(texts))
 
 
 ProjectionMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=30)

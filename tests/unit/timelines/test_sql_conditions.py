@@ -9,8 +9,16 @@ import pytest
 from state.errors import BadInput, LimitExceeded
 from state.timelines import sql_conditions
 from state.timelines.cover import CoverRun
+from state.timelines.ignored_values import IGNORED_MAX, IgnoredValues
 from state.timelines.periods import UpdatePeriod
-from state.timelines.sql_conditions import Column, format_between, format_in, format_or
+from state.timelines.runs import Runs
+from state.timelines.sql_conditions import (
+    Column,
+    format_between,
+    format_in,
+    format_or,
+    refuse_shared_texts,
+)
 from state.timelines.time_ranges import PartitionRange
 
 
@@ -20,6 +28,7 @@ if TYPE_CHECKING:
 
 P = UpdatePeriod
 DT = Column("dt", "t")
+NONE = IgnoredValues()
 
 
 def run(period: UpdatePeriod, text: str) -> CoverRun:
@@ -59,13 +68,13 @@ def test_no_partitions_give_no_condition(writer: Callable[[Column, Iterable[Cove
     ],
 )
 def test_between_gives_bounds(part: CoverRun, open_start: bool, open_end: bool, expected: str) -> None:
-    assert format_between(DT, [part], [P.DAILY], open_start=open_start, open_end=open_end) == expected
+    assert format_between(DT, [part], [P.DAILY], NONE, open_start=open_start, open_end=open_end) == expected
 
 
 def test_one_partition_is_an_equality_unless_between_is_required() -> None:
-    assert format_between(DT, [ONE], [P.DAILY]) == "(t.dt = '2015-01-01')"
+    assert format_between(DT, [ONE], [P.DAILY], NONE) == "(t.dt = '2015-01-01')"
     assert (
-        format_between(DT, [ONE], [P.DAILY], always_between=True)
+        format_between(DT, [ONE], [P.DAILY], NONE, always_between=True)
         == "(t.dt BETWEEN '2015-01-01' AND '2015-01-01')"
     )
 
@@ -73,16 +82,53 @@ def test_one_partition_is_an_equality_unless_between_is_required() -> None:
 def test_between_does_not_span_missing_partitions() -> None:
     third = run(P.DAILY, "[2015-01-03, 2015-01-05)")
     assert (
-        format_between(DT, [ONE, third], [P.DAILY])
+        format_between(DT, [ONE, third], [P.DAILY], NONE)
         == "(t.dt = '2015-01-01') OR (t.dt BETWEEN '2015-01-03' AND '2015-01-04')"
     )
 
 
 def test_between_is_refused_if_several_periods_would_match() -> None:
     with pytest.raises(BadInput, match="HOURLY"):
-        format_between(DT, MIXED, [])
+        format_between(DT, MIXED, [], NONE)
     with pytest.raises(BadInput, match="HOURLY"):
-        format_between(DT, [ONE], [P.DAILY, P.HOURLY])
+        format_between(DT, [ONE], [P.DAILY, P.HOURLY], NONE)
+
+
+@pytest.mark.parametrize("text", ["2015-01-02_backup", "2015-01-01.tmp", "2015-01-02-05", "2015-01-019"])
+def test_between_is_refused_if_an_ignored_value_lies_between(text: str) -> None:
+    with pytest.raises(BadInput, match="not in the timeline") as caught:
+        format_between(DT, [FIRST_TO_THIRD], [P.DAILY], IgnoredValues.of(["2014", text]))
+    assert caught.value.context["values"] == [text]
+    assert format_between(DT, [ONE], [P.DAILY], IgnoredValues.of([text])) == "(t.dt = '2015-01-01')"
+
+
+@pytest.mark.parametrize("text", ["2015-01-03_backup", "2014-12-31", "latest", "", "\uff12015-01-02"])
+def test_between_is_written_if_ignored_values_lie_outside(text: str) -> None:
+    assert format_between(DT, [FIRST_TO_THIRD], [P.DAILY], IgnoredValues.of([text]))
+
+
+def test_an_ignored_value_beyond_an_open_bound_counts() -> None:
+    ignored = IgnoredValues.of(["2014-12-31_backup"])
+    assert format_between(DT, [ONE_AND_TWO], [P.DAILY], ignored)
+    with pytest.raises(BadInput):
+        format_between(DT, [ONE_AND_TWO], [P.DAILY], ignored, open_start=True)
+
+
+@pytest.mark.parametrize("ignored", [None, IgnoredValues.of(map(str, range(IGNORED_MAX + 1)))])
+def test_between_is_refused_if_the_ignored_values_are_not_known(ignored: IgnoredValues | None) -> None:
+    with pytest.raises(BadInput, match="may also select"):
+        format_between(DT, [FIRST_TO_THIRD], [P.DAILY], ignored)
+    assert format_between(DT, [ONE], [P.DAILY], ignored) == "(t.dt = '2015-01-01')"
+
+
+def test_a_value_that_stands_for_several_periods_is_refused() -> None:
+    month = run(P.MONTHLY, "[2015-01, 2015-02)")
+    quarter = P.QUARTERLY.parse("2015-01")
+    refuse_shared_texts([month, ONE], {P.DAILY: Runs((0, 90_000)), P.MONTHLY: Runs((0, 1_000))}, NONE)
+    with pytest.raises(BadInput, match="2015-01"):
+        refuse_shared_texts([month], {P.QUARTERLY: Runs((quarter, quarter + 1))}, NONE)
+    with pytest.raises(BadInput, match="2015-01"):
+        refuse_shared_texts([month], {}, IgnoredValues.of(["2015-01"]))
 
 
 def test_a_name_with_special_characters_is_quoted() -> None:

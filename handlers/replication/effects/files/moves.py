@@ -16,8 +16,8 @@ is then moved back below the base. If the target has no such directory, its meta
 partition if its new directory exists, which it does if a copy of external tables found it at the source before its rename was replayed
 (``replace_by_new_place``).
 
-A transactional table is quarantined instead, because the write ids of the files in its new directory are not known. (A source
-that is marked as replicated refuses SET LOCATION for managed tables, reference: hive-replication.md §1.6.)
+A transactional table is loaded instead (``files_in_place``), because the write ids of the files in its new directory are not known. (A
+source that is marked as replicated refuses SET LOCATION for managed tables, reference: hive-replication.md §1.6.)
 """
 
 from __future__ import annotations
@@ -35,20 +35,19 @@ from handlers.replication.effects.files.plain_files import (
     remove_directory,
     remove_other_files,
 )
+from handlers.replication.policy.replicability import is_view
 from handlers.replication.target.objects import (
     KEEP_STATISTICS,
     format_partition_name,
     hash_location,
     is_external,
     is_transactional,
-    is_view,
     map_external_location,
     map_partition_location,
     owns_data,
     partition_key_names,
     replayed_write_id,
 )
-from state.errors import Unsupported
 
 
 if TYPE_CHECKING:
@@ -65,13 +64,11 @@ _MOVED: Final = re.compile(r"__at_[0-9a-f]{16}$")
 def locate_table(before: Table, after: Table, current: str, context: Context) -> str:
     """Return the target's location of a table after an alteration; ``current`` unless the table was moved at the source.
 
-    Raises Unsupported if it is transactional, and UnsafePath if the new location is not a safe path.
+    Raises UnsafePath if the new location is not a safe path.
     """
     moved_to = after.sd.location
-    if moved_to is None or before.sd.location == moved_to or is_view(after):
+    if moved_to is None or before.sd.location == moved_to or is_view(after) or is_transactional(after):
         return current
-    if is_transactional(after) and not after.partitionKeys:
-        raise _unsupported(after.tableName)
     if is_external(after) and (mapped := map_external_location(moved_to, context.policy)) is not None:
         return mapped
     if after.partitionKeys:
@@ -94,12 +91,6 @@ def locate_partition(
 def is_moved(current: str, located: str | None) -> bool:
     """Whether a located directory is another one than the ``current``."""
     return located is not None and parse_location(current) != parse_location(located)
-
-
-def require_movable(before: Partition, after: Partition, owner: Table) -> None:
-    """Raise Unsupported if the partition of a transactional table was moved."""
-    if is_transactional(owner) and before.sd.location != after.sd.location:
-        raise _unsupported(owner.tableName)
 
 
 def clear_new_place(event: TableAltered, context: Context) -> bool:
@@ -242,11 +233,3 @@ def remove_left_files(context: Context, left: str, *, owner: Table) -> None:
     """
     if owns_data(owner) and (context.policy.external_base is None or not is_external(owner)):
         remove_other_files(context, left, kept=frozenset())
-
-
-def _unsupported(table: str | None) -> Unsupported:
-    return Unsupported(
-        "the location of a transactional table was changed, and the write ids of its new files are not known",
-        table=table,
-        hint="Run 'tideline release POLICY TABLE', which loads the table.",
-    )

@@ -134,9 +134,9 @@ def copy_first_files(
 ) -> None:
     """Copy the first files of a new table or partition: ``files`` if its event lists some, otherwise those at the source now.
 
-    Hive 4 makes plain managed tables external and leaves the file lists of their CREATE_TABLE and ADD_PARTITION empty (§1.2),
-    so this is the only way to get their first rows. The copy shows the directory at the time of replay; a later INSERT, which
-    has a file list again, repeats what was copied too early and changes nothing.
+    Hive 4 makes plain managed tables external and leaves the file lists of their CREATE_TABLE and ADD_PARTITION empty
+    (hive-replication.md §1.2), so this is the only way to get their first rows. The copy shows the directory at the
+    time of replay; a later INSERT, which has a file list again, repeats what was copied too early and changes nothing.
 
     An external table may have left files in that directory. Hive removes them in a CREATE TABLE AS SELECT. Therefore those that
     the source does not have are removed, if the new table owns its data. The deletions of other tables come with cycles.
@@ -184,11 +184,19 @@ def mirror_directory(
 
 
 def _list_source(context: Context, source_location: str | None) -> Sequence[SourceFile] | None:
-    """Return the files at the source, which are read only below the allowed directories; None if there is no directory."""
+    """Return the files at the source, which are read only below the allowed directories; None if there is no directory.
+
+    With ``external_base``, the cycles over external tables report the names that cannot be used, so one such file fails no table.
+    """
     if source_location is None:
         return None
     try:
-        return list_plain_files(context.files, source_location, allowed=context.copies.allowed)
+        return list_plain_files(
+            context.files,
+            source_location,
+            allowed=context.copies.allowed,
+            skips_unsafe=context.policy.external_base is not None,
+        )
     except NotFound:
         return None
 

@@ -38,9 +38,11 @@ from handlers.replication.loading.table.statistics import (
 from handlers.replication.loading.table.target_partitions import TargetPartitions
 from handlers.replication.loading.table.target_table import TargetTable
 from handlers.replication.loading.table.tools import SilentProgress
-from handlers.replication.policy.replicability import SWITCHED_OFF, find_obstacle
+from handlers.replication.policy.replicability import SWITCHED_OFF, is_view
+from handlers.replication.policy.row_directories import list_row_directories
 from handlers.replication.tables.table_loads import LoadedTable
-from handlers.replication.target.objects import is_view, owns_data
+from handlers.replication.target.objects import owns_data
+from handlers.replication.views.obstacles import find_source_obstacle
 from state.errors import GapDetected, SourceBusy
 
 
@@ -107,7 +109,9 @@ class _TableLoader:
         snapshot = take_snapshot(self._table, self._tools, self._progress)  # step 1
         failpoint("load.after-snapshot")
         table = snapshot.table
-        obstacle = None if table is None else find_obstacle(table, copies_rows=self._copies_rows)
+        obstacle = None
+        if table is not None:
+            obstacle = find_source_obstacle(table, self._tools.policy, self._tools.source)
         if table is None or obstacle is not None:
             if obstacle != SWITCHED_OFF:  # else the target keeps the rows that it has
                 self._target.remove_replicated()
@@ -126,10 +130,16 @@ class _TableLoader:
     def _load_files(self, snapshot: TableSnapshot, target: Table) -> None:
         """Copy the files and statistics of a table without partitions."""
         assert snapshot.table is not None
-        files = list_snapshot_files(snapshot, snapshot.table.sd.location, self._tools)
+        places = list_row_directories(target)
+        listed = [
+            (list_snapshot_files(snapshot, directory, self._tools), place)
+            for directory, place in zip(list_row_directories(snapshot.table), places, strict=False)
+        ]
         statistics = read_table_statistics(self._table, snapshot, self._tools)
         require_no_disruption(snapshot.changes)
-        self._copies.copy([(files, target.sd.location)], target.sd.location)
+        is_elsewhere = places != (target.sd.location,)  # in a directory that the metastore does not create
+        root = self._tools.policy.external_base if is_elsewhere else target.sd.location
+        self._copies.copy(listed, root)
         write_statistics(self._table, statistics, snapshot, self._tools)
 
     def _load_partitions(self, snapshot: TableSnapshot, target: Table) -> None:

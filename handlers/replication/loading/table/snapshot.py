@@ -20,7 +20,7 @@ from handlers.replication.loading.table.source_changes import (
     find_replacement,
 )
 from handlers.replication.loading.table.write_id_snapshot import WriteIdStates, wait_for_open_write_ids
-from handlers.replication.target.objects import is_transactional
+from handlers.replication.target.objects import is_external, is_transactional
 from handlers.structs.transactions import TxnState
 from state.errors import NotFound
 from state.transactions.acid_directories import AcidDirectory, is_hidden_original, select_directories
@@ -92,22 +92,46 @@ def list_snapshot_files(snapshot: TableSnapshot, location: str | None, tools: Lo
     """Return the files of the snapshot in the directory of the table or of one partition (step 4); raises SnapshotLost."""
     if location is None:
         return []
-    directory = TableDirectory(tools.files, location, allowed=tools.copies.allowed)
+    assert snapshot.table is not None
+    is_in_cycles = is_external(snapshot.table) and tools.policy.external_base is not None
+    directory = TableDirectory(
+        tools.files, location, allowed=tools.copies.allowed, skips_unsafe=is_in_cycles
+    )  # the cycles report names that cannot be used
     valid = snapshot.valid
     try:
         if valid is None:
             return directory.read_files(directory.names)
-        found = directory.read_files(_select_names(snapshot, directory, tools))
+        found = _read_selected(snapshot, directory, tools)
         return [each for each in found if not is_hidden_original(each.file.subdir, valid)]
     except NotFound as error:
         raise SnapshotLost(f"a directory vanished: {error.context.get('path')}") from error
 
 
-def _select_names(snapshot: TableSnapshot, directory: TableDirectory, tools: LoadTools) -> list[str]:
+def _read_selected(
+    snapshot: TableSnapshot,
+    directory: TableDirectory,
+    tools: LoadTools,
+    ignored: frozenset[str] = frozenset(),
+) -> list[ListedFile]:
+    """Return the files of the snapshot; ``ignored`` are bases that Hive ignores, because they have no files."""
+    names = _select_names(snapshot, directory, tools, ignored)
+    found = directory.read_files(names)
+    filled = {each.file.subdir.partition("/")[0] for each in found}
+    bases = (name for name in names if name.startswith("base_") and name not in filled)
+    for base in bases:
+        if directory.is_ignored_base(base):
+            return _read_selected(snapshot, directory, tools, ignored | {base})
+    return found
+
+
+def _select_names(
+    snapshot: TableSnapshot, directory: TableDirectory, tools: LoadTools, ignored: frozenset[str]
+) -> list[str]:
     """Return what belongs to the snapshot: the directories of committed writes, and originals if no base replaced them."""
     assert snapshot.valid is not None
-    acid = {name for name in directory.directories if AcidDirectory.parse(name) is not None}
-    originals = [name for name in directory.names if name not in acid]
+    present = {name for name in directory.directories if AcidDirectory.parse(name) is not None}
+    originals = [name for name in directory.names if name not in present]
+    acid = present - ignored
     if not acid:
         return originals
     info = tools.source.open_txns_info()

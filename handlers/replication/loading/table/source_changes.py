@@ -23,7 +23,8 @@ from handlers.events import (
     WriteIdsAllocated,
 )
 from handlers.replication.policy.renames import find_rename, is_foreign, may_concern
-from handlers.replication.target.objects import is_external, is_transactional, is_view
+from handlers.replication.policy.replicability import is_view
+from handlers.replication.target.objects import is_external, is_transactional
 from state.errors import BadInput, GapDetected
 
 

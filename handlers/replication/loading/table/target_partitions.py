@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from handlers.replication.effects.avro_schemas import SchemaFiles
 from handlers.replication.loading.table.statistics import adjust_statistics
 from handlers.replication.target.objects import (
     KEEP_STATISTICS,
@@ -58,6 +59,7 @@ class TargetPartitions:
         self._table = table
         self._target = tools.target
         self._policy = tools.policy
+        self._schemas = SchemaFiles(tools)
 
     def drop_others(self, owner: Table, names: frozenset[str]) -> None:
         """Drop the partitions of an earlier try that the source no longer has."""
@@ -98,7 +100,7 @@ class TargetPartitions:
         """Change a partition of the source into the target's form, with the write id of its statistics if the snapshot contains it."""
         assert snapshot.table is not None
         location = map_partition_location(partition.sd.location, snapshot.table, name, owner, self._policy)
-        to_target_partition(partition, self._policy, location)
+        to_target_partition(self._schemas.place(partition), self._policy, location)
         partition.parameters = dict(partition.parameters or {})
         partition.writeId = adjust_statistics(partition.parameters, partition.writeId, snapshot.valid)
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from handlers.failpoints import failpoint
+from handlers.replication.effects.avro_schemas import SchemaFiles
 from handlers.replication.loading.table.statistics import adjust_statistics
 from handlers.replication.policy.replicability import find_obstacle
 from handlers.replication.tables.table_loads import LoadedTable
@@ -51,6 +52,7 @@ class TargetTable:
         self._tools = tools
         self._target = tools.target
         self._policy = tools.policy
+        self._schemas = SchemaFiles(tools)
         self._is_absent = False
         """Whether the target was found without the table, and this load has not created it since."""
 
@@ -80,8 +82,7 @@ class TargetTable:
             self.remove()
 
     def _can_be_ours(self, present: Table) -> bool:
-        copies_rows = self._policy.copies_rows(self._load.table)
-        return find_obstacle(present, copies_rows=copies_rows) is None
+        return find_obstacle(present, self._policy) is None
 
     def create(self, snapshot: TableSnapshot) -> Table:
         """Create the table, or bring the one of this load up to date; any other of the name is dropped first."""
@@ -116,7 +117,7 @@ class TargetTable:
     def _define(self, snapshot: TableSnapshot, location: str | None) -> Table:
         """Return the table in the target's form; statistics of rows that the snapshot does not contain lose their accuracy."""
         assert snapshot.table is not None
-        table = to_target_table(snapshot.table.copy(), self._policy, location)
+        table = to_target_table(self._schemas.place(snapshot.table.copy()), self._policy, location)
         if location is not None:
             translate(table, self._target)  # without a location it is created, and the target chooses both
         table.parameters = {k: v for k, v in (table.parameters or {}).items() if k not in _OWN}

@@ -166,7 +166,7 @@ class TransactionFiles:
         """Return the partitioned tables that the transaction wrote under write ids that the mapping does not know.
 
         The state file was lost after their allocation, and with it the partitions that the transaction touched. Hive leaves
-        some of them out of its write events (§0c.2).
+        some of them out of its write events (hive-replication.md §0c.2).
         """
         return self._of(txn_id).unknown_tables
 
@@ -195,7 +195,10 @@ class TransactionFiles:
         )
 
     def _ensure_directory(self, event: FilesWritten, table: str) -> str:
-        """Return the directory of the write's table or partition; add a partition that no event has added (§3.4)."""
+        """Return the directory of the write's table or partition.
+
+        A partition that no event has added is added here (hive-replication.md §3.4).
+        """
         try:
             return self._context.table_cache.location(table, event.partition_name)
         except NotFound:
@@ -205,7 +208,7 @@ class TransactionFiles:
         return self._context.table_cache.location(table, event.partition_name)
 
     def find_unlogged_writes(self, known: SourceTxn, event: TxnCommitted) -> list[FilesWritten]:
-        """Return write events for the partitions that the transaction touched but Hive logged no write event for (§0c.2).
+        """Return write events for the partitions that were touched without one (hive-replication.md §0c.2).
 
         The relay has already listed most of them, soon after the commit; its parts count as write events, also those without files.
         """

@@ -1,4 +1,4 @@
-"""The files of partitions that a transaction wrote but that Hive logged no write event for (§0c.2).
+"""The files of partitions that a transaction wrote but that Hive logged no write event for (hive-replication.md §0c.2).
 
 A statement that inserts into several static partitions logs the files of the first one only. Each partition that an event of the
 transaction touched and that has no write event is therefore listed at the source. The relay does that soon after the commit

@@ -26,6 +26,7 @@ from tests.builders.flat.naive_reader import (
     check_rows,
     identity,
     key_of,
+    read_by_path,
     read_letters,
     read_table,
 )
@@ -104,6 +105,11 @@ class Killed:
     """Whether every call of ``land`` also sends ``hostile_rows``."""
     landed: int = 0
     finished: set[str] = field(default_factory=set)
+
+    @property
+    def location(self) -> str:
+        """The table's directory."""
+        return self.elsewhere.get("location") or f"{self.base}/table"
 
     @property
     def source(self) -> Feed:
@@ -191,6 +197,7 @@ class Killed:
         rows = self.rows()
         found = check_rows(rows, self.events, self.keys)
         letters = self.letters()
+        self._check_by_path(found)
         everything = found | set(letters)
         assert self.finished <= everything
         with Session.connect(self.sql) as session:
@@ -207,6 +214,11 @@ class Killed:
                 filtered = session.rows(f"select count(*) from {table} where {columns['n']} = '7'")
                 assert filtered == [(str(sevens),)], (filtered, sevens)
         return everything
+
+    def _check_by_path(self, expected: set[str]) -> None:
+        """Check that a reader that knows only the table's directory has the same rows, with all values."""
+        rows = read_by_path(self.location, self._columns())
+        assert check_rows(rows, self.events, self.keys) == expected
 
     def check_hive(self) -> None:
         """Check that Hive reads every value of every requested key as the reader without an engine does."""
@@ -235,8 +247,7 @@ class Killed:
 
     def letters(self) -> list[str]:
         """Return the dead letters that are not in the table; texts that are not JSON are in both, once each."""
-        location = self.elsewhere.get("location") or f"{self.base}/table"
-        by_reason = read_letters(f"{location}/.dead-letters")
+        by_reason = read_letters(f"{self.location}/.dead-letters")
         malformed = by_reason.pop("malformed", [])
         assert len(malformed) == len(set(malformed))
         assert set(malformed) <= set(self.events)

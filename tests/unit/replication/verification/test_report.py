@@ -97,7 +97,12 @@ def following(
 def test_the_position_is_the_daemons_or_the_targets_whichever_is_further() -> None:
     assert following("5", lambda: KnownState(9)).position() == 9
     assert following("12", lambda: KnownState(9)).position() == 12
-    assert following(None).position() == -1
+
+
+def test_a_policy_without_replica_is_refused_instead_of_compared() -> None:
+    for last_id in (None, ""):
+        with pytest.raises(NotFound, match="never bootstrapped"):
+            following(last_id).position()
 
 
 def test_waiting_ends_with_the_event_or_without_progress() -> None:

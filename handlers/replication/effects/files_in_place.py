@@ -1,0 +1,150 @@
+"""Finds transactional tables that get rows without a write event, because a change of the metadata shows files that are there already.
+
+Hive logs only the metadata then, so replay cannot know the files. Such a table is loaded after the event. These changes are:
+
+* MSCK REPAIR, which adds the partitions of directories, for example those of a restored backup. It seeds the write ids of a table that
+  has none, which Hive does not log at all (``Msck.validateAndAddMaxTxnIdAndWriteId``);
+* ADD PARTITION for a directory with deltas, or with files from before the table was transactional;
+* CREATE TABLE in a directory with files of no transaction, which the metastore counts as well;
+* SET LOCATION, and the conversion of a plain table into a transactional one. Hive refuses both in a database that is marked as replicated.
+
+EXCHANGE PARTITION and CREATE TABLE outside of the database's directory are refused by Hive.
+
+By the time of replay, the directory may also have files of later writes, which come with their write events. Partitions differ by how they were added:
+
+* INSERT and LOAD add a partition under the write id of an open transaction, after they have written: its object has ``numFiles``.
+* ADD PARTITION adds it under an open write id as well, but always with ``numFiles`` 0: its directory is listed.
+* MSCK and other clients add it without a write id; the metastore counts the files.
+
+Files count if they belong to no transaction, or to a write id that had ended before the event. If the source's directory is gone, only
+``numFiles`` decides.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from handlers.events import PartitionsAdded, PartitionsAltered, TableAltered, TableCreated
+from handlers.files.listing import has_files_of_ended_writes
+from handlers.files.paths import parse_location
+from handlers.metastore.objects.partitions import BATCH
+from handlers.replication.policy.replicability import is_view
+from handlers.replication.target.objects import format_partition_name, is_transactional, partition_key_names
+from state.errors import NotFound
+
+
+if TYPE_CHECKING:
+    from handlers.events import Event
+    from handlers.replication.context import Context
+    from handlers.structs.objects import Partition, Table
+
+
+def brings_files(event: Event, context: Context) -> bool:
+    """Whether the event gives a transactional table rows that no write event names, so that it must be loaded.
+
+    Raises FilesUnavailable, and UnsafePath for a directory that may not be read.
+    """
+    if event.table is None or not context.policy.copies_rows(event.table):
+        return False
+    match event:
+        case TableCreated():
+            return _is_created_over_files(event, context)
+        case TableAltered():
+            return _shows_other_files(event)
+        case PartitionsAdded():
+            return _is_of_transactional(event.table, context) and _adds_filled_partition(event, context)
+        case PartitionsAltered():
+            return _is_of_transactional(event.table, context) and _moves_partition(event, context)
+    return False
+
+
+def _is_of_transactional(table: str, context: Context) -> bool:
+    with suppress(NotFound):
+        return is_transactional(context.table_cache.table(table))
+    return False
+
+
+def _is_created_over_files(event: TableCreated, context: Context) -> bool:
+    table = event.after.value
+    if is_view(table) or not is_transactional(table) or table.partitionKeys or not table.sd.location:
+        return False
+    return _counts_files(table) and bool(_has_files(table.sd.location, 0, frozenset(), context))
+
+
+def _shows_other_files(event: TableAltered) -> bool:
+    """Whether a table becomes transactional, or one without partitions was moved."""
+    before, after = event.before.value, event.after.value
+    if event.truncate or is_view(after) or not is_transactional(after):
+        return False
+    return not is_transactional(before) or (
+        not after.partitionKeys and before.sd.location != after.sd.location
+    )
+
+
+def _moves_partition(event: PartitionsAltered, context: Context) -> bool:
+    """Whether a partition was moved.
+
+    ALTER_PARTITIONS, by which Hive 4.2 logs it, has no earlier state. A partition that is altered without a transaction, and that is not
+    in its own directory, was moved then or earlier.
+    """
+    if event.truncate:
+        return False
+    if event.before is not None:
+        before, after = event.before.value, event.after[0].value
+        return before.values == after.values and before.sd.location != after.sd.location
+    owner = None if event.owner is None else event.owner.value
+    if owner is None or owner.sd.location is None:
+        return False
+    opened = _list_open(event, context)
+    root = parse_location(owner.sd.location)
+    keys = partition_key_names(context.table_cache.table(event.table or ""))
+    return any(
+        item.value.sd.location is not None
+        and parse_location(item.value.sd.location)
+        != root.join(format_partition_name(keys, list(item.value.values or [])))
+        for item in event.after
+        if item.value.writeId not in opened
+    )
+
+
+def _adds_filled_partition(event: PartitionsAdded, context: Context) -> bool:
+    name, load = f"{event.db}.{event.table}", context.loads.get(event.table or "")
+    mark = max(context.write_ids.high_water_mark(name), 0 if load is None else load.write_id)
+    opened = _list_open(event, context)
+    for number, item in enumerate(event.partitions):
+        if _comes_with_files(item.value, mark, opened, context):
+            return True
+        if number >= BATCH:  # an event may have tens of thousands
+            item.forget_value()
+    return False
+
+
+def _list_open(event: Event, context: Context) -> frozenset[int]:
+    """Return the write ids of the event's table that are open at the event."""
+    held = context.write_ids.held_write_ids(f"{event.db}.{event.table}")
+    return frozenset(write_id for write_id, _ in held)
+
+
+def _comes_with_files(partition: Partition, mark: int, opened: frozenset[int], context: Context) -> bool:
+    """Whether a new partition has files; ``mark`` is the highest write id of its table at the event, and ``opened`` are open."""
+    has_count = _counts_files(partition)
+    if (has_count and partition.writeId in opened) or not partition.sd.location:
+        return False
+    has_files = _has_files(partition.sd.location, mark, opened, context)
+    return has_count if has_files is None or mark == 0 else has_files
+
+
+def _counts_files(item: Table | Partition) -> bool:
+    """Whether the metastore found files when it added the table or partition."""
+    return (item.parameters or {}).get("numFiles", "0") not in {"0", "-1"}
+
+
+def _has_files(location: str, mark: int, opened: frozenset[int], context: Context) -> bool | None:
+    """Whether a directory of the source has files of ended writes; None if it does not exist."""
+    try:
+        return has_files_of_ended_writes(
+            context.files, location, mark, opened, allowed=context.copies.allowed
+        )
+    except NotFound:
+        return None

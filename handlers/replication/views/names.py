@@ -1,0 +1,167 @@
+"""Finds the names of tables, functions and columns in the query of a view.
+
+Only the position of a name shows what it is. ``shop.orders`` is a table after FROM, and a column of a table or alias ``shop`` elsewhere.
+So the FROM clauses are followed from token to token.
+
+Hive expands the names of its views, with tables as ```db`.`table```, columns as ```alias`.`column``` and functions as ``db.function(…)``; Hive 2.3
+and 3.1 write the last as ```db.function`(…)``. Spark and Trino store queries as they were typed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal
+
+from handlers.replication.views.tokens import Token, read_tokens
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from handlers.replication.views.tokens import Dialect
+
+
+_LEADS: Final = frozenset({"from", "join"})
+"""Words in front of a table."""
+_CLAUSES: Final = frozenset(
+    {"select", "where", "group", "having", "window", "qualify", "order", "sort", "distribute", "cluster"}
+    | {"limit", "union", "intersect", "except", "minus"}
+)
+"""Words that end a FROM clause."""
+_OPENING: Final = frozenset("([")
+_CLOSING: Final = frozenset(")]")
+
+Kind = Literal["table", "function", "column"]
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A name of one or more parts with dots between them."""
+
+    kind: Kind
+    tokens: tuple[Token, ...]
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Its parts in lower case."""
+        return tuple(token.name for token in self.tokens)
+
+
+@dataclass(slots=True)
+class _Scope:
+    """What was read between two parentheses, or outside of all."""
+
+    is_query: bool = False
+    """False for arguments, as in ``extract(year from d)``."""
+    is_empty: bool = True
+    lists_tables: bool = False
+    """Whether a comma precedes a table."""
+    expects_table: bool = False
+    has_lateral_view: bool = False
+
+
+@dataclass
+class _Tables:
+    """Finds the tables of all FROM clauses, one token after the other."""
+
+    scopes: list[_Scope] = field(default_factory=lambda: [_Scope()])
+    last: str = ""
+
+    def is_table(self, token: Token, after: str) -> bool:
+        """Whether the next token is the first one of a table's name; ``after`` is the text of the one after it."""
+        scope, word = self.scopes[-1], token.word
+        found = False
+        if token.text in _OPENING:  # encloses a subquery or a join, if it is in place of a table
+            expects = token.text == "(" and (scope.expects_table or self.last == "table")
+            self.scopes.append(_Scope(is_query=expects, expects_table=expects))
+        elif token.text in _CLOSING:
+            self._close()
+        elif word in _LEADS and self.last != "distinct":  # IS DISTINCT FROM compares
+            scope.is_query |= scope.is_empty
+            scope.lists_tables = scope.expects_table = scope.is_query
+        elif word == "table" and after not in {"(", ".", ",", ""}:
+            scope.is_query |= scope.is_empty
+            scope.expects_table = scope.is_query
+        elif word in _CLAUSES:
+            scope.is_query |= word == "select"
+            scope.lists_tables = scope.expects_table = scope.has_lateral_view = False
+        elif token.text == ",":
+            scope.expects_table = scope.lists_tables
+        elif word != "lateral" or not scope.expects_table:
+            found, scope.expects_table = scope.expects_table, False
+            self._follow_lateral_view(scope, word)
+        scope.is_empty, self.last = False, word
+        return found
+
+    def _follow_lateral_view(self, scope: _Scope, word: str) -> None:
+        """The names after AS of LATERAL VIEW are columns."""
+        if word == "view" and self.last == "lateral":
+            scope.has_lateral_view = True
+        elif word == "as" and scope.has_lateral_view:
+            scope.lists_tables = scope.has_lateral_view = False
+
+    def _close(self) -> None:
+        if len(self.scopes) > 1:
+            self.scopes.pop()
+        self.scopes[-1].expects_table = False
+
+
+def find_names(text: str, dialect: Dialect) -> list[Name]:
+    """Return all names of a query in their order; a table that a WITH clause names is none, and a column only if it has a dot."""
+    tokens = read_tokens(text, dialect)
+    walk, common = _Tables(), _find_common_tables(tokens)
+    names: list[Name] = []
+    index = 0
+    while index < len(tokens):
+        end = _find_end(tokens, index)
+        parts = tuple(tokens[index:end:2])
+        after = tokens[end].text if end < len(tokens) else ""
+        is_table = walk.is_table(tokens[index], after)
+        kind = _classify(parts, after, common, is_table=is_table)
+        if kind is not None and not _is_inner(tokens, index, dialect):
+            names.append(Name(kind, parts))
+        index = end
+    return names
+
+
+def _find_end(tokens: Sequence[Token], start: int) -> int:
+    """Return the index behind a name with all of its parts, or behind any other token."""
+    end = start + 1
+    if not tokens[start].is_name:
+        return end
+    while end + 1 < len(tokens) and tokens[end].text == "." and tokens[end + 1].is_name:
+        end += 2
+    return end
+
+
+def _classify(parts: tuple[Token, ...], after: str, common: frozenset[str], *, is_table: bool) -> Kind | None:
+    first = parts[0]
+    if not first.is_name or first.text.isdigit():
+        return None
+    if after == "(":
+        return "function"
+    if is_table:
+        return None if len(parts) == 1 and first.name in common else "table"
+    return "column" if len(parts) > 2 or (len(parts) == 2 and after == ".") else None  # noqa: PLR2004 - db.table.column, db.table.*
+
+
+def _is_inner(tokens: Sequence[Token], index: int, dialect: Dialect) -> bool:
+    """Whether a name continues an expression: ``f(x).a``, and Spark's ``payload:a.b``."""
+    before = tokens[index - 1].text if index else ""
+    return before == "." or (before == ":" and dialect.engine == "spark")
+
+
+def _find_common_tables(tokens: Sequence[Token]) -> frozenset[str]:
+    """Return the names that WITH clauses define: ``name AS (``, perhaps with columns in between."""
+    found = set()
+    for index, token in enumerate(tokens[:-1]):
+        before = tokens[index - 1].text.lower() if index else ""
+        if token.is_name and before in {"with", "recursive", ","}:
+            end = index + 1
+            if tokens[end].text == "(":
+                while end < len(tokens) and tokens[end].text != ")":
+                    end += 1
+                end += 1
+            if [each.text.lower() for each in tokens[end : end + 2]] == ["as", "("]:
+                found.add(token.name)
+    return frozenset(found)

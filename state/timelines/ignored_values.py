@@ -1,0 +1,51 @@
+"""Values of a time column that are in none of its timelines: not times, strays, sentinels, or of a period that is not followed.
+
+They matter where a condition selects a range of text: ``2024-01-02_backup`` lies between two days. Up to ``IGNORED_MAX`` distinct values
+are kept for each column. Of a column with more, only that is known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+IGNORED_MAX: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoredValues:
+    """The ignored values of one column; without texts if there are too many (not ``is_complete``)."""
+
+    texts: frozenset[str] = frozenset()
+    is_complete: bool = True
+
+    @staticmethod
+    def of(texts: Iterable[str]) -> IgnoredValues:
+        """Build from distinct values, of which no more are read than can be kept."""
+        values = IgnoredValues()
+        for text in texts:
+            values = values.with_value(text)
+            if not values.is_complete:
+                break
+        return values
+
+    def with_value(self, text: str) -> IgnoredValues:
+        """Return the values with one more."""
+        if not self.is_complete or text in self.texts:
+            return self
+        if len(self.texts) == IGNORED_MAX:
+            return IgnoredValues(is_complete=False)
+        return IgnoredValues(self.texts | {text})
+
+    def without_value(self, text: str) -> IgnoredValues:
+        """Return the values without one; a column that had too many stays so until it is read again."""
+        return IgnoredValues(self.texts - {text}) if self.is_complete else self
+
+    def may_contain(self, text: str) -> bool:
+        """Whether the value is, or may be, one of them."""
+        return not self.is_complete or text in self.texts

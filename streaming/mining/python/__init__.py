@@ -1,0 +1,1 @@
+"""Keys in Python programs: SQL in strings, and PySpark's functions on columns."""

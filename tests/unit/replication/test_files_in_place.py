@@ -1,0 +1,151 @@
+"""Which changes of the metadata give a transactional table rows that no write event names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from handlers.replication.effects.files_in_place import brings_files
+from handlers.replication.policy.policy import Policy
+from tests.builders.replication.replay_events import (
+    a_partition,
+    a_table,
+    allocated,
+    altered,
+    committed,
+    created,
+    embedded,
+    partition_altered,
+    partitions_added,
+)
+
+
+if TYPE_CHECKING:
+    from handlers.events import PartitionsAdded
+    from tests.builders.replication.fake_target import FakedReplica
+
+
+@pytest.fixture
+def parts(replica: FakedReplica) -> FakedReplica:
+    """A followed table with partitions: write ids 1 and 2 have ended, and 3 is open."""
+    ids = [(3, 1), (5, 2), (7, 3)]
+    events: list[Any] = [created(2, partition_columns=("dt",))]
+    for event_id, write_id in ids:
+        events.append(allocated(event_id, write_id, write_id))
+        if write_id < 3:
+            events.append(committed(event_id + 1, write_id))
+    replica.projection.apply(events)
+    return replica
+
+
+def added(replica: FakedReplica, *paths: str, files: str | None = "0", write_id: int = 0) -> PartitionsAdded:
+    """Return the addition of a partition whose directory has these files."""
+    root = replica.directory / "source" / "dt=1"
+    for path in paths:
+        file = root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("row")
+    partition = a_partition()
+    partition.sd.location, partition.writeId = f"file:{root}", write_id
+    partition.parameters = {} if files is None else {"numFiles": files}
+    return replace(partitions_added(9), partitions=(embedded(partition),))
+
+
+@pytest.mark.parametrize(
+    ("path", "brought"),
+    [
+        ("delta_0000001_0000001_0000/bucket_00000", True),
+        ("delete_delta_0000002_0000002_0000/bucket_00000", True),
+        ("base_0000002/bucket_00000", True),
+        ("000000_0", True),
+        ("HIVE_UNION_SUBDIR_1/000000_0", True),
+        ("delta_0000002_0000009_v0000042/bucket_00000", True),
+        ("base_0000009_v0000042/bucket_00000", True),
+        ("delta_0000003_0000003_0000/bucket_00000", False),
+        ("delta_0000004_0000004_0000/bucket_00000", False),
+        ("base_0000004/bucket_00000", False),
+        ("base_0000002/_empty", False),
+        (".hive-staging/delta_0000001_0000001_0000/bucket_00000", False),
+    ],
+)
+@pytest.mark.parametrize(
+    ("files", "write_id"), [("0", 3), (None, 0), ("1", 0)], ids=["DDL", "client", "MSCK"]
+)
+def test_an_added_partition_is_loaded_if_it_has_rows_of_ended_writes(
+    parts: FakedReplica, path: str, files: str | None, write_id: int, *, brought: bool
+) -> None:
+    event = added(parts, path, files=files, write_id=write_id)
+    assert brings_files(event, parts.context) is brought
+
+
+def test_the_files_of_an_insert_come_with_its_write_event_and_are_not_listed(parts: FakedReplica) -> None:
+    event = added(parts, "delta_0000001_0000001_0000/bucket_00000", files="1", write_id=3)
+    assert not brings_files(event, parts.context)
+
+
+@pytest.mark.parametrize(("files", "brought"), [("1", True), ("0", False), (None, False)])
+def test_the_count_of_the_metastore_decides_if_the_directory_is_gone(
+    parts: FakedReplica, files: str | None, *, brought: bool
+) -> None:
+    (parts.directory / "source" / "other").mkdir(parents=True)
+    assert brings_files(added(parts, files=files), parts.context) is brought
+
+
+def test_a_table_without_write_ids_is_loaded_because_hive_does_not_log_that_it_seeds_them(
+    replica: FakedReplica,
+) -> None:
+    replica.projection.apply([created(2, partition_columns=("dt",))])
+    path = "delta_0000005_0000005_0000/bucket_00000"
+    assert brings_files(added(replica, path, files="1"), replica.context)
+    assert not brings_files(added(replica, path, files=None), replica.context), "a later write"
+
+
+def test_a_partition_of_a_table_without_rows_is_only_added(parts: FakedReplica) -> None:
+    policy = Policy("shop", "shop", "shop_r", metadata_only=("orders",))
+    event = added(parts, "000000_0")
+    assert not brings_files(event, replace(parts.context, policy=policy))
+
+
+def test_the_load_is_requested_when_the_event_is_replayed(parts: FakedReplica) -> None:
+    event = added(parts, "delta_0000001_0000001_0000/bucket_00000", write_id=3)
+    parts.projection.apply([event])
+    assert [load.table for load in parts.context.loads.waiting()] == ["orders"]
+    assert parts.stored_quarantine() == {}
+
+
+def test_a_partition_that_is_moved_is_loaded_and_one_that_is_only_altered_is_not(parts: FakedReplica) -> None:
+    moved = a_partition()
+    moved.sd.location = "file:/source/shop.db/other/dt=9"
+    owner = embedded(a_table(partition_columns=("dt",)))
+    alone = replace(partition_altered(9, "1"), after=(embedded(moved),))
+    several = replace(partition_altered(9, "1"), kind="ALTER_PARTITIONS", before=None, owner=owner)
+    assert brings_files(alone, parts.context)
+    assert brings_files(replace(several, after=(embedded(moved),)), parts.context)
+    assert not brings_files(partition_altered(9, "1"), parts.context)
+    assert not brings_files(several, parts.context)
+    moved.writeId = 3
+    insert = replace(several, after=(embedded(moved),))
+    assert not brings_files(insert, parts.context), "an insert into one that was moved before"
+
+
+def test_a_table_that_is_moved_or_becomes_transactional_is_loaded(replica: FakedReplica) -> None:
+    replica.projection.apply([created(2)])
+    moved = replace(altered(3), after=embedded(a_table(location="file:/source/shop.db/b")))
+    converted = replace(altered(3), before=embedded(a_table(parameters={}, kind="EXTERNAL_TABLE")))
+    assert brings_files(moved, replica.context)
+    assert brings_files(converted, replica.context)
+    assert not brings_files(altered(3), replica.context)
+
+
+@pytest.mark.parametrize(("path", "brought"), [("000000_0", True), ("delta_0000001_0000001/bucket_0", False)])
+def test_a_table_that_is_created_over_files_of_no_transaction_is_loaded(
+    replica: FakedReplica, path: str, *, brought: bool
+) -> None:
+    file = replica.directory / "source" / "t" / path
+    file.parent.mkdir(parents=True)
+    file.write_text("row")
+    location = f"file:{replica.directory}/source/t"
+    event = created(2, location=location, parameters={"transactional": "true", "numFiles": "1"})
+    assert brings_files(event, replica.context) is brought
