@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-from handlers.replication.tables.copied_ahead import CopiedAheadTables
-from handlers.replication.tables.left_tables import LeftTables
-from handlers.replication.tables.quarantine import Quarantine
-from handlers.replication.tables.table_loads import TableLoads
-from handlers.replication.tables.unchecked_marks import UncheckedTables
-from handlers.replication.tables.unreplicated_tables import UnreplicatedTables
+from handlers.replication.tables.policy_tables import PolicyTables
 from handlers.replication.target.external_tables import ExternalTables
 from handlers.replication.target.table_cache import TableCache
 from handlers.replication.target.target_position import TargetPosition
 from state.errors import Fenced
 from state.transactions.resumption import describe_stop
-from state.transactions.unproven_commits import UnprovenCommits
 from state.transactions.valid_write_ids import ValidWriteIds
-from state.transactions.write_id_mapping import WriteIdMapping
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from handlers.files.copying.jobs import CopyJobs
     from handlers.files.copying.pool import CopyPool
     from handlers.files.filesystems import FileSystems
@@ -32,17 +23,6 @@ if TYPE_CHECKING:
     from handlers.replication.policy.policy import Policy
     from handlers.replication.tables.quarantine import QuarantinedTable
     from state.errors import TidelineError
-    from state.store import Reader, Transaction
-
-
-class StoredState(Protocol):
-    """A part of the policy's state that is kept in memory and stored with the position."""
-
-    def load(self, reader: Reader) -> None:
-        """Replace what is in memory by what is stored."""
-
-    def flush(self, txn: Transaction) -> None:
-        """Write the changes since the last call."""
 
 
 LANES: Final = 3
@@ -63,20 +43,13 @@ class Context:
     target: Metastore
     table_cache: TableCache
     target_position: TargetPosition
-    write_ids: WriteIdMapping
-    quarantine: Quarantine
-    loads: TableLoads
+    tables: PolicyTables
     copies: CopyPool
     files: FileSystems
     observer: Observer
-    unreplicated: UnreplicatedTables = field(default_factory=UnreplicatedTables)
-    left: LeftTables = field(default_factory=LeftTables)
-    copied_ahead: CopiedAheadTables = field(default_factory=CopiedAheadTables)
-    unchecked_marks: UncheckedTables = field(default_factory=UncheckedTables)
     external: ExternalTables = field(default_factory=ExternalTables)
     jobs: CopyJobs | None = None
     """Copies of many files outside of this process; None if ``copies`` makes all."""
-    unproven: UnprovenCommits = field(default_factory=UnprovenCommits)
     lanes: int = LANES
     """So many changes are applied ahead of their turn at a time; 0 for none."""
 
@@ -98,50 +71,27 @@ class Context:
         target_position = TargetPosition(target.clone(), policy)
         target.guard = target_position.require_held
         copies.protect(target_position.require_held)
+        table_cache = TableCache(target, policy)
         return Context(
             policy=policy,
             source=source,
             target=target,
-            table_cache=TableCache(target, policy),
+            table_cache=table_cache,
             target_position=target_position,
-            write_ids=WriteIdMapping(),
-            quarantine=Quarantine(),
-            loads=TableLoads(),
+            tables=PolicyTables(policy.source_db, table_cache),
             copies=copies,
             files=files,
             observer=observer,
             jobs=jobs,
         )
 
-    def load_state(self, reader: Reader) -> None:
-        """Load what is stored with the position: the write-id mapping and the entries of single tables."""
-        for part in self._stored():
-            part.load(reader)
-
-    def flush_state(self, txn: Transaction) -> None:
-        """Write what changed since the last record into the transaction that records the position."""
-        for part in self._stored():
-            part.flush(txn)
-
-    def _stored(self) -> Sequence[StoredState]:
-        return (
-            self.write_ids,
-            self.unproven,
-            self.quarantine,
-            self.loads,
-            self.unreplicated,
-            self.left,
-            self.copied_ahead,
-            self.unchecked_marks,
-        )
-
     def in_scope(self, db: str | None, table: str | None) -> bool:
         """Whether the table is replicated, and is neither quarantined, nor waiting for its load, nor of a kind without replication."""
         return (
             self.policy.covers(db, table)
-            and table not in self.unreplicated
-            and table not in self.quarantine
-            and not self.loads.is_waiting(table)
+            and table not in self.tables.unreplicated
+            and table not in self.tables.quarantine
+            and not self.tables.loads.is_waiting(table)
         )
 
     def handle_failure(self, table: str, event_id: int, error: TidelineError) -> str:
@@ -158,18 +108,18 @@ class Context:
             case "skip":
                 return SKIPPED
             case "quarantine":
-                entry = self.quarantine.add(table, event_id, error)
+                entry = self.tables.quarantine.add(table, event_id, error)
                 if entry is not None:
-                    self.quarantine.put(self._describe_stop(entry))
+                    self.tables.quarantine.put(self._describe_stop(entry))
                     self.observer.table_quarantined(self.policy.source_db, entry)
                 return QUARANTINED
 
     def _describe_stop(self, entry: QuarantinedTable) -> QuarantinedTable:
         """Return the entry with what a release needs to resume the table where it stopped."""
-        load = self.loads.get(entry.table)
+        load = self.tables.loads.get(entry.table)
         loaded = 0 if load is None else load.write_id
         name = f"{self.policy.source_db}.{entry.table}"
-        return entry.with_stop(describe_stop(entry.table, self.write_ids, name, loaded), loaded)
+        return entry.with_stop(describe_stop(entry.table, self.tables.write_ids, name, loaded), loaded)
 
     def valid_up_to(self, table: str, write_id: int | None) -> str | None:
         """Return the write-id list of an event's transaction: everything up to its write id, except what was open when that was allocated.
@@ -179,5 +129,5 @@ class Context:
         """
         if write_id is None:
             return None
-        concurrent = self.write_ids.find_concurrent(f"{self.policy.source_db}.{table}", write_id)
+        concurrent = self.tables.write_ids.find_concurrent(f"{self.policy.source_db}.{table}", write_id)
         return ValidWriteIds(f"{self.policy.target_db}.{table}", write_id, concurrent).format()

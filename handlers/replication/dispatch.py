@@ -53,7 +53,7 @@ from handlers.replication.effects.files import plain_files
 from handlers.replication.effects.files_in_place import brings_files
 from handlers.replication.effects.loaded_tables import NOTHING_TO_DO
 from handlers.replication.effects.unreadable_events import find_changed_tables
-from handlers.replication.effects.unreplicated import is_unreplicated
+from handlers.replication.effects.unreplicated import record_kind
 from handlers.replication.policy.metadata_only import select_metadata
 from handlers.replication.policy.renames import (
     Rename,
@@ -142,7 +142,7 @@ class Dispatcher:
         A permanent failure of one table is handled as the policy requires; by default the table is quarantined. Raises
         transient errors and errors that concern the policy as a whole.
         """
-        if is_foreign(event) or is_unreplicated(event, self._context):
+        if is_foreign(event) or record_kind(event, self._context):
             return OUT_OF_SCOPE
         selected = select_metadata(event, self._context.policy)
         return NOTHING_TO_DO if selected is None else self._apply_selected(selected)
@@ -168,7 +168,7 @@ class Dispatcher:
             context.table_cache.put(name, table)
             context.table_cache.forget_partitions(name)
         if isinstance(events[0], TableDropped):
-            tables.forget(events[0].db, name, context)
+            context.tables.forget(name)
         for event in events:
             try:
                 self._load_brought_files(event, name)
@@ -192,25 +192,25 @@ class Dispatcher:
     def remember(self, event: Event) -> None:
         """Record an event that the target already has, so that the write-id mapping is as it was after applying it."""
         context = self._context
-        if is_foreign(event) or is_unreplicated(event, context):
+        if is_foreign(event) or record_kind(event, context):
             return
         selected = select_metadata(event, context.policy)
         if selected is None:
             return
         event = selected
         if isinstance(event, TxnCommitted):
-            context.write_ids.commit(event.txn_id)
+            context.tables.write_ids.commit(event.txn_id)
         elif isinstance(event, TxnAborted):
-            context.write_ids.abort(event.txn_id)
+            context.tables.write_ids.abort(event.txn_id)
         elif isinstance(event, DatabaseDropped) and context.policy.covers_db(event.db):
-            context.write_ids.drop_database(context.policy.source_db)
-            context.loads.remove_all()
+            context.tables.write_ids.drop_database(context.policy.source_db)
+            context.tables.loads.remove_all()
         elif isinstance(event, TableAltered):
             self._remember_rename(event)
         elif event.table is not None and context.in_scope(event.db, event.table):
             self._remember_table(event, event.table)
         elif isinstance(event, TableDropped) and context.policy.covers(event.db, event.table):
-            context.loads.remove(event.table or "")
+            context.tables.loads.remove(event.table or "")
 
     def _remember_rename(self, event: TableAltered) -> None:
         """Forget a table that left the policy; one that entered it waits for its load."""
@@ -222,9 +222,9 @@ class Dispatcher:
             return
         old, new = (f"{db}.{table}" for db, table in (move.before, move.after))
         if self._context.policy.covers(*move.after):
-            self._context.write_ids.rename_table(old, new)
+            self._context.tables.write_ids.rename_table(old, new)
         else:
-            self._context.write_ids.drop_table(old)
+            self._context.tables.write_ids.drop_table(old)
 
     def _remember_table(self, event: Event, table: str) -> None:
         context = self._context
@@ -233,10 +233,10 @@ class Dispatcher:
         event = loaded_tables.select_new_write_ids(event, table, context)
         if isinstance(event, WriteIdsAllocated):
             for txn_id, write_id in event.pairs:
-                context.write_ids.allocate(txn_id, f"{event.db}.{table}", write_id, event.event_id)
+                context.tables.write_ids.allocate(txn_id, f"{event.db}.{table}", write_id, event.event_id)
         elif isinstance(event, TableDropped):
-            context.write_ids.drop_table(f"{event.db}.{table}")
-            context.loads.remove(table)
+            context.tables.write_ids.drop_table(f"{event.db}.{table}")
+            context.tables.loads.remove(table)
         elif isinstance(event, PartitionsAdded | PartitionsAltered):
             partitions.remember_touched(event, context)
 
@@ -271,7 +271,7 @@ class Dispatcher:
     def _apply_to_table(self, event: Event) -> str | None:
         context = self._context
         if isinstance(event, FilesWritten):
-            current = follow_table(event, context.write_ids)
+            current = follow_table(event, context.tables.write_ids)
             if current is None:
                 return NOTHING_TO_DO
             event = current
@@ -280,9 +280,9 @@ class Dispatcher:
             return OUT_OF_SCOPE
         if loaded_tables.is_loaded(event, table, context) or self._is_of_earlier_table(event):
             return LOADED
-        if context.loads.is_waiting(table):
+        if context.tables.loads.is_waiting(table):
             return self._apply_to_waiting(event, table)
-        if table in context.quarantine and not self._starts_again(event, table):
+        if table in context.tables.quarantine and not self._starts_again(event, table):
             return self._apply_to_quarantined(event, table)
         return self._apply_effect_or_fail(loaded_tables.select_new_write_ids(event, table, context), table)
 
@@ -317,20 +317,20 @@ class Dispatcher:
         if not isinstance(event, FilesWritten) or event.txn_id <= self.transactions.marks.unknown_txn_id:
             return False
         name = f"{event.db}.{event.table}"
-        return self._context.write_ids.find_written_table(event.txn_id, name, event.write_id) is None
+        return self._context.tables.write_ids.find_written_table(event.txn_id, name, event.write_id) is None
 
     def _starts_again(self, event: Event, table: str) -> bool:
         """Release a quarantined table that the event creates again and the target does not have; return whether it does.
 
         The quarantined one no longer exists at the source then. If the target still has it, it keeps its rows.
         """
-        entry = self._context.quarantine.get(table)
+        entry = self._context.tables.quarantine.get(table)
         if not isinstance(event, TableCreated) or entry is None or event.event_id <= entry.event_id:
             return False
         with suppress(NotFound):
             self._context.target.get_table(self._context.policy.target_db, table)
             return False
-        tables.forget(event.db, table, self._context)
+        self._context.tables.forget(table)
         return True
 
     def _failed(self, table: str, event: Event, error: TidelineError) -> str:
@@ -353,7 +353,7 @@ class Dispatcher:
                 return loaded_tables.apply_rename(event, move, self._context)
             if not covers(*move.after):
                 tables.drop_renamed_away(move, self._context)
-            elif old in self._context.quarantine:
+            elif old in self._context.tables.quarantine:
                 tables.rename_quarantined(move, self._context)
                 return QUARANTINED
             else:
@@ -422,8 +422,8 @@ class Dispatcher:
         context = self._context
         if not context.policy.covers(event.db, table):
             return OUT_OF_SCOPE
-        if context.loads.contains_event(table, event.event_id):
+        if context.tables.loads.contains_event(table, event.event_id):
             return LOADED
         if event.kind == UNREADABLE_KIND and context.policy.on_failure != "fail":
             return self._load([table])  # nothing is wrong with the table
-        return LOADING if context.loads.is_waiting(table) else self._failed(table, event, event.error)
+        return LOADING if context.tables.loads.is_waiting(table) else self._failed(table, event, event.error)

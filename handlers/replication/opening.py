@@ -91,7 +91,7 @@ class Opening:
         context.table_cache.clear()
         self.transactions.files.cancel_all()
         self.transactions.lookahead.clear()
-        context.load_state(self.store)
+        context.tables.load(self.store)
         self.loads.restart()
         stored = self.store.get(POSITION_KEY)
         return None if stored is None else Position.from_bytes(stored)
@@ -108,7 +108,7 @@ class Opening:
         done = begin_bootstrap(
             source=context.source, target=context.target, policy=context.policy, store=self.store
         )
-        context.loads.load(self.store)
+        context.tables.loads.load(self.store)
         return Position(done.event_id)
 
     def _start_without_state(self) -> Position:
@@ -134,7 +134,7 @@ class Opening:
             functions.load(position, self.context)
         record_existing(position, self.context)
         with self.store.transaction() as txn:
-            self.context.unreplicated.flush(txn)
+            self.context.tables.unreplicated.flush(txn)
             txn.put(functions.LOADED_KEY, b"1")
             txn.put(KINDS_KEY, KINDS)
 
@@ -142,7 +142,7 @@ class Opening:
         """Load views that were left out because a policy for a database that they read was missing."""
         readable = list_readable_views(self.context)
         for view in readable:
-            self.context.unreplicated.remove(view)
+            self.context.tables.unreplicated.remove(view)
         if readable:
             self.loads.request(readable, "in-scope")
 
@@ -161,7 +161,7 @@ class Opening:
         reached = max(self.recorded.current.event_id, self.recorded.on_target)
         marks = OpeningMarks(self._load_number(UNKNOWN_TXNS_KEY), uncertain, max(uncertain, reached + 1))
         self.transactions.resume(marks)
-        self.context.copied_ahead.uncertain_event_id = uncertain
+        self.context.tables.copied_ahead.uncertain_event_id = uncertain
 
     def _load_number(self, key: bytes) -> int:
         stored = self.store.get(key)

@@ -85,7 +85,7 @@ class ReplicationProjection:
         dispatcher = Dispatcher(context, proofs, record_before=self._target_progress.record_before)
         self._transactions = dispatcher.transactions
         context.target_position.kept = lambda: format_entries(
-            context.quarantine.entries(), context.loads.waiting(), context.left.entries()
+            context.tables.quarantine.entries(), context.tables.loads.waiting(), context.tables.left.entries()
         )
         self.loads = LoadFollower(
             context, self._transactions.files, recorded.record, lambda: recorded.applied, beat
@@ -142,7 +142,7 @@ class ReplicationProjection:
         Status and requests need it while the policy cannot be opened. Must not be called while following.
         """
         self.recover()
-        self._context.load_state(self._store)
+        self._context.tables.load(self._store)
         stored = self._store.get(POSITION_KEY)
         if stored is None:
             return None
@@ -281,7 +281,7 @@ class ReplicationProjection:
     def quarantined(self) -> Sequence[str]:
         """Return the quarantined tables as ``db.table``, sorted by name; safe to call from another thread."""
         db = self._context.policy.source_db
-        return tuple(f"{db}.{entry.table}" for entry in self._context.quarantine.entries())
+        return tuple(f"{db}.{entry.table}" for entry in self._context.tables.quarantine.entries())
 
     def failures(self) -> Sequence[TableFailure]:
         """Return why each quarantined table is quarantined; safe to call from another thread."""
@@ -290,7 +290,7 @@ class ReplicationProjection:
             TableFailure(
                 f"{db}.{entry.table}", entry.event_id, entry.time_s or None, entry.code, entry.reason
             )
-            for entry in self._context.quarantine.entries()
+            for entry in self._context.tables.quarantine.entries()
         )
 
     def close(self) -> None:

@@ -48,7 +48,7 @@ class LeftTableStatus:
 
 def list_left(policy: str, context: Context) -> tuple[LeftStatus, ...]:
     """Return the tables that left a policy, if there are any; safe to call from another thread."""
-    entries, db = context.left.entries(), context.policy.target_db
+    entries, db = context.tables.left.entries(), context.policy.target_db
     if not entries:
         return ()
     tables = tuple(

@@ -114,7 +114,7 @@ def list_loads(
 ) -> tuple[LoadStatus, ...]:
     """Return the tables of a policy that wait for a load or are being loaded, at most ``LISTED_MAX``."""
     found = []
-    for entry in context.loads.waiting()[:LISTED_MAX]:
+    for entry in context.tables.loads.waiting()[:LISTED_MAX]:
         state = "catching-up" if entry.is_catching_up else "waiting"
         counts = _Counts()
         if entry.table == running and not entry.is_catching_up:

@@ -53,7 +53,7 @@ class PointTaker:
         is_same = self.point is not None and self.point.event_id == event_id
         if is_same or now_s - self._taken_s < TAKEN_S:
             return
-        lists = context.write_ids.list_valid_write_ids(TABLES_MAX)
+        lists = context.tables.write_ids.list_valid_write_ids(TABLES_MAX)
         names = [each.table.partition(".")[2] for each in lists]
         self.point = PointStatus(
             self._policy,

@@ -50,7 +50,7 @@ class UnreplicatedObject:
 
 def list_unreplicated(policy: str, context: Context) -> tuple[UnreplicatedStatus, ...]:
     """Return what a policy cannot replicate, if there is anything; safe to call from another thread."""
-    entries, db = context.unreplicated.entries(), context.policy.source_db
+    entries, db = context.tables.unreplicated.entries(), context.policy.source_db
     if not entries:
         return ()
     counts: dict[str, int] = {}

@@ -207,14 +207,14 @@ class EventJoiner:
         place = self._places.get(event.event_id)
         if place is None or event.table in self._refused:
             return [event]
-        holders = self._context.write_ids.held_write_ids(f"{event.db}.{event.table}")
+        holders = self._context.tables.write_ids.held_write_ids(f"{event.db}.{event.table}")
         return find_joinable(event, self._events[place + 1 :], {txn_id for _, txn_id in holders})
 
     def _may_join(self, event: Joinable) -> bool:
         context, table = self._context, event.table
         if table is None or table in self._refused or not context.in_scope(event.db, table):
             return False
-        if context.loads.contains_event(table, event.event_id):
+        if context.tables.loads.contains_event(table, event.event_id):
             return False
         if not context.policy.copies_rows(table):
             return True

@@ -87,14 +87,14 @@ class Lanes:
             return made
 
     def _build_context(self, target: Metastore, cache: TableCache) -> Context:
-        return replace(
-            self._context,
-            target=target,
-            table_cache=cache,
+        tables = replace(
+            self._context.tables,
+            objects=cache,
             write_ids=WriteIdMapping(),
             quarantine=Quarantine(),
             loads=TableLoads(),
         )
+        return replace(self._context, target=target, table_cache=cache, tables=tables)
 
     def finish(self, job: Job) -> Done | None:
         """Wait for a job that has begun; return None if it has not begun, which cancels it, or if it failed."""

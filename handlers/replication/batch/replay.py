@@ -147,7 +147,7 @@ class BatchReplay:
         self._load_unverified()
         event.forget_values()
         self._recorded.pass_event(event)
-        is_unsaved = self._context.quarantine.unsaved or self._context.loads.unsaved
+        is_unsaved = self._context.tables.quarantine.unsaved or self._context.tables.loads.unsaved
         if (concerns and is_repeated_alone(event)) or is_unsaved or self._recorded.is_due():
             self._recorded.record()
 

@@ -93,7 +93,7 @@ class WorkAhead:
         """Return the tables that a transaction writes into; None if the state may not know them."""
         if txn_id <= unknown_txn_id:
             return None
-        known = self._context.write_ids.get(txn_id)
+        known = self._context.tables.write_ids.get(txn_id)
         return [] if known is None else [name.partition(".")[2] for name, _, _ in known.allocations]
 
     def start_after(self, recorded: int, *, upcoming: int) -> None:
@@ -116,13 +116,13 @@ class WorkAhead:
             return False
         if self._is_in_load(event, table) or not may_run_ahead(event):
             return False
-        return not has_obstacle(event, context) and not context.write_ids.held_write_ids(
+        return not has_obstacle(event, context) and not context.tables.write_ids.held_write_ids(
             f"{event.db}.{table}"
         )
 
     def _is_in_load(self, event: Event, table: str) -> bool:
         """Whether the loaded rows contain the event or its write id. A lane does not know the loads, and would take its statistics for late ones."""
-        loads = self._context.loads
+        loads = self._context.tables.loads
         write_id = event.write_id if isinstance(event, TableAltered | PartitionsAltered) else None
         return loads.contains_event(table, event.event_id) or (
             write_id is not None and write_id > 0 and loads.contains_write(table, write_id)

@@ -104,7 +104,7 @@ def follow_truncated_partitions(
     if unmarked := [name for name, has_mark in present.items() if not has_mark]:
         mark_inaccurate(table, write_id, unmarked, context)
     if changed := set(names) - present.keys():
-        context.unchecked_marks.add(table, sorted(changed))
+        context.tables.unchecked_marks.add(table, sorted(changed))
 
 
 def note_mixed_marks(
@@ -113,12 +113,12 @@ def note_mixed_marks(
     """Record the partitions of a change that have the mark, for ``complete_committed``, if others of it do not have it."""
     marked = [name for name, each in zip(names, partitions, strict=True) if _has_mark(each)]
     if 0 < len(marked) < len(names):
-        context.unchecked_marks.add(table, marked)
+        context.tables.unchecked_marks.add(table, marked)
 
 
 def complete_committed(table: str, context: Context) -> None:
     """Remove the marks of recorded partitions that the source does not have after the commit of a transaction that wrote them."""
-    if (unchecked := context.unchecked_marks.get(table)) is None:
+    if (unchecked := context.tables.unchecked_marks.get(table)) is None:
         return
     with suppress(NotFound):  # renamed since
         _compare_unchecked(table, unchecked, context)
@@ -129,7 +129,7 @@ def complete_renamed(event: TableAltered, name: str, context: Context) -> None:
 
     If the source has given the table yet another name, the partitions stay recorded until that rename is replayed.
     """
-    if (unchecked := context.unchecked_marks.get(name)) is None:
+    if (unchecked := context.tables.unchecked_marks.get(name)) is None:
         return
     with suppress(NotFound):
         if not is_same_table(event.after.value, context.source.get_table(context.policy.source_db, name)):
@@ -141,7 +141,7 @@ def _compare_unchecked(table: str, unchecked: UncheckedMarks, context: Context) 
     names = unchecked.partitions or context.target.partition_names(context.policy.target_db, table)
     for start in range(0, len(names), BATCH):
         _compare_marks(table, list(names[start : start + BATCH]), context)
-    context.unchecked_marks.remove(table)
+    context.tables.unchecked_marks.remove(table)
 
 
 def _compare_marks(table: str, names: list[str], context: Context) -> None:
@@ -172,12 +172,12 @@ def _read_numbers(item: Table | Partition) -> dict[str, str]:
 
 def _is_late(table: str, write_id: int | None, context: Context) -> bool:
     """Whether a change under ``write_id``, which no open transaction holds, came after its transaction; one that a load contains did not."""
-    return write_id is not None and not context.loads.contains_write(table, write_id)
+    return write_id is not None and not context.tables.loads.contains_write(table, write_id)
 
 
 def _is_written(table: str, write_id: int | None, context: Context) -> bool:
     """Whether an open transaction holds ``write_id`` in ``table``."""
-    held = context.write_ids.held_write_ids(f"{context.policy.source_db}.{table}")
+    held = context.tables.write_ids.held_write_ids(f"{context.policy.source_db}.{table}")
     return any(write_id == each for each, _ in held)
 
 

@@ -43,13 +43,7 @@ def alter(event: DatabaseAltered, context: Context) -> None:
 
 def drop(_event: DatabaseDropped, context: Context) -> None:
     """Drop the target database with its remaining contents; the source has logged a drop of each table before."""
-    context.loads.remove_all()
-    context.table_cache.clear()
-    context.write_ids.drop_database(context.policy.source_db)
-    context.quarantine.remove_all()
-    context.unreplicated.remove_all()
-    context.copied_ahead.remove_all()
-    context.unchecked_marks.remove_all()
+    context.tables.forget_all()
     context.target_position.forget()
     try:
         context.target.drop_database(context.policy.target_db, cascade=True, delete_data=True)

@@ -109,8 +109,8 @@ def _moves_partition(event: PartitionsAltered, context: Context) -> bool:
 
 
 def _adds_filled_partition(event: PartitionsAdded, context: Context) -> bool:
-    name, load = f"{event.db}.{event.table}", context.loads.get(event.table or "")
-    mark = max(context.write_ids.high_water_mark(name), 0 if load is None else load.write_id)
+    name, load = f"{event.db}.{event.table}", context.tables.loads.get(event.table or "")
+    mark = max(context.tables.write_ids.high_water_mark(name), 0 if load is None else load.write_id)
     opened = _list_open(event, context)
     for number, item in enumerate(event.partitions):
         if _comes_with_files(item.value, mark, opened, context):
@@ -122,7 +122,7 @@ def _adds_filled_partition(event: PartitionsAdded, context: Context) -> bool:
 
 def _list_open(event: Event, context: Context) -> frozenset[int]:
     """Return the write ids of the event's table that are open at the event."""
-    held = context.write_ids.held_write_ids(f"{event.db}.{event.table}")
+    held = context.tables.write_ids.held_write_ids(f"{event.db}.{event.table}")
     return frozenset(write_id for write_id, _ in held)
 
 

@@ -62,7 +62,7 @@ def put(function: Function, event_id: int, context: Context) -> None:
     except (BadInput, Refused, Inconsistent) as error:
         report(name, event_id, error, context)
     else:
-        context.unreplicated.remove(_entry_name(name))
+        context.tables.unreplicated.remove(_entry_name(name))
 
 
 def _put(name: str, function: Function, context: Context) -> None:
@@ -116,7 +116,7 @@ def _copy(name: str, resource: ResourceUri, function: Function, context: Context
 
 def drop(event: FunctionDropped, context: Context) -> None:
     """Drop the function; do nothing if there is none."""
-    context.unreplicated.remove(_entry_name(event.name))
+    context.tables.unreplicated.remove(_entry_name(event.name))
     with suppress(NotFound):
         context.target.drop_function(context.policy.target_db, event.name)
 
@@ -124,8 +124,8 @@ def drop(event: FunctionDropped, context: Context) -> None:
 def report(name: str, event_id: int, error: TidelineError, context: Context) -> None:
     """Record a function that is not replicated, with the reason."""
     entry = UnreplicatedTable(_entry_name(name), event_id, CODE, str(error))
-    if context.unreplicated.get(entry.table) != entry:
-        context.unreplicated.put(entry)
+    if context.tables.unreplicated.get(entry.table) != entry:
+        context.tables.unreplicated.put(entry)
         context.observer.table_unreplicated(f"{context.policy.source_db}.{entry.table}", CODE, entry.reason)
 
 

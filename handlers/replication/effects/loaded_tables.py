@@ -43,7 +43,7 @@ _REBALANCE: Final = "REBALANCE"
 
 def is_loaded(event: Event, table: str, context: Context) -> bool:
     """Whether the loaded rows of ``table`` contain the event."""
-    loads = context.loads
+    loads = context.tables.loads
     if loads.contains_event(table, event.event_id):
         return True
     match event:
@@ -58,7 +58,7 @@ def select_new_write_ids(event: Event, table: str, context: Context) -> Event:
     """Return an allocation without the write ids that the loaded rows contain; other events are returned unchanged."""
     if not isinstance(event, WriteIdsAllocated):
         return event
-    pairs = tuple(pair for pair in event.pairs if not context.loads.contains_write(table, pair[1]))
+    pairs = tuple(pair for pair in event.pairs if not context.tables.loads.contains_write(table, pair[1]))
     return event if pairs == event.pairs else replace(event, pairs=pairs)
 
 
@@ -69,9 +69,9 @@ def skip_compaction(event: CompactionCommitted, context: Context) -> str | None:
         return NOTHING_TO_DO
     if is_loaded(event, table, context):
         return LOADED
-    if context.loads.is_waiting(table):
+    if context.tables.loads.is_waiting(table):
         return LOADING
-    if table in context.quarantine:
+    if table in context.tables.quarantine:
         return QUARANTINED
     log.info("a table was rebalanced at the source and will be loaded", table=table, event_id=event.event_id)
     return None
@@ -81,7 +81,7 @@ def apply_to_waiting(event: Event, table: str, context: Context) -> str | None:
     """Skip the event of a table that waits for its load; a drop cancels the load, and is applied."""
     if not isinstance(event, TableDropped):
         return LOADING
-    context.loads.remove(table)
+    context.tables.loads.remove(table)
     tables.drop(event, context)
     return None
 
@@ -95,14 +95,14 @@ def is_rename_of_loads(event: Event, move: Rename, context: Context) -> bool:
         return True
     names = [table for db, table in (move.before, move.after) if covers(db, table)]
     return any(
-        context.loads.is_waiting(table) or context.loads.contains_event(table, event.event_id)
+        context.tables.loads.is_waiting(table) or context.tables.loads.contains_event(table, event.event_id)
         for table in names
     )
 
 
 def apply_rename(event: Event, move: Rename, context: Context) -> str:
     """Apply a rename of or to a table that waits for its load or was loaded, or of a table that enters the policy."""
-    covers, loads = context.policy.covers, context.loads
+    covers, loads = context.policy.covers, context.tables.loads
     old, new = move.before[1], move.after[1]
     contained = covers(*move.before) and loads.contains_event(old, event.event_id)
     waiting = covers(*move.before) and loads.is_waiting(old)
@@ -113,14 +113,14 @@ def apply_rename(event: Event, move: Rename, context: Context) -> str:
     if covers(*move.before) and not contained:
         loads.remove(old)
         tables.drop_renamed_away(move, context)
-    if covers(*move.after) and new in context.quarantine:
-        context.quarantine.remove(new)
+    if covers(*move.after) and new in context.tables.quarantine:
+        context.tables.quarantine.remove(new)
     return LOADED if contained else LOADING
 
 
 def remember_rename(event: Event, move: Rename, context: Context) -> None:
     """Record a rename that the target already has: the entries of loads follow it as when it was applied."""
-    covers, loads = context.policy.covers, context.loads
+    covers, loads = context.policy.covers, context.tables.loads
     enters = not covers(*move.before) or starts_or_stops(move, context.policy)
     if covers(*move.after) and enters and not _has_load(move.after[1], event, context):
         loads.request(move.after[1], "in-scope")
@@ -134,4 +134,6 @@ def remember_rename(event: Event, move: Rename, context: Context) -> None:
 
 def _has_load(table: str, event: Event, context: Context) -> bool:
     """Whether the table of this name after the event is, or will be, a loaded one."""
-    return context.loads.is_waiting(table) or context.loads.contains_event(table, event.event_id)
+    return context.tables.loads.is_waiting(table) or context.tables.loads.contains_event(
+        table, event.event_id
+    )

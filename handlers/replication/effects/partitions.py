@@ -239,7 +239,7 @@ def record_touched(
         return
     for item, name in zip(partitions, names, strict=True):
         if item.value.writeId:
-            context.write_ids.touch_partition(f"{db}.{table}", item.value.writeId, name)
+            context.tables.write_ids.touch_partition(f"{db}.{table}", item.value.writeId, name)
 
 
 def remember_touched(event: PartitionsAdded | PartitionsAltered, context: Context) -> None:

@@ -136,13 +136,7 @@ def rename(event: TableAltered, context: Context) -> None:
             _replace(event, old, context)
     except NotFound:
         context.table_cache.table(new)  # a repeated event; raises NotFound again if neither name exists
-    context.write_ids.rename_table(f"{event.db}.{old}", f"{event.db}.{new}")
-    context.quarantine.rename(old, new)
-    context.loads.rename(old, new)
-    context.copied_ahead.rename(old, new)
-    context.unchecked_marks.rename(old, new)
-    context.table_cache.forget(old)
-    context.table_cache.forget(new)
+    context.tables.rename(old, new)
     cascades.complete_renamed(event, new, context)
     if moves.has_left_base(event.before.value, event.after.value, context):
         moves.return_to_base(event.before.value, event.after.value, context)
@@ -228,40 +222,23 @@ def rename_kept(move: Rename, context: Context) -> None:
 
 def rename_quarantined(move: Rename, context: Context) -> None:
     """Rename a quarantined table and change nothing else, because its old name may soon belong to another table."""
-    (db, old), (_, new) = move.before, move.after
     rename_kept(move, context)
-    context.write_ids.rename_table(f"{db}.{old}", f"{db}.{new}")
-    context.quarantine.rename(old, new)
-    context.loads.rename(old, new)
-    context.copied_ahead.rename(old, new)
-    context.unchecked_marks.rename(old, new)
-    context.table_cache.forget(old)
-    context.table_cache.forget(new)
+    context.tables.rename(move.before[1], move.after[1])
 
 
 def drop_renamed_away(move: Rename, context: Context) -> None:
     """Drop a table that was renamed out of the policy, or to a name under which it is loaded, because its later events are not replayed."""
     with keep_constraints(move.after[1], context) if context.policy.covers(*move.after) else nullcontext():
-        _drop(move.before[0], move.before[1], context)
-
-
-def forget(db: str | None, name: str, context: Context) -> None:
-    """Forget a table that exists neither at the source nor on the target."""
-    context.table_cache.forget(name)
-    context.write_ids.drop_table(f"{db}.{name}")
-    context.quarantine.remove(name)
-    context.loads.remove(name)
-    context.copied_ahead.remove(name)
-    context.unchecked_marks.remove(name)
+        _drop(move.before[1], context)
 
 
 def drop(event: TableDropped, context: Context) -> None:
     """Drop the table, without data that Hive does not own (hive-replication.md §5); do nothing if it does not exist."""
     assert event.table is not None
-    _drop(event.db, event.table, context)
+    _drop(event.table, context)
 
 
-def _drop(db: str | None, name: str, context: Context) -> None:
+def _drop(name: str, context: Context) -> None:
     try:
         table = context.table_cache.table(name)
         context.target.drop_table(context.policy.target_db, name, delete_data=owns_data(table))
@@ -270,7 +247,7 @@ def _drop(db: str | None, name: str, context: Context) -> None:
         pass
     finally:
         context.table_cache.forget(name)
-    forget(db, name, context)
+    context.tables.forget(name)
 
 
 def _name(table: Table) -> str:

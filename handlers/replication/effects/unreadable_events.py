@@ -89,10 +89,10 @@ def _find_table(event_id: int, tables: Sequence[str], context: Context) -> str |
 
 def _list_tables_of_ended_transactions(context: Context) -> tuple[str, ...]:
     """Return the tables of transactions that are open here and have ended at the source."""
-    here = set(context.write_ids.open_txns())
+    here = set(context.tables.write_ids.open_txns())
     if not here:
         return ()
     listed = context.source.open_txns_info().open_txns
     ended = here - {txn.id for txn in listed if txn.state == TxnState.OPEN}
-    known = [txn for txn_id in ended if (txn := context.write_ids.get(txn_id)) is not None]
+    known = [txn for txn_id in ended if (txn := context.tables.write_ids.get(txn_id)) is not None]
     return tuple(sorted({name.partition(".")[2] for txn in known for name, _, _ in txn.allocations}))

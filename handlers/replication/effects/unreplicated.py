@@ -17,8 +17,9 @@ replicated state. If a table can be replicated again, it is loaded.
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from handlers.events import (
     Embedded,
@@ -32,7 +33,7 @@ from handlers.events import (
     TableCreated,
     TableDropped,
 )
-from handlers.replication.effects.tables import forget, rename_kept
+from handlers.replication.effects.tables import rename_kept
 from handlers.replication.policy.renames import find_rename
 from handlers.replication.policy.replicability import (
     SWITCHED_OFF,
@@ -55,25 +56,60 @@ if TYPE_CHECKING:
     from handlers.replication.tables.table_loads import LoadedTable
 
 
-def is_unreplicated(event: Event, context: Context) -> bool:
-    """Whether the event concerns a table that cannot be replicated; keeps the entries up to date."""
-    _follow_rename(event, context)
+@dataclass(frozen=True, slots=True)
+class ShownKind:
+    """What an event shows about the kind of its table."""
+
+    change: Literal["none", "left-out", "replicable", "dropped"] = "none"
+    """How the entry of the table changes; ``replicable`` removes it."""
+    obstacle: Obstacle | None = None
+    """Why the table is left out from now on, or as before."""
+    is_skipped: bool = False
+    """Whether the event has no effect on the target."""
+
+
+def classify(event: Event, context: Context) -> ShownKind:
+    """Return what the event shows about the kind of its table; changes nothing."""
     table = event.table
     if table is None or not context.policy.covers(event.db, table):
-        return False
+        return ShownKind()
+    entry = None if _renames(event, table, context) else context.tables.unreplicated.get(table)
     owner = _find_object(event)
     obstacle = None if owner is None else _find_obstacle(owner, context)
-    known = table in context.unreplicated
-    if isinstance(event, TableDropped) and obstacle is not None and obstacle.code == VIEW_CODE:
-        obstacle = None  # what the view reads may have been dropped before
-    if isinstance(event, TableDropped) and (obstacle is not None or (known and owner is None)):
-        return _forget_dropped(table, context)
+    if isinstance(event, TableDropped):
+        if obstacle is not None and obstacle.code == VIEW_CODE:
+            obstacle = None  # what the view reads may have been dropped before
+        if obstacle is not None or (entry is not None and owner is None):
+            return ShownKind("dropped", is_skipped=entry is None or not entry.on_target)
     if obstacle is not None:
-        _learn(event, table, obstacle, context)
-        return True
-    if known and owner is not None:
-        _unlearn(event, table, context)
-    return known and owner is None
+        return ShownKind("left-out", obstacle, is_skipped=True)
+    if entry is not None and owner is not None:
+        return ShownKind("replicable")
+    return ShownKind(is_skipped=entry is not None)
+
+
+def _renames(event: Event, table: str, context: Context) -> bool:
+    """Whether the event gives another name to the listed ``table``, so that its entry does not concern the table of the event."""
+    if not isinstance(event, TableAltered) or table not in context.tables.unreplicated:
+        return False
+    move = find_rename(event)
+    return move is not None and move.before == (event.db, table)
+
+
+def record_kind(event: Event, context: Context) -> bool:
+    """Record what the event shows about the kind of its table; return whether the event has no effect otherwise."""
+    shown, table = classify(event, context), event.table or ""
+    _follow_rename(event, context)
+    match shown.change:
+        case "dropped":
+            context.tables.unreplicated.remove(table)
+            context.tables.forget(table)
+        case "left-out":
+            assert shown.obstacle is not None
+            _leave_out(event, table, shown.obstacle, context)
+        case "replicable":
+            _replicate_again(event, table, context)
+    return shown.is_skipped
 
 
 def has_obstacle(event: Event, context: Context) -> bool:
@@ -100,7 +136,7 @@ def record_existing(event_id: int, context: Context) -> None:
         for name in names
         if policy.covers(policy.source_db, name)
         and name not in present
-        and not context.loads.is_waiting(name)
+        and not context.tables.loads.is_waiting(name)
     ]
     for start in range(0, len(missing), _PAGE):
         for table in context.source.get_tables(policy.source_db, missing[start : start + _PAGE]):
@@ -124,7 +160,7 @@ _PAGE: Final = 200
 def list_readable_views(context: Context) -> list[str]:
     """Return the listed views that can be replicated now: what they read is replicated since, for example by another policy."""
     policy, db = context.policy, context.policy.source_db
-    listed = [entry.table for entry in context.unreplicated.entries() if entry.code == VIEW_CODE]
+    listed = [entry.table for entry in context.tables.unreplicated.entries() if entry.code == VIEW_CODE]
     readable: list[str] = []
     for start in range(0, len(listed), _PAGE):
         with suppress(NotFound):
@@ -143,17 +179,19 @@ def record_obstacle(loaded: LoadedTable, context: Context) -> None:
         kept = loaded.obstacle == SWITCHED_OFF and _is_on_target(loaded.table, context)
         _record(loaded.table, loaded.event_id, loaded.obstacle, context, on_target=kept)
     elif loaded.exists:
-        context.unreplicated.remove(loaded.table)
+        context.tables.unreplicated.remove(loaded.table)
 
 
 def _record(
     table: str, event_id: int, obstacle: Obstacle, context: Context, *, on_target: bool = False
 ) -> None:
     """Record that ``table`` is not replicated, and why; a known reason is not reported again."""
-    known = context.unreplicated.get(table)
+    known = context.tables.unreplicated.get(table)
     if known is not None and (known.code, known.reason) == (obstacle.code, obstacle.reason):
         return
-    context.unreplicated.put(UnreplicatedTable(table, event_id, obstacle.code, obstacle.reason, on_target))
+    context.tables.unreplicated.put(
+        UnreplicatedTable(table, event_id, obstacle.code, obstacle.reason, on_target)
+    )
     context.observer.table_unreplicated(f"{context.policy.source_db}.{table}", obstacle.code, obstacle.reason)
 
 
@@ -162,11 +200,11 @@ def _follow_rename(event: Event, context: Context) -> None:
 
     What the target has kept of it is renamed, too, because its old name may soon belong to another table.
     """
-    if isinstance(event, TableAltered) and len(context.unreplicated):
+    if isinstance(event, TableAltered) and len(context.tables.unreplicated):
         move = find_rename(event)
         if move is not None and context.policy.covers(*move.before):
-            entry = context.unreplicated.get(move.before[1])
-            context.unreplicated.remove(move.before[1])
+            entry = context.tables.unreplicated.get(move.before[1])
+            context.tables.unreplicated.remove(move.before[1])
             if entry is not None and entry.on_target and context.policy.covers(*move.after):
                 rename_kept(move, context)
 
@@ -181,29 +219,20 @@ def _find_obstacle(owner: Embedded[Table], context: Context) -> Obstacle | None:
         return None
 
 
-def _forget_dropped(table: str, context: Context) -> bool:
-    """Forget a table that is dropped; return False if the target has it, so that the drop must be replayed."""
-    entry = context.unreplicated.get(table)
-    context.unreplicated.remove(table)
-    context.quarantine.remove(table)
-    context.loads.remove(table)
-    return entry is None or not entry.on_target
-
-
-def _learn(event: Event, table: str, obstacle: Obstacle, context: Context) -> None:
+def _leave_out(event: Event, table: str, obstacle: Obstacle, context: Context) -> None:
     """Record the table; what replay knows about it as a replicated one is forgotten."""
     if obstacle.code == VIEW_CODE:
         if _is_on_target(table, context):  # it has no rows that are worth keeping
             context.target.drop_table(context.policy.target_db, table, delete_data=False)
         context.table_cache.forget(table)
-        context.quarantine.remove(table)
+        context.tables.quarantine.remove(table)
         _record(table, event.event_id, obstacle, context)
-    elif table not in context.unreplicated:
+    elif table not in context.tables.unreplicated:
         renamed = _keep_renamed(event, context)
         on_target = renamed or (isinstance(event, TableAltered) and _is_on_target(table, context))
         _record(table, event.event_id, obstacle, context, on_target=on_target)
-        context.write_ids.drop_table(f"{event.db}.{table}")
-        context.quarantine.remove(table)
+        context.tables.write_ids.drop_table(f"{event.db}.{table}")
+        context.tables.quarantine.remove(table)
 
 
 def _keep_renamed(event: Event, context: Context) -> bool:
@@ -217,7 +246,7 @@ def _keep_renamed(event: Event, context: Context) -> bool:
     present = _is_on_target(move.before[1], context)
     if present:
         rename_kept(move, context)
-    forget(*move.before, context)
+    context.tables.forget(move.before[1])
     return present
 
 
@@ -230,11 +259,11 @@ def _is_on_target(table: str, context: Context) -> bool:
         return False
 
 
-def _unlearn(event: Event, table: str, context: Context) -> None:
+def _replicate_again(event: Event, table: str, context: Context) -> None:
     """Forget a table that is dropped, or whose name belongs to one that can be replicated: created now, or to be loaded."""
-    context.unreplicated.remove(table)
-    if not isinstance(event, TableCreated | TableDropped) and not context.loads.is_waiting(table):
-        context.loads.request(table, "in-scope")
+    context.tables.unreplicated.remove(table)
+    if not isinstance(event, TableCreated | TableDropped) and not context.tables.loads.is_waiting(table):
+        context.tables.loads.request(table, "in-scope")
 
 
 def _find_object(event: Event) -> Embedded[Table] | None:

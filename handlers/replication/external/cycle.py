@@ -150,7 +150,7 @@ class ExternalCycle:
 
         Tables without rows (``metadata_only``) are left out.
         """
-        policy, loads = self._context.policy, self._context.loads
+        policy, loads = self._context.policy, self._context.tables.loads
         names = [
             name
             for name in self._target.table_names(policy.target_db)

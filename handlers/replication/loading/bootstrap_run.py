@@ -123,8 +123,8 @@ class _BootstrapRun:
 
     def run(self) -> None:
         """Load all waiting tables, then all waiting views."""
-        waiting = [load for load in self._context.loads.waiting() if load.reason == "bootstrap"]
-        bootstrapped = sum(load.reason == "bootstrap" for load in self._context.loads.entries())
+        waiting = [load for load in self._context.tables.loads.waiting() if load.reason == "bootstrap"]
+        bootstrapped = sum(load.reason == "bootstrap" for load in self._context.tables.loads.entries())
         self._options.progress.started(bootstrapped, bootstrapped - len(waiting))
         views = self._find_views([load.table for load in waiting])
         workers = [
@@ -196,7 +196,7 @@ class _BootstrapRun:
         result = outcome.result
         assert result is not None
         failpoint("bootstrap.before-record")
-        self._context.loads.finish(result.table, result.event_id, result.write_id)
+        self._context.tables.loads.finish(result.table, result.event_id, result.write_id)
         record_obstacle(result, self._context)
         self._record()
         failpoint("bootstrap.after-record")
@@ -207,7 +207,7 @@ class _BootstrapRun:
         if isinstance(error, Interrupted | Fenced):
             raise error
         self._tries[table] = self._tries.get(table, 0) + 1
-        self._context.loads.fail(table, str(error))
+        self._context.tables.loads.fail(table, str(error))
         self._record()
         self._options.progress.failed(table, str(error))
         due_s = time.monotonic() + self._options.backoff.pause_s(self._tries[table])
@@ -219,15 +219,15 @@ class _BootstrapRun:
         stored = self._store.get(POSITION_KEY)
         assert stored is not None
         self._context.handle_failure(table, Position.from_bytes(stored).event_id, error)
-        self._context.loads.remove(table)
+        self._context.tables.loads.remove(table)
         self._record()
         self._options.progress.failed(table, str(error))
 
     def _record(self) -> None:
         with self._store.transaction() as txn:
-            self._context.loads.flush(txn)
-            self._context.quarantine.flush(txn)
-            self._context.unreplicated.flush(txn)
+            self._context.tables.loads.flush(txn)
+            self._context.tables.quarantine.flush(txn)
+            self._context.tables.unreplicated.flush(txn)
 
     def _work(self) -> None:
         """Load tables until there are no more; runs in a worker thread."""

@@ -84,18 +84,13 @@ class CatchUp:
         loads = TableLoads()
         loads.put(replace(load, event_id=load.snapshot_event_id, write_id=load.snapshot_write_id))
         policy = replace(context.policy, include=(glob.escape(load.table),), exclude=())
-        self._own = replace(
-            context,
-            policy=policy,
-            write_ids=WriteIdMapping(),
-            loads=loads,
-            unproven=UnprovenCommits(),
-        )
+        tables = replace(context.tables, write_ids=WriteIdMapping(), loads=loads, unproven=UnprovenCommits())
+        self._own = replace(context, policy=policy, tables=tables)
         if load.resumes:
             if policy.on_failure != "skip":
                 policy = replace(policy, on_failure="quarantine")
-            self._own = replace(self._own, policy=policy, quarantine=_NoQuarantine())
-            self._own.write_ids.adopt(self._name, context.write_ids)
+            self._own = replace(self._own, policy=policy, tables=replace(tables, quarantine=_NoQuarantine()))
+            self._own.tables.write_ids.adopt(self._name, context.tables.write_ids)
         proofs = CommitProofs(self._own)
         self._dispatcher = Dispatcher(self._own, proofs, record_before=self._record_before)
         self.reached = load.snapshot_event_id
@@ -110,7 +105,7 @@ class CatchUp:
     def concerns(self, event: Event) -> bool:
         """Whether the table must be up to date before replay applies the event: it ends a transaction of the table, or renames it."""
         if isinstance(event, FilesWritten | TxnCommitted | TxnAborted):
-            return event.txn_id in self._own.write_ids
+            return event.txn_id in self._own.tables.write_ids
         return self._is_rename(event)
 
     def apply(
@@ -132,7 +127,7 @@ class CatchUp:
                 self._apply(event)
                 beat()
                 self._require_readable(event)
-                if self._load.table in self._own.quarantine or self._must_be_loaded():
+                if self._load.table in self._own.tables.quarantine or self._must_be_loaded():
                     return False
             else:
                 self.reached = upto
@@ -145,7 +140,9 @@ class CatchUp:
         return True
 
     def _must_be_loaded(self) -> bool:
-        return self._own.loads.is_waiting(self._load.table) or bool(self._dispatcher.transactions.unverified)
+        return self._own.tables.loads.is_waiting(self._load.table) or bool(
+            self._dispatcher.transactions.unverified
+        )
 
     def _require_readable(self, event: Event) -> None:
         if self._load.resumes and self._dispatcher.transactions.unverified:
@@ -159,12 +156,12 @@ class CatchUp:
 
     def hand_over(self) -> None:
         """Give the table's open transactions to replay, which ends them."""
-        self._main.write_ids.adopt(self._name, self._own.write_ids)
+        self._main.tables.write_ids.adopt(self._name, self._own.tables.write_ids)
 
     @property
     def was_dropped(self) -> bool:
         """Whether the events dropped the table, so that nothing of the load is left."""
-        return self._load.table not in self._own.loads
+        return self._load.table not in self._own.tables.loads
 
     @property
     def _name(self) -> str:
@@ -201,7 +198,7 @@ class CatchUp:
         """Record that all events before this one are applied, before the end of a transaction is sent."""
         self._main.target_position.require_held()
         self._record_progress(event_id - 1)
-        if self._own.quarantine.unsaved:
+        if self._own.tables.quarantine.unsaved:
             self._record()
 
     def _record_progress(self, event_id: int) -> None:
@@ -209,6 +206,6 @@ class CatchUp:
             return
         self._recorded = event_id
         failpoint("catch-up.before-progress")
-        self._main.loads.catch_up_to(self._load.table, event_id)
+        self._main.tables.loads.catch_up_to(self._load.table, event_id)
         self._record()
         failpoint("catch-up.after-progress")

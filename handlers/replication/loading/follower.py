@@ -69,11 +69,11 @@ class LoadFollower:
         for table in chosen:
             self._require_covered(table)
         for table in chosen:
-            if self.context.loads.is_waiting(table):
-                self.context.loads.hurry(table)
+            if self.context.tables.loads.is_waiting(table):
+                self.context.tables.loads.hurry(table)
             else:
                 self._forget(table)
-                self.context.loads.request(table, reason)
+                self.context.tables.loads.request(table, reason)
         self.record()
         return chosen
 
@@ -82,7 +82,7 @@ class LoadFollower:
 
         A table that waits for its load already keeps waiting. Raises NotFound if it needs no release.
         """
-        entry, waiting = self.context.quarantine.get(table), self.context.loads.get(table)
+        entry, waiting = self.context.tables.quarantine.get(table), self.context.tables.loads.get(table)
         if entry is not None:
             reason = "a load was requested" if load else find_release_obstacle(entry, self.context, read)
             return self._resume(entry) if reason is None else self._load_instead(table, reason)
@@ -101,9 +101,9 @@ class LoadFollower:
 
     def _resume(self, entry: QuarantinedTable) -> Release:
         """Let the table catch up from the event that failed; its write ids stay in the mapping until then."""
-        self.context.quarantine.remove(entry.table)
+        self.context.tables.quarantine.remove(entry.table)
         self.context.table_cache.forget(entry.table)
-        self.context.loads.resume(entry.table, entry.event_id - 1, entry.loaded_write_id)
+        self.context.tables.loads.resume(entry.table, entry.event_id - 1, entry.loaded_write_id)
         self.record()
         failpoint("resume.after-record")
         log.info("a quarantined table resumes where it stopped", table=entry.table, event_id=entry.event_id)
@@ -111,7 +111,7 @@ class LoadFollower:
 
     def load_unlogged(self) -> None:
         """Load the tables that were quarantined because files that Hive did not log are gone; called between two batches."""
-        for entry in self.context.quarantine.entries():
+        for entry in self.context.tables.quarantine.entries():
             if entry.code == UnloggedFilesGone.code:
                 self._request(entry.table)
                 log.info("a table is loaded again automatically", table=entry.table, reason=entry.reason)
@@ -124,7 +124,7 @@ class LoadFollower:
 
     def _request(self, table: str) -> None:
         self._forget(table)
-        self.context.loads.request(table, "release")
+        self.context.tables.loads.request(table, "release")
         self.record()
 
     def _require_covered(self, table: str) -> None:
@@ -140,23 +140,23 @@ class LoadFollower:
     def forget(self, table: str) -> None:
         """Forget a table that left the policy; the target keeps it as it is."""
         self._forget(table)
-        self.context.loads.remove(table)
+        self.context.tables.loads.remove(table)
 
     def _forget(self, table: str) -> None:
         """Forget a table whose rows will be replaced. Transactions that wrote into it are still ended on the target."""
         self.files.discard_table(table)
-        self.context.quarantine.remove(table)
-        self.context.write_ids.drop_table(f"{self.context.policy.source_db}.{table}")
+        self.context.tables.quarantine.remove(table)
+        self.context.tables.write_ids.drop_table(f"{self.context.policy.source_db}.{table}")
         self.context.table_cache.forget(table)
 
     def to_load(self) -> tuple[TableLoad, ...]:
         """Return the tables whose rows must be loaded, those that wait longest first."""
-        waiting = [entry for entry in self.context.loads.waiting() if not entry.is_catching_up]
+        waiting = [entry for entry in self.context.tables.loads.waiting() if not entry.is_catching_up]
         return tuple(sorted(waiting, key=lambda entry: (entry.requested_s, entry.table)))
 
     def finish(self, loaded: LoadedTable) -> None:
         """Record that a table is loaded. If replay is already beyond the load's event, the table must catch up."""
-        loads = self.context.loads
+        loads = self.context.tables.loads
         if not loads.is_waiting(loaded.table):
             return
         self.context.table_cache.forget(loaded.table)
@@ -169,8 +169,8 @@ class LoadFollower:
 
     def fail(self, table: str, error: TidelineError) -> None:
         """Record that a load failed; the table keeps waiting."""
-        if self.context.loads.is_waiting(table):
-            self.context.loads.fail(table, str(error))
+        if self.context.tables.loads.is_waiting(table):
+            self.context.tables.loads.fail(table, str(error))
             self.record()
 
     def catch_up(self, read: ReadEvents) -> bool:
@@ -180,7 +180,7 @@ class LoadFollower:
         a table is twice as long as the one before if the table did not come closer to replay. ``read`` returns the events after the first id up to the second one. Raises what replay raises.
         """
         self._read = read
-        entries = {each.load_id: each for each in self.context.loads.waiting() if each.is_catching_up}
+        entries = {each.load_id: each for each in self.context.tables.loads.waiting() if each.is_catching_up}
         for load_id in self._works.keys() - entries.keys():
             del self._works[load_id]
         for load in entries.values():
@@ -200,7 +200,7 @@ class LoadFollower:
 
     def prepare(self, event: Event) -> None:
         """Complete the catch-ups that must be up to date before replay applies ``event``, which is its next one."""
-        for load in self.context.loads.waiting() if self._works else ():
+        for load in self.context.tables.loads.waiting() if self._works else ():
             work = self._works.get(load.load_id)
             if work is not None and work.concerns(event):
                 self._run(load, work, lambda: False)
@@ -244,14 +244,14 @@ class LoadFollower:
 
     def _end(self, load: TableLoad, work: CatchUp, *, complete: bool) -> None:
         """Record the end in one store transaction, with the write ids that replay follows from now on."""
-        loads = self.context.loads
+        loads = self.context.tables.loads
         if complete:
             work.hand_over()
             if work.was_dropped:
                 loads.remove(load.table)
             else:
                 loads.finish(load.table, self.position(), load.snapshot_write_id)
-        elif load.table in self.context.quarantine:
+        elif load.table in self.context.tables.quarantine:
             loads.remove(load.table)
         else:
             loads.request(load.table, load.reason)

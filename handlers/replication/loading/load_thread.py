@@ -75,7 +75,7 @@ class LoadThread:
         self._backoff = backoff
         self._run: _Run | None = None
         self._due_s: dict[str, float] = {}
-        context.loads.subscribe(self)
+        context.tables.loads.subscribe(self)
 
     @property
     def table(self) -> str | None:

@@ -45,7 +45,7 @@ class Release:
 
 def find_release_obstacle(entry: QuarantinedTable, context: Context, read: ReadEvents) -> str | None:
     """Return why a quarantined table must be loaded; None if it can resume. Raises Transient."""
-    held = context.write_ids.held_write_ids(f"{context.policy.source_db}.{entry.table}")
+    held = context.tables.write_ids.held_write_ids(f"{context.policy.source_db}.{entry.table}")
     target = _read_target(entry, held, context)
     obstacle = find_obstacle(entry.stopped, table=entry.table, held=held, target=target)
     if obstacle is not None:

@@ -55,13 +55,13 @@ def find_scope_change(context: Context, reader: Reader) -> ScopeChange:
 def follow_scope(context: Context, store: Store, loads: LoadFollower) -> None:
     """Load the tables that entered the policy since the last start, and forget those that left it. Raises StateCorrupt."""
     changed = find_scope_change(context, store)
-    if len(context.left):
-        context.left.keep_only(context.target.table_names(context.policy.target_db))
+    if len(context.tables.left):
+        context.tables.left.keep_only(context.target.table_names(context.policy.target_db))
     for table in changed.left:
         loads.forget(table)
-        context.left.add(table)
+        context.tables.left.add(table)
     for table in changed.entered:
-        context.left.remove(table)
+        context.tables.left.remove(table)
     if changed.entered or changed.left:
         log.warning(
             "the patterns of the policy changed",

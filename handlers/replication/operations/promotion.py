@@ -153,7 +153,7 @@ def _describe(context: Context, point: Point, write_ids: Sequence[WriteIds]) -> 
         incomplete=(*_marks(parameters), *_incomplete_tables(context)),
         missing=tuple(
             IncompleteTable(each.table, each.reason)
-            for each in context.unreplicated.entries()
+            for each in context.tables.unreplicated.entries()
             if not each.on_target
         ),
         removed=tuple(sorted(filter(_is_removed, parameters))),
@@ -167,14 +167,14 @@ def _marks(parameters: Mapping[str, str]) -> Iterator[IncompleteTable]:
 
 
 def _incomplete_tables(context: Context) -> Iterator[IncompleteTable]:
-    for entry in context.quarantine.entries():
+    for entry in context.tables.quarantine.entries():
         yield IncompleteTable(entry.table, f"quarantined at event {entry.event_id}: {entry.reason}")
-    for load in context.loads.waiting():
+    for load in context.tables.loads.waiting():
         state = "catches up after its load" if load.is_catching_up else "waits for its load"
         yield IncompleteTable(load.table, state)
-    for left in context.left.entries():
+    for left in context.tables.left.entries():
         yield IncompleteTable(left.table, "left the policy, and was not followed since")
-    for each in context.unreplicated.entries():
+    for each in context.tables.unreplicated.entries():
         if each.on_target:
             yield IncompleteTable(each.table, f"not followed since event {each.event_id}: {each.reason}")
 
@@ -197,7 +197,7 @@ def _store(store: Store, promotion: Promotion) -> None:
 
 def _open_transactions(context: Context) -> set[int]:
     """Return the source ids of the replayed transactions that are open."""
-    known, target = set(context.write_ids.open_txns()), context.target
+    known, target = set(context.tables.write_ids.open_txns()), context.target
     if target.supports("get_replayed_txns_for_policy"):
         known |= target.replayed_txns(context.policy.txn_map_key).keys()
     return known

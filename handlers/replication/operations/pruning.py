@@ -36,7 +36,7 @@ def plan_drops(tables: Iterable[str], context: Context) -> tuple[PlannedDrop, ..
 
     Tables that the target does not have are left out. Raises NotFound for a table that did not leave.
     """
-    names = tuple(dict.fromkeys(tables)) or tuple(entry.table for entry in context.left.entries())
+    names = tuple(dict.fromkeys(tables)) or tuple(entry.table for entry in context.tables.left.entries())
     for name in names:
         _require_left(name, context)
     planned = [_plan_drop(name, context) for name in names]
@@ -52,7 +52,7 @@ def _require_left(name: str, context: Context) -> None:
             table=name,
             hint="Exclude the table from the policy first.",
         )
-    if name not in context.left:
+    if name not in context.tables.left:
         raise NotFound(
             "the table did not leave the policy",
             policy=policy.name,
@@ -62,7 +62,7 @@ def _require_left(name: str, context: Context) -> None:
 
 
 def _plan_drop(name: str, context: Context) -> PlannedDrop | None:
-    entry, db = context.left.get(name), context.policy.target_db
+    entry, db = context.tables.left.get(name), context.policy.target_db
     try:
         table = context.target.get_table(db, name)
     except NotFound:
@@ -88,7 +88,7 @@ def drop_left(tables: Iterable[str], context: Context, record: Callable[[], None
                 context.policy.target_db, name, delete_data=planned[name].kind != "external table"
             )
             failpoint("prune.after-drop")
-        context.left.remove(name)
+        context.tables.left.remove(name)
         context.table_cache.forget(name)
         record()
     return tuple(planned)

@@ -90,7 +90,7 @@ class RecordedPosition:
         done = Position(self.applied)
         failpoint("replay.before-position")
         with self._store.transaction() as txn:
-            self._context.flush_state(txn)
+            self._context.tables.flush(txn)
             self._claim.record(txn)
             txn.put(POSITION_KEY, done.to_bytes())
             if self._time_s is not None:

@@ -89,9 +89,9 @@ class TargetClaim:
             txn.put(CLAIM_KEY, Claim(epoch, on_target).to_bytes())
             txn.put(DATABASE_KEY, self._context.policy.target_db.encode())
             txn.put(BASE_KEY, _format_base(self._context.policy).encode())
-            self._context.quarantine.flush(txn)
-            self._context.loads.flush(txn)
-            self._context.left.flush(txn)
+            self._context.tables.quarantine.flush(txn)
+            self._context.tables.loads.flush(txn)
+            self._context.tables.left.flush(txn)
         stamp = {
             fencing.EPOCH: epoch,
             fencing.INSTANCE: fencing.describe_instance(),
@@ -159,21 +159,21 @@ class TargetClaim:
     def _restore(self, parameters: Mapping[str, str]) -> None:
         """Take over what the target says about its tables; if it says nothing, every table waits for a load."""
         context, kept = self._context, parse_entries(parameters)
-        context.quarantine.remove_all()
+        context.tables.quarantine.remove_all()
         for entry in kept.quarantined:
-            context.quarantine.put(entry)
-        context.left.remove_all()
+            context.tables.quarantine.put(entry)
+        context.tables.left.remove_all()
         for table in kept.left:
-            context.left.put(LeftTable(table))
+            context.tables.left.put(LeftTable(table))
         waiting = dict(kept.waiting)
         if not kept.complete:
             present = context.target.table_names(context.policy.target_db)
             covered = [table for table in present if context.policy.covers(context.policy.source_db, table)]
             waiting = {table: waiting.get(table, "repair") for table in {*covered, *waiting}}
         for table, reason in sorted(waiting.items()):
-            context.quarantine.remove(table)
-            if not context.loads.is_waiting(table):
-                context.loads.request(table, reason)
+            context.tables.quarantine.remove(table)
+            if not context.tables.loads.is_waiting(table):
+                context.tables.loads.request(table, reason)
 
     def record(self, txn: Transaction) -> None:
         """Record the target's position in the store transaction of the policy's own position, once it is known."""

@@ -67,7 +67,7 @@ class TargetProgress:
 
     def must_precede(self, event: Event) -> bool:
         """Whether the position must be raised before ``event``, which creates, drops or renames something."""
-        return depends_on(event, self._touched | self._context.unproven.tables())
+        return depends_on(event, self._touched | self._context.tables.unproven.tables())
 
     def is_due(self) -> bool:
         """Whether the position is to be raised before the end of a transaction or at the end of a batch."""

@@ -23,13 +23,13 @@ class CommitProofs:
 
     def add(self, commit: UnprovenCommit) -> None:
         """Note a commit that was sent; raise as ``prove`` does."""
-        self._context.unproven.add(commit)
-        if len(self._context.unproven) > self._waiting_max:
+        self._context.tables.unproven.add(commit)
+        if len(self._context.tables.unproven) > self._waiting_max:
             self.prove()
 
     def prove(self) -> None:
         """Prove the commits that were sent since the last proof; raise TargetDiverged if one has no effect."""
-        unproven = self._context.unproven
+        unproven = self._context.tables.unproven
         if unproven:
             failpoint("replay.before-proof")
             require_committed(self._context, unproven.commits())

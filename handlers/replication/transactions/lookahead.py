@@ -154,7 +154,7 @@ class WriteIdLookahead:
         joinable = sum(count >= JOINED_MIN for count in tables.values())
         txn_ids = dict.fromkeys(each.pair.txn_id for each in coming)
         if len(coming) >= JOINED_MIN:
-            self._openings.start(txn_id for txn_id in txn_ids if txn_id not in self._context.write_ids)
+            self._openings.start(txn_id for txn_id in txn_ids if txn_id not in self._context.tables.write_ids)
         self._openings.wait(islice(txn_ids, min(_AWAITED * joinable, TXNS_MAX)))
         found: dict[str, list[WriteIdOfTxn]] = {}
         for each in self._select_open(coming) if joinable else coming:
@@ -168,7 +168,7 @@ class WriteIdLookahead:
         for each in coming:
             txn_id = each.pair.txn_id
             txns.add(txn_id)
-            is_open = txn_id in self._context.write_ids or self._openings.is_open(txn_id)
+            is_open = txn_id in self._context.tables.write_ids or self._openings.is_open(txn_id)
             if not is_open or len(txns) > TXNS_MAX:
                 return
             yield each
@@ -181,10 +181,10 @@ class WriteIdLookahead:
         if loaded_tables.is_loaded(event, table, context):
             return
         name = f"{event.db}.{table}"
-        mark = context.write_ids.high_water_mark(name)
+        mark = context.tables.write_ids.high_water_mark(name)
         for txn_id, write_id in event.pairs:
-            replaces = context.write_ids.find_write_id(txn_id, name) is not None
-            if write_id > mark and not replaces and not context.loads.contains_write(table, write_id):
+            replaces = context.tables.write_ids.find_write_id(txn_id, name) is not None
+            if write_id > mark and not replaces and not context.tables.loads.contains_write(table, write_id):
                 yield WriteIdOfTxn(txn_id, write_id)
 
     def _allocate(self, table: str, pairs: Sequence[WriteIdOfTxn]) -> None:
@@ -203,6 +203,6 @@ class WriteIdLookahead:
             self._counts.calls += 1
 
     def _find_target_txns(self, pairs: Sequence[WriteIdOfTxn]) -> dict[int, int]:
-        known = self._context.write_ids.find_target_txn
+        known = self._context.tables.write_ids.find_target_txn
         found = {each.txn_id: self._openings.find(each.txn_id) or known(each.txn_id) for each in pairs}
         return {txn_id: target_txn for txn_id, target_txn in found.items() if target_txn is not None}

@@ -48,7 +48,7 @@ class Reconciliation:
 
         The caller then records the state.
         """
-        if any(load.is_catching_up for load in self._context.loads.waiting()):
+        if any(load.is_catching_up for load in self._context.tables.loads.waiting()):
             self._ended = frozenset()
             return ()
         if self._clock() - self._compared_s >= RECONCILE_S:
@@ -88,7 +88,7 @@ class Reconciliation:
         Only the target knows those that a lost state file forgot, and those that a catch-up opened again for its table before
         it gave up.
         """
-        known, target = set(self._context.write_ids.open_txns()), self._context.target
+        known, target = set(self._context.tables.write_ids.open_txns()), self._context.target
         if target.supports("get_replayed_txns_for_policy"):
             known |= target.replayed_txns(self._context.policy.txn_map_key).keys()
         return known

@@ -77,7 +77,7 @@ class TransactionReplay:
         """
         table = event.table
         assert table is not None
-        write_ids = self._context.write_ids
+        write_ids = self._context.tables.write_ids
         for txn_id, write_id in event.pairs:
             self.lookahead.prepare(event, WriteIdOfTxn(txn_id, write_id))
             known = write_ids.allocate(txn_id, f"{event.db}.{table}", write_id, event.event_id) is None
@@ -100,7 +100,9 @@ class TransactionReplay:
 
     def _open(self, txn_id: int) -> int:
         """Return the target's transaction for a source transaction, opened at its first write id in scope (step 1)."""
-        known = self._context.write_ids.find_target_txn(txn_id) or self.lookahead.find_target_txn(txn_id)
+        known = self._context.tables.write_ids.find_target_txn(txn_id) or self.lookahead.find_target_txn(
+            txn_id
+        )
         if known is not None:
             return known
         return self._context.target.open_replayed(self._context.policy.txn_map_key, txn_id)
@@ -143,7 +145,7 @@ class TransactionReplay:
 
     def commit(self, event: TxnCommitted) -> bool:
         """Commit on the target (steps 3 to 6); return whether the transaction concerns the policy."""
-        known = self._context.write_ids.get(event.txn_id)
+        known = self._context.tables.write_ids.get(event.txn_id)
         if self._end_unused(event, known) or not self._concerns_policy(event.txn_id, known):
             return False
         self._fail_tables_ahead(event)
@@ -182,7 +184,7 @@ class TransactionReplay:
                 write_id=self._ahead.pop((txn_id, table)),
                 hint="Another client wrote to the replica: run 'tideline release POLICY TABLE'.",
             )
-            if table not in self._context.quarantine:
+            if table not in self._context.tables.quarantine:
                 self._context.handle_failure(table, event.event_id, error)
             self.files.discard_table(table)
 
@@ -196,21 +198,21 @@ class TransactionReplay:
                 files, entries = zip(*missing, strict=True)
                 self.start_copies(replace(write, files=files, raw_files=entries))
         for table in sorted({table for table, _ in present}):
-            if table in self._context.quarantine:
+            if table in self._context.tables.quarantine:
                 self.files.discard_table(table)
 
     def commit_without_files(self, event: TxnCommitted, fault: ServerFault) -> None:
         """Commit without files, because the target does not accept them: their tables keep their state and are quarantined."""
         if not event.enriched:
-            fail_tables(event, self._context.write_ids.get(event.txn_id), fault, self._context)
+            fail_tables(event, self._context.tables.write_ids.get(event.txn_id), fault, self._context)
         for table in self.files.discard_transaction(event.txn_id):
             self._context.handle_failure(table, event.event_id, fault)
         self._record_before(event)  # step 4
-        self._commit(event, self._context.write_ids.get(event.txn_id), [])
+        self._commit(event, self._context.tables.write_ids.get(event.txn_id), [])
 
     def abort(self, event: TxnAborted) -> bool:
         """Abort on the target, which has no files of the transaction; return whether it concerns the policy."""
-        known = self._context.write_ids.get(event.txn_id)
+        known = self._context.tables.write_ids.get(event.txn_id)
         if self._end_unused(event, known) or not self._concerns_policy(event.txn_id, known):
             return False
         self._mark_inaccurate(event, known, only_quarantined=False)
@@ -218,7 +220,7 @@ class TransactionReplay:
         failpoint("replay.before-abort")
         self._context.target.abort_replayed(self._context.policy.txn_map_key, event.txn_id)  # step 5
         failpoint("replay.after-abort")
-        self._context.write_ids.abort(event.txn_id)
+        self._context.tables.write_ids.abort(event.txn_id)
         self._ahead = {key: write_id for key, write_id in self._ahead.items() if key[0] != event.txn_id}
         return True
 
@@ -248,12 +250,12 @@ class TransactionReplay:
         visible write ids without their files, and the next run would take them for complete.
         """
         self._mark_inaccurate(event, known, only_quarantined=True)
-        if self._context.quarantine.unsaved:
+        if self._context.tables.quarantine.unsaved:
             self._record(event.event_id)
         failpoint("replay.before-commit")
         self._context.target.commit_replayed(self._context.policy.txn_map_key, event.txn_id, writes)  # step 5
         failpoint("replay.after-commit")
-        self._context.write_ids.commit(event.txn_id)
+        self._context.tables.write_ids.commit(event.txn_id)
         self.files.forget_transaction(event.txn_id)
         if known is not None:
             self.proofs.add(UnprovenCommit.of(known))  # step 6
@@ -269,7 +271,7 @@ class TransactionReplay:
             touched.setdefault((each.table, each.write_id), []).append(each.partition_name)
         for name, write_id, _ in known.allocations:
             table = name.partition(".")[2]
-            if only_quarantined and table not in self._context.quarantine:
+            if only_quarantined and table not in self._context.tables.quarantine:
                 continue
             try:
                 mark_inaccurate(table, write_id, touched.get((name, write_id), ()), self._context)

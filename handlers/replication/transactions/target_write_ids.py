@@ -97,7 +97,7 @@ def _decide(  # noqa: PLR0913 - one write id, and what is known of it
 
 def _is_open(context: Context, txn_id: int, target_txn: int | None) -> bool:
     """Whether the transaction is not committed on the target; True if this is unknown."""
-    known = context.write_ids.get(txn_id) if target_txn is None else None
+    known = context.tables.write_ids.get(txn_id) if target_txn is None else None
     target_txn = known.target_txn if known is not None else target_txn
     if target_txn is not None:
         listed = context.target.open_txns_info().open_txns

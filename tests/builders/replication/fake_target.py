@@ -19,8 +19,8 @@ from handlers.replication.dispatch import Dispatcher
 from handlers.replication.observer import SilentObserver
 from handlers.replication.policy.policy import Policy
 from handlers.replication.projection import ReplicationProjection
+from handlers.replication.tables.policy_tables import PolicyTables
 from handlers.replication.tables.quarantine import Quarantine
-from handlers.replication.tables.table_loads import TableLoads
 from handlers.replication.target.table_cache import TableCache
 from handlers.replication.target.target_position import TargetPosition
 from handlers.replication.transactions.commit_proofs import CommitProofs
@@ -30,7 +30,6 @@ from state.errors import AlreadyExists, NotFound, TidelineError
 from state.positions import POSITION_KEY, Position
 from state.store.memory import MemoryStore
 from state.transactions.valid_write_ids import ValidWriteIds
-from state.transactions.write_id_mapping import WriteIdMapping
 
 
 if TYPE_CHECKING:
@@ -432,15 +431,14 @@ def fake_context(
     position = TargetPosition(own, policy, clock=clock)
     client.guard = position.require_held
     copies.protect(position.require_held)
+    table_cache = TableCache(metastore, policy)
     return Context(
         policy=policy,
         source=metastore,
         target=metastore,
-        table_cache=TableCache(metastore, policy),
+        table_cache=table_cache,
         target_position=position,
-        write_ids=WriteIdMapping(),
-        quarantine=Quarantine(clock=clock),
-        loads=TableLoads(),
+        tables=PolicyTables(policy.source_db, table_cache, quarantine=Quarantine(clock=clock)),
         copies=copies,
         files=files,
         observer=SilentObserver(),

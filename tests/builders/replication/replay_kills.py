@@ -175,6 +175,6 @@ class KilledReplay:
         )
         with closing(replica.projection):
             replica.projection.open()
-            replica.context.write_ids.check()
+            replica.context.tables.write_ids.check()
             quarantined = [f"{table} is quarantined" for table in replica.projection.quarantined()]
             return replica.differences(files=files) + quarantined

@@ -82,7 +82,7 @@ class Replica:
 
     def quarantined(self) -> dict[str, str]:
         """Return the quarantined tables (without database) and their error codes."""
-        return {entry.table: entry.code for entry in self.context.quarantine.entries()}
+        return {entry.table: entry.code for entry in self.context.tables.quarantine.entries()}
 
 
 def build_replica(  # noqa: PLR0913 - what a policy can be started with

@@ -41,7 +41,7 @@ class SteppedLoads:
         loads = self._replica.projection.loads
         self.thread.step(loads)
         loads.catch_up(lambda after, upto: self._replica.events(after, upto=upto))
-        return not self._replica.context.loads.waiting()
+        return not self._replica.context.tables.loads.waiting()
 
     def finish(self) -> None:
         """Let all loads end."""

@@ -35,7 +35,7 @@ def read(replica: Replica) -> ReadEvents:
 def release(replica: Replica) -> None:
     """Release the quarantined tables: each resumes."""
     replica.projection.open()
-    for entry in replica.context.quarantine.entries():
+    for entry in replica.context.tables.quarantine.entries():
         done = replica.projection.loads.release(entry.table, read(replica))
         assert done.reason is None, done
 

@@ -221,6 +221,6 @@ def test_a_bad_record_without_a_table_loads_the_tables_that_it_may_have_changed(
     rig.produce(values)
     rig.follow(written_source.last)
     assert [code for _, code in rig.letters()] == ["malformed-event"]
-    assert {load.table for load in rig.replica.context.loads.waiting()} == {*BAD, "fine"}
+    assert {load.table for load in rig.replica.context.tables.loads.waiting()} == {*BAD, "fine"}
     SteppedLoads(rig.replica).finish()
     assert rig.replica.differences(files=False) == []

@@ -70,7 +70,7 @@ def test_a_bootstrapped_policy_follows_from_the_event_of_its_beginning(
         assert parameters["repl.last.id"] == str(started.event_id)
         assert "tideline.bootstrap" not in parameters
         assert not is_pending(replica.store)
-        loads = replica.context.loads.entries()
+        loads = replica.context.tables.loads.entries()
         assert all(load.is_loaded and load.event_id >= started.event_id for load in loads)
         assert replica.projection.open() == started
     finally:
@@ -124,7 +124,7 @@ def test_a_bootstrap_with_concurrent_writers_ends_equal_to_its_source(
         replica.follow()
         assert replica.quarantined() == {}
         load_waiting_tables(replica)  # what was renamed during the bootstrap
-        assert replica.context.loads.waiting() == ()
+        assert replica.context.tables.loads.waiting() == ()
         assert replica.quarantined() == {}
         queries = {
             **QUERIES,

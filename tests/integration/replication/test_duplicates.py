@@ -96,8 +96,8 @@ def test_a_state_file_from_an_old_backup_changes_nothing(make: Make, written: Wr
     restored = make(start=written.before)
     restored.follow(upto=written.last)
     assert state_of_target(restored) == before
-    assert len(restored.context.write_ids) == 0
-    restored.context.write_ids.check()
+    assert len(restored.context.tables.write_ids) == 0
+    restored.context.tables.write_ids.check()
 
 
 def test_without_its_state_file_a_replica_continues_from_the_targets_own_position(
@@ -110,7 +110,7 @@ def test_without_its_state_file_a_replica_continues_from_the_targets_own_positio
     second = make(start=False)
     assert second.projection.open().event_id == middle
     second.follow(upto=written.last)
-    assert second.context.loads.waiting() == (), "all write ids of later transactions are known"
+    assert second.context.tables.loads.waiting() == (), "all write ids of later transactions are known"
     assert second.differences() == []
     before = state_of_target(second)
     third = make(start=False)
@@ -130,7 +130,7 @@ def test_tables_of_transactions_that_were_open_when_the_state_file_was_lost_are_
     assert first.context.target_position.read() == inside
     second = make(start=False)
     second.follow(upto=written.last)
-    assert [load.table for load in second.context.loads.waiting()] == ["visits"]
+    assert [load.table for load in second.context.tables.loads.waiting()] == ["visits"]
     SteppedLoads(second).finish()
     second.projection.settle()
     assert second.differences(files=False) == []

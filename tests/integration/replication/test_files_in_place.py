@@ -45,7 +45,7 @@ def loaded(replica: Replica) -> list[str]:
     """Follow the source, finish the loads that replay requests, and return their tables."""
     replica.follow()
     assert replica.quarantined() == {}
-    tables = sorted(load.table for load in replica.context.loads.waiting())
+    tables = sorted(load.table for load in replica.context.tables.loads.waiting())
     SteppedLoads(replica).finish()
     return tables
 

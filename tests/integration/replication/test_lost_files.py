@@ -193,13 +193,13 @@ def test_a_table_with_unlogged_rows_that_was_renamed_meanwhile_is_loaded_under_i
     replica = build_replica(source.metastore, target.metastore, db=database, roots=roots, start=before)
     with closing(replica.projection):
         replica.follow(upto=written)
-        assert [each.table for each in replica.context.loads.waiting()] == ["parts"]
+        assert [each.table for each in replica.context.tables.loads.waiting()] == ["parts"]
         location = replica.target.get_table(replica.policy.target_db, "parts").sd.location
         assert location is not None
         assert files_below(location) == {}, "no part of the transaction is visible"
         replica.follow()
         assert replica.quarantined() == {}
-        assert [each.table for each in replica.context.loads.waiting()] == ["moved"]
+        assert [each.table for each in replica.context.tables.loads.waiting()] == ["moved"]
         SteppedLoads(replica).finish()
         rows = target_sql.rows(f"select dt, id from {replica.policy.target_db}.moved order by dt")
         assert rows == [("a", "1"), ("b", "1")]

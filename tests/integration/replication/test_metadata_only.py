@@ -98,7 +98,7 @@ def test_definitions_and_partitions_are_replicated_without_rows_beside_tables_wi
     db = replica.policy.target_db
     assert replica.target.partition_names(db, "big") == ["dt=a", "dt=b"]
     assert target_sql.rows(f"select id from {db}.whole") == [("1",)], "of the same transaction"
-    assert len(replica.context.write_ids.open_txns()) == 0
+    assert len(replica.context.tables.write_ids.open_txns()) == 0
 
 
 def test_a_change_of_the_patterns_loads_the_tables_with_or_without_rows(

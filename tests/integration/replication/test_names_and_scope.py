@@ -102,7 +102,7 @@ def test_statistics_of_rolled_back_rows_are_marked_as_inaccurate(follow: Follow,
 
 
 def waiting(replica: Replica) -> list[str]:
-    return [load.table for load in replica.context.loads.waiting()]
+    return [load.table for load in replica.context.tables.loads.waiting()]
 
 
 def test_a_rename_moves_a_table_out_of_a_policy_or_into_it(follow: Follow) -> None:

@@ -60,7 +60,7 @@ def test_a_quarantined_table_and_a_newcomer_are_loaded_while_the_others_are_foll
     replica.projection.loads.request(["lost"], "release")
     source_sql.run(f"alter table {db}.out_new rename to {db}.new")
     replica.projection.apply(replica.events(replica.projection.position.event_id))
-    assert [entry.table for entry in replica.context.loads.waiting()] == ["lost", "new"]
+    assert [entry.table for entry in replica.context.tables.loads.waiting()] == ["lost", "new"]
     loader.step()
     eventually(lambda: loader.thread.table == "lost")
     source_sql.run(f"insert into {db}.lost values (3)")

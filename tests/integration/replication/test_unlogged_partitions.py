@@ -131,7 +131,7 @@ def test_rows_that_hive_did_not_log_and_a_compaction_removed_are_replicated_or_t
             assert rows == [(day, str(n)) for day in "abc" for n in ((1, 2, 10) if day == "b" else (1, 2))]
         else:
             assert replica.quarantined() == {}
-            assert [(each.table, each.reason) for each in replica.context.loads.waiting()] == [
+            assert [(each.table, each.reason) for each in replica.context.tables.loads.waiting()] == [
                 ("parts", "release")
             ]
             assert rows == [("b", "10")], "the state before the transaction"
@@ -159,7 +159,7 @@ def test_a_table_whose_unlogged_partitions_were_dropped_or_renamed_meanwhile_is_
     with closing(replica.projection):
         replica.follow()
         assert replica.quarantined() == {}
-        assert [each.table for each in replica.context.loads.waiting()] == ["parts"]
+        assert [each.table for each in replica.context.tables.loads.waiting()] == ["parts"]
         SteppedLoads(replica).finish()
         source_sql.run(f"insert into {database}.parts partition (dt='e') values (3)")
         follow_rest(replica)

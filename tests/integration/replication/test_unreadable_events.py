@@ -44,7 +44,7 @@ def test_a_table_whose_event_cannot_be_read_is_loaded_and_a_dropped_database_har
     ]
     assert sum(isinstance(event, Undecodable) for event in events) > 4
     replica.projection.apply(events)
-    assert [load.table for load in replica.context.loads.waiting()] == ["torn"]
+    assert [load.table for load in replica.context.tables.loads.waiting()] == ["torn"]
     assert replica.quarantined() == {}
     SteppedLoads(replica).finish()
     source_sql.run(f"insert into {db}.torn values (3, 'three')")

@@ -122,9 +122,9 @@ def test_tables_that_cannot_be_replicated_are_left_out_with_their_reasons(
 
 def require_listed_without_state(replica: Replica) -> None:
     """Require that a process without the state file lists the tables that the target does not have."""
-    lost = replace(replica.context, unreplicated=UnreplicatedTables())
+    lost = replace(replica.context, tables=replace(replica.context.tables, unreplicated=UnreplicatedTables()))
     record_existing(7, lost)
-    assert {entry.table: entry.code for entry in lost.unreplicated.entries()} == CODES
+    assert {entry.table: entry.code for entry in lost.tables.unreplicated.entries()} == CODES
 
 
 def _newest(source: ClusterEndpoints) -> int:

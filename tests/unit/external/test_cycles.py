@@ -165,8 +165,8 @@ def test_a_missing_directory_of_a_table_with_rows_is_a_problem(
 def test_tables_that_are_quarantined_or_being_loaded_are_left_out(world: World) -> None:
     world.create("broken", f"file:{world.ext}/broken")
     world.create("loading", f"file:{world.ext}/loading")
-    world.replica.context.quarantine.add("broken", 1, StateCorrupt("no"))
-    world.replica.context.loads.request("loading", "repair")
+    world.replica.context.tables.quarantine.add("broken", 1, StateCorrupt("no"))
+    world.replica.context.tables.loads.request("loading", "repair")
     assert (world.run().tables, world.present()) == (0, [])
 
 

@@ -149,7 +149,7 @@ def test_a_release_makes_a_quarantined_table_wait_and_can_be_repeated(replica: F
         answer = {"tables": ["orders"], "resumes_at": None, "reason": reason}
         assert requests.do({"do": "release", "table": "shop.Orders"}) == answer
     assert replica.projection.quarantined() == ()
-    assert [entry.reason for entry in replica.context.loads.waiting()] == ["release"]
+    assert [entry.reason for entry in replica.context.tables.loads.waiting()] == ["release"]
 
 
 def test_a_release_names_the_event_at_which_the_table_resumes(replica: FakedReplica) -> None:
@@ -192,12 +192,12 @@ def test_a_load_can_be_requested_for_several_tables(replica: FakedReplica) -> No
 def test_an_invalid_request_is_refused(replica: FakedReplica, request_: dict[str, Any]) -> None:
     with pytest.raises(BadInput):
         requests_of(replica.projection).do(request_)
-    assert len(replica.context.loads) == 0
+    assert len(replica.context.tables.loads) == 0
 
 
 def test_a_prune_is_planned_and_done(tmp_path: Path) -> None:
     with closing_replica(faked_replica(tmp_path, exclude=("old",))) as replica:
-        replica.context.left.add("old")
+        replica.context.tables.left.add("old")
         replica.target.create_table(a_table("old", location="file:/old", parameters={}))
         requests = requests_of(replica.projection)
         (drop,) = requests.do({"do": "plan-prune", "tables": []})["drops"]
@@ -219,10 +219,10 @@ def test_a_requested_load_is_started_and_finished_between_batches(
 
     def settled() -> bool:
         followed.settle()
-        return not replica.context.loads.waiting()
+        return not replica.context.tables.loads.waiting()
 
     eventually(settled)
-    entry = replica.context.loads.get("orders")
+    entry = replica.context.tables.loads.get("orders")
     assert entry is not None
     assert entry.event_id == 9
 

@@ -133,13 +133,13 @@ def test_a_dropped_database_releases_its_tables_and_its_position(replica: FakedR
     present = Database(name="shop_r")
     target = RecordingMetastore({"drop_database": MISSING, "get_database": lambda _: present.copy()})
     context = context_on(replica, target)
-    context.quarantine.add("orders", 1, MalformedEvent("broken"))
+    context.tables.quarantine.add("orders", 1, MalformedEvent("broken"))
     context.target_position.advance(4)
-    context.write_ids.allocate(7, "shop.orders", 1, 2)
+    context.tables.write_ids.allocate(7, "shop.orders", 1, 2)
     databases.drop(DatabaseDropped(**header("DROP_DATABASE")), context)
-    assert context.quarantine.entries() == ()
+    assert context.tables.quarantine.entries() == ()
     assert context.target_position.written is None, "a new database has no position"
-    txn = context.write_ids.get(7)
+    txn = context.tables.write_ids.get(7)
     assert txn is None or not txn.allocations
 
 
@@ -169,9 +169,9 @@ def test_an_altered_acid_table_has_the_write_id_inside_and_in_the_list(replica: 
 def test_a_dropped_table_is_released_even_if_the_target_does_not_have_it(replica: FakedReplica) -> None:
     target = RecordingMetastore({"get_table": MISSING})
     context = context_on(replica, target)
-    context.quarantine.add("orders", 1, MalformedEvent("broken"))
+    context.tables.quarantine.add("orders", 1, MalformedEvent("broken"))
     tables.drop(dropped(5), context)
-    assert context.quarantine.entries() == ()
+    assert context.tables.quarantine.entries() == ()
 
 
 # --- partitions ---
@@ -230,10 +230,10 @@ def test_a_partition_that_is_already_renamed_is_left_alone(replica: FakedReplica
 def test_only_partitions_with_a_write_id_are_recorded_as_touched(replica: FakedReplica) -> None:
     target = RecordingMetastore({"get_table": partitioned(), "get_partitions": []})
     context = context_on(replica, target)
-    context.write_ids.allocate(7, "shop.orders", 3, 2)
+    context.tables.write_ids.allocate(7, "shop.orders", 3, 2)
     added = (embedded(a_partition("1", write_id=3)), embedded(a_partition("2")))
     partitions.add(PartitionsAdded(**header("ADD_PARTITION"), owner=None, partitions=added), context)
-    txn = context.write_ids.get(7)
+    txn = context.tables.write_ids.get(7)
     assert txn is not None
     assert [touched.partition_name for touched in txn.touched] == ["dt=1"]
     assert all(item.sd.location is None for item in target.only("add_partitions").arguments[2])
@@ -367,7 +367,7 @@ def test_of_an_external_table_changed_files_are_copied_and_missing_ones_skipped(
     context = context_on(replica, external, source)
     plain_files.insert(inserted(gone, changed, overwrite=False), context)
     assert replica.files_on_target() == ["orders/a"]
-    assert context.copied_ahead.covers("orders", 9), "a rename up to now explains what is missing"
+    assert context.tables.copied_ahead.covers("orders", 9), "a rename up to now explains what is missing"
     with pytest.raises(FileLost):
         plain_files.insert(inserted(changed, overwrite=False), context_on(replica, plain_table(replica)))
 
@@ -537,7 +537,7 @@ def test_only_an_open_transaction_of_the_source_changes_whether_statistics_are_a
     replica: FakedReplica, write_id: int | None, *, held: bool
 ) -> None:
     if held:
-        replica.context.write_ids.allocate(7, "shop.orders", 3, 1)
+        replica.context.tables.write_ids.allocate(7, "shop.orders", 3, 1)
     is_kept = held and write_id == 3
     accurate = {"transactional": "true", ACCURATE: "{}"}
     target = RecordingMetastore(
@@ -606,7 +606,7 @@ def test_a_foreign_key_to_a_table_that_is_not_followed_is_left_out_and_reported(
 
     target = RecordingMetastore({"constraint_names": {"PK"}, "get_table": find})
     context = replace(context_on(replica, target), observer=Observer())
-    context.quarantine.add("broken", 1, MalformedEvent("broken"))
+    context.tables.quarantine.add("broken", 1, MalformedEvent("broken"))
     keys = [
         a_foreign_key("a", "tmp_x"),
         a_foreign_key("b", "orders", db="other"),

@@ -340,7 +340,7 @@ def test_an_undecodable_event_quarantines_its_table(replica: FakedReplica) -> No
 
 
 def waiting(replica: FakedReplica) -> list[str]:
-    return [load.table for load in replica.context.loads.waiting()]
+    return [load.table for load in replica.context.tables.loads.waiting()]
 
 
 NAMELESS: dict[str, dict[str, Any]] = {"without names": {}, "with the database": {"db": "shop"}}
@@ -455,7 +455,9 @@ def test_a_table_that_moves_in_from_another_database_waits_until_it_is_loaded(
     replica: FakedReplica,
 ) -> None:
     replica.projection.apply([moved(1, "attic", "shop"), allocated(2, 1, 1), committed(3)])
-    assert [(load.table, load.reason) for load in replica.context.loads.waiting()] == [("orders", "in-scope")]
+    assert [(load.table, load.reason) for load in replica.context.tables.loads.waiting()] == [
+        ("orders", "in-scope")
+    ]
     assert replica.target.calls == ["alter_database"], "the target says that the table waits"
     assert replica.stored_quarantine() == {}
 
@@ -495,8 +497,8 @@ def test_events_of_another_catalog_have_no_effect_on_a_table_of_the_same_name(
     _apply_foreign(replica, remembered=remembered)
     assert replica.target.calls == []
     assert list(replica.target.tables) == ["orders"]
-    assert replica.context.write_ids.tables() == ("shop.orders",)
-    assert replica.context.quarantine.entries() == ()
+    assert replica.context.tables.write_ids.tables() == ("shop.orders",)
+    assert replica.context.tables.quarantine.entries() == ()
     replica.projection.apply([committed(9)])
     assert [txn for txn, _ in replica.target.commits] == [1]
 

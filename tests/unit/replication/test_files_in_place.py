@@ -111,7 +111,7 @@ def test_a_partition_of_a_table_without_rows_is_only_added(parts: FakedReplica) 
 def test_the_load_is_requested_when_the_event_is_replayed(parts: FakedReplica) -> None:
     event = added(parts, "delta_0000001_0000001_0000/bucket_00000", write_id=3)
     parts.projection.apply([event])
-    assert [load.table for load in parts.context.loads.waiting()] == ["orders"]
+    assert [load.table for load in parts.context.tables.loads.waiting()] == ["orders"]
     assert parts.stored_quarantine() == {}
 
 

@@ -41,7 +41,7 @@ def lose_state(replica: FakedReplica) -> None:
 
 
 def waiting(replica: FakedReplica) -> list[str]:
-    return [load.table for load in replica.context.loads.waiting()]
+    return [load.table for load in replica.context.tables.loads.waiting()]
 
 
 def test_a_quarantine_survives_the_loss_of_the_state_file(replica: FakedReplica) -> None:
@@ -79,7 +79,7 @@ def test_a_table_quarantined_by_a_commit_is_on_the_target_before_the_commit(
 def test_a_released_table_is_not_quarantined_again(replica: FakedReplica) -> None:
     replica.projection.apply([created(1), broken(2)])
     replica.projection.settle()
-    replica.context.quarantine.remove("orders")
+    replica.context.tables.quarantine.remove("orders")
     replica.projection.settle()
     lose_state(replica)
     assert replica.stored_quarantine() == {}
@@ -90,7 +90,9 @@ def test_a_table_that_waits_for_its_load_still_waits(replica: FakedReplica) -> N
     replica.projection.loads.request(["orders"], "release")
     replica.projection.settle()
     lose_state(replica)
-    assert [(load.table, load.reason) for load in replica.context.loads.waiting()] == [("orders", "release")]
+    assert [(load.table, load.reason) for load in replica.context.tables.loads.waiting()] == [
+        ("orders", "release")
+    ]
 
 
 def test_without_a_list_on_the_target_every_table_is_loaded_again(replica: FakedReplica) -> None:
@@ -105,14 +107,14 @@ def test_an_out_of_date_state_file_takes_the_quarantine_of_the_target(replica: F
     """Another instance has followed the policy since, and quarantined or released tables."""
     old = replica.store
     replica.projection.apply([created(1), created(2, "other")])
-    replica.context.quarantine.add("gone", 1, MalformedEvent("released since"))
+    replica.context.tables.quarantine.add("gone", 1, MalformedEvent("released since"))
     replica.projection.settle()
     newer = MemoryStore()
     with newer.transaction() as txn:
         for key, value in old.scan(b"", None):
             txn.put(key, value)
     replica.restart(store=newer)
-    replica.context.quarantine.remove("gone")
+    replica.context.tables.quarantine.remove("gone")
     replica.projection.apply([broken(3, "other")])
     replica.projection.settle()
     replica.restart(store=old)

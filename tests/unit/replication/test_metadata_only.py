@@ -126,17 +126,17 @@ def test_a_table_that_is_renamed_across_the_patterns_is_loaded_again(
     replica: FakedReplica, old: str, new: str
 ) -> None:
     replica.projection.apply([created(1, old), altered(2, old, new_name=new)])
-    assert [entry.table for entry in replica.context.loads.waiting()] == [new]
+    assert [entry.table for entry in replica.context.tables.loads.waiting()] == [new]
     assert old not in replica.target.tables
     replica.restart()
-    assert [entry.table for entry in replica.context.loads.waiting()] == [new]
+    assert [entry.table for entry in replica.context.tables.loads.waiting()] == [new]
 
 
 def test_a_rename_that_the_target_already_has_is_remembered_in_the_same_way(replica: FakedReplica) -> None:
     replica.projection.apply([created(1, "meta")])
     replica.restart(target_at=2)
     replica.projection.apply([altered(2, "meta", new_name="orders")])
-    assert [entry.table for entry in replica.context.loads.waiting()] == ["orders"]
+    assert [entry.table for entry in replica.context.tables.loads.waiting()] == ["orders"]
 
 
 def test_tables_whose_rows_other_patterns_replicate_are_loaded_again(tmp_path: Path) -> None:

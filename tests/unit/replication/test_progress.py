@@ -162,7 +162,7 @@ def test_a_commit_is_proven_before_its_table_is_renamed_or_dropped(replica: Fake
     replica.projection.apply([created(1)])
     replica.projection.settle()
     replica.projection.apply([*inserts(2, 1), dropped(4), created(5), *inserts(6, 2)])
-    assert len(replica.context.unproven) == 0
+    assert len(replica.context.tables.unproven) == 0
 
 
 def test_a_policy_that_is_closed_leaves_its_position_on_the_target(replica: FakedReplica) -> None:

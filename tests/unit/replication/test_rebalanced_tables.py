@@ -30,7 +30,7 @@ def compacted(event_id: int, kind: str | None = "REBALANCE", table: str = "order
 
 
 def waiting(replica: FakedReplica) -> list[str]:
-    return [load.table for load in replica.context.loads.waiting()]
+    return [load.table for load in replica.context.tables.loads.waiting()]
 
 
 def test_a_rebalanced_table_is_loaded_again_while_the_others_are_followed(replica: FakedReplica) -> None:
@@ -71,7 +71,7 @@ def test_a_rebalanced_table_that_is_dropped_later_is_not_loaded(replica: FakedRe
 def test_a_load_that_contains_the_compaction_is_not_repeated(replica: FakedReplica) -> None:
     replica.projection.loads.request(["orders"], "repair")
     replica.projection.apply([created(1), compacted(2)])
-    replica.context.loads.finish("orders", 5, 1)
+    replica.context.tables.loads.finish("orders", 5, 1)
     replica.projection.apply([compacted(3), compacted(5)])
     assert waiting(replica) == []
     replica.projection.apply([compacted(6)])

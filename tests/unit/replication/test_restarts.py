@@ -39,7 +39,7 @@ def target_at(replica: FakedReplica, event_id: int) -> None:
 
 
 def allocated_tables(replica: FakedReplica, txn_id: int) -> list[str]:
-    txn = replica.context.write_ids.get(txn_id)
+    txn = replica.context.tables.write_ids.get(txn_id)
     return [] if txn is None else [allocation.table for allocation in txn.allocations]
 
 
@@ -77,7 +77,9 @@ def without_state(replica: FakedReplica, store: MemoryStore, **options: Any) -> 
     source: Any = RecordingMetastore(
         {"newest_txn_id": 7, "current_event_id": 5, "function_names": [], "table_names": []}
     )
-    context = replace(replica.context, source=source, write_ids=WriteIdMapping())
+    context = replace(
+        replica.context, source=source, tables=replace(replica.context.tables, write_ids=WriteIdMapping())
+    )
     return ReplicationProjection(source_name="lake", context=context, store=store, **options)
 
 
@@ -109,9 +111,9 @@ def test_a_policy_that_was_never_bootstrapped_is_refused(replica: FakedReplica) 
 def test_an_undecodable_event_of_another_database_is_out_of_scope(replica: FakedReplica) -> None:
     bad = Undecodable(event_id=1, time_s=0, kind="DROP_DATABASE", db="attic", error=MalformedEvent("broken"))
     replica.projection.apply([created(1), replace(bad, event_id=2)])
-    assert replica.context.loads.waiting() == ()
+    assert replica.context.tables.loads.waiting() == ()
     replica.projection.apply([replace(bad, event_id=3, db="shop")])
-    assert [load.table for load in replica.context.loads.waiting()] == ["orders"]
+    assert [load.table for load in replica.context.tables.loads.waiting()] == ["orders"]
 
 
 def a_partition(value: str) -> Any:

@@ -46,11 +46,11 @@ def switched(event_id: int, *, off: bool) -> TableAltered:
 
 
 def recorded(replica: FakedReplica) -> dict[str, tuple[str, bool]]:
-    return {each.table: (each.code, each.on_target) for each in replica.context.unreplicated.entries()}
+    return {each.table: (each.code, each.on_target) for each in replica.context.tables.unreplicated.entries()}
 
 
 def waiting(replica: FakedReplica) -> list[str]:
-    return [entry.table for entry in replica.context.loads.waiting()]
+    return [entry.table for entry in replica.context.tables.loads.waiting()]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_a_table_that_is_switched_off_is_renamed_with_its_source(replica: FakedR
 
 def test_switching_a_quarantined_table_off_and_on_releases_it(replica: FakedReplica) -> None:
     replica.projection.apply([created(1)])
-    replica.context.quarantine.add("orders", 2, MalformedEvent("no"))
+    replica.context.tables.quarantine.add("orders", 2, MalformedEvent("no"))
     replica.projection.apply([switched(3, off=True)])
     assert replica.stored_quarantine() == {}
     replica.projection.apply([switched(4, off=False)])
@@ -118,7 +118,7 @@ def test_switching_a_quarantined_table_off_and_on_releases_it(replica: FakedRepl
 def test_a_load_of_a_table_that_is_switched_off_keeps_what_the_target_has(replica: FakedReplica) -> None:
     """As after a gap, in which the property was set."""
     replica.projection.apply([created(1)])
-    replica.context.loads.request("orders", "gap")
+    replica.context.tables.loads.request("orders", "gap")
     replica.projection.loads.finish(LoadedTable("orders", 9, exists=False, obstacle=SWITCHED_OFF))
     assert "orders" in replica.target.tables
     assert recorded(replica) == {"orders": ("switched-off", True)}

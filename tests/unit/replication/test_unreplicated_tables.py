@@ -116,7 +116,7 @@ def test_a_view_that_was_there_before_the_bootstrap_is_recognised_by_its_write_e
     replica.projection.apply(rebuild(replica, 10))
     assert replica.stored_quarantine() == {}
     assert replica.target.open_txns == []
-    assert replica.context.unreplicated.get("mv") is not None
+    assert replica.context.tables.unreplicated.get("mv") is not None
 
 
 def test_a_transaction_that_also_writes_a_table_shows_the_rows_of_the_table(replica: FakedReplica) -> None:
@@ -135,7 +135,7 @@ def test_a_transaction_that_also_writes_a_table_shows_the_rows_of_the_table(repl
 
 
 def test_a_view_that_an_earlier_version_quarantined_is_released(replica: FakedReplica) -> None:
-    replica.context.quarantine.add("mv", 1, MalformedEvent("no such table"))
+    replica.context.tables.quarantine.add("mv", 1, MalformedEvent("no such table"))
     replica.projection.apply([view_altered(3)])
     assert replica.stored_quarantine() == {}
 
@@ -143,7 +143,7 @@ def test_a_view_that_an_earlier_version_quarantined_is_released(replica: FakedRe
 def test_a_table_that_gets_the_name_of_a_dropped_view_is_replicated(replica: FakedReplica) -> None:
     replica.projection.apply([*creation(replica), dropped(10, "mv"), created(11, "mv")])
     assert list(replica.target.tables) == ["mv"]
-    assert replica.context.unreplicated.entries() == ()
+    assert replica.context.tables.unreplicated.entries() == ()
 
 
 def test_a_table_whose_parameters_mention_materialized_views_is_replicated(replica: FakedReplica) -> None:
@@ -184,7 +184,7 @@ def test_a_dropped_database_has_no_views_left(replica: FakedReplica) -> None:
     replica.projection.apply(creation(replica))
     replica.target.drop_database = lambda *_, **__: None  # type: ignore[attr-defined]  # a call that the fake does not have
     databases.drop(DatabaseDropped(event_id=10, time_s=0, kind="DROP_DATABASE", db="shop"), replica.context)
-    assert replica.context.unreplicated.entries() == ()
+    assert replica.context.tables.unreplicated.entries() == ()
 
 
 def a_query(text: str, parameters: dict[str, str] | None = None) -> Table:
@@ -224,7 +224,7 @@ def test_a_view_of_a_table_that_no_policy_replicates_is_left_out_until_it_reads_
     ]
     replica.projection.apply([changed(3, bad, good)])
     assert list_unreplicated("p", replica.context) == ()
-    assert replica.context.loads.is_waiting("v")
+    assert replica.context.tables.loads.is_waiting("v")
     replica.projection.close()
 
 
@@ -235,14 +235,14 @@ def test_a_view_of_a_table_that_cannot_be_replicated_is_left_out_too_and_its_dro
     inner.tableName, inner.dbName = "inner_v", "shop"
     replica.target.tables |= {"inner_v": inner, "orders": iceberg()}  # the fake is the source as well
     replica.projection.apply([replace(created(1, "v"), after=embedded(view))])
-    entry = replica.context.unreplicated.get("v")
+    entry = replica.context.tables.unreplicated.get("v")
     assert entry is not None
     assert "reads shop.inner_v" in entry.reason
     assert "Iceberg" in entry.reason
     replica.target.tables["v"] = view
     replica.projection.apply([replace(dropped(2, "v"), before=embedded(view))])
     assert "v" not in replica.target.tables
-    assert replica.context.unreplicated.get("v") is None
+    assert replica.context.tables.unreplicated.get("v") is None
 
 
 def test_a_view_that_was_left_out_is_loaded_once_a_policy_replicates_what_it_reads(tmp_path: Path) -> None:
@@ -250,12 +250,12 @@ def test_a_view_that_was_left_out_is_loaded_once_a_policy_replicates_what_it_rea
     replica = faked_replica(tmp_path, others=lambda database: others.get(database, ()))
     view = a_query("select 1 from `lake`.`t`")
     replica.projection.apply([replace(created(1, "v"), after=embedded(view))])
-    assert replica.context.unreplicated.get("v") is not None
+    assert replica.context.tables.unreplicated.get("v") is not None
     others["lake"] = lake_as("lake_r")("lake")
     replica.target.tables["v"] = view  # the fake is the source as well
     replica.projection.open()
-    assert replica.context.unreplicated.get("v") is None
-    assert replica.context.loads.is_waiting("v")
+    assert replica.context.tables.unreplicated.get("v") is None
+    assert replica.context.tables.loads.is_waiting("v")
     replica.projection.close()
 
 
@@ -490,7 +490,7 @@ def test_a_table_that_becomes_an_iceberg_table_keeps_its_rows_until_it_is_droppe
 
 def test_a_table_that_is_no_iceberg_table_any_more_is_loaded(replica: FakedReplica) -> None:
     replica.projection.apply([as_created(1, iceberg()), changed(2, iceberg(), a_table(parameters={}))])
-    assert [load.table for load in replica.context.loads.waiting()] == ["orders"]
+    assert [load.table for load in replica.context.tables.loads.waiting()] == ["orders"]
     assert unreplicated(replica) == {}
 
 

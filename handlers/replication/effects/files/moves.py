@@ -117,7 +117,7 @@ def clear_new_place(event: TableAltered, context: Context) -> bool:
     if not has_directory(context, place) and (root is None or not is_external(table)):
         _place_table(table, place, moved, replayed_write_id(event.write_id, table), context)
     if is_external(table):
-        context.copied_ahead.record(old, event.event_id, event.event_id - 1)
+        context.tables.copied_ahead.record(old, event.event_id, event.event_id - 1)
         remove_directory(context, moved)
     return True
 

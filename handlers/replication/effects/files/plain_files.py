@@ -255,4 +255,4 @@ def note_copy(table: str, event_id: int, context: Context) -> None:
         newest = context.source.current_event_id()
     except Transient:
         newest = UNKNOWN
-    context.copied_ahead.record(table, newest, event_id)
+    context.tables.copied_ahead.record(table, newest, event_id)

@@ -29,7 +29,9 @@ def complete_table(event: TableAltered, context: Context) -> None:
     """Copy the files of a table that was renamed, if files were copied from its old directory after that."""
     before, after = event.before.value, event.after.value
     name = (after.tableName or "").lower()
-    if before.sd.location == after.sd.location or not context.copied_ahead.covers(name, event.event_id):
+    if before.sd.location == after.sd.location or not context.tables.copied_ahead.covers(
+        name, event.event_id
+    ):
         return
     if is_transactional(after) or not context.policy.copies_rows(name):
         return
@@ -43,7 +45,9 @@ def complete_table(event: TableAltered, context: Context) -> None:
 def complete_partition(event: PartitionsAltered, before: Partition, owner: Table, context: Context) -> None:
     """Do the same for a partition."""
     table, after = event.table or "", event.after[0].value
-    if before.sd.location == after.sd.location or not context.copied_ahead.covers(table, event.event_id):
+    if before.sd.location == after.sd.location or not context.tables.copied_ahead.covers(
+        table, event.event_id
+    ):
         return
     if is_transactional(owner) or not context.policy.copies_rows(table):
         return

@@ -63,7 +63,7 @@ class BaseNames:
 
     def list_suffixes(self, txn_id: int) -> tuple[str, ...]:
         """Return the suffixes that a killed run may have given to bases of a transaction, as far as the mapping knows."""
-        target_txn = self._context.write_ids.find_target_txn(txn_id)
+        target_txn = self._context.tables.write_ids.find_target_txn(txn_id)
         return ("",) if target_txn is None else ("", _format_suffix(target_txn))
 
     def _may_have_suffix(self, event: FilesWritten) -> bool:
@@ -74,7 +74,7 @@ class BaseNames:
         return all(name.startswith(_WITH_ROW_IDS) for name in names)
 
     def _has_older_open_write(self, event: FilesWritten) -> bool:
-        known = self._context.write_ids.held_write_ids(f"{event.db}.{event.table}")
+        known = self._context.tables.write_ids.held_write_ids(f"{event.db}.{event.table}")
         if any(write_id < event.write_id for write_id, _ in known):
             return True  # the target may leave it out of its list (ValidWriteIds.may_be_cut)
         name = f"{self._context.policy.target_db}.{event.table}"
@@ -83,7 +83,9 @@ class BaseNames:
 
     def _find_target_txn(self, txn_id: int) -> int:
         """Return the open transaction of the target, by a call if the mapping does not know it because the state was lost."""
-        known = self._context.write_ids.find_target_txn(txn_id) or self._lookahead.find_target_txn(txn_id)
+        known = self._context.tables.write_ids.find_target_txn(txn_id) or self._lookahead.find_target_txn(
+            txn_id
+        )
         return known or self._context.target.open_replayed(self._context.policy.txn_map_key, txn_id)
 
     def remove_others(self, event: FilesWritten, directory: str, base_suffix: str) -> None:

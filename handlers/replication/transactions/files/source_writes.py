@@ -52,7 +52,7 @@ def fetch_writes(event: TxnCommitted, known: SourceTxn | None, context: Context)
         if not context.policy.covers_db(db):
             continue
         try:
-            write = follow_table(decode_write_event(event, info), context.write_ids)
+            write = follow_table(decode_write_event(event, info), context.tables.write_ids)
         except BadInput as error:
             if context.in_scope(db, table):
                 context.handle_failure(table, event.event_id, error)
@@ -64,7 +64,7 @@ def fetch_writes(event: TxnCommitted, known: SourceTxn | None, context: Context)
         for write in found
         if context.in_scope(write.db, write.table)
         and context.policy.copies_rows(write.table or "")
-        and not context.loads.contains_write(write.table or "", write.write_id)
+        and not context.tables.loads.contains_write(write.table or "", write.write_id)
     ]
 
 

@@ -113,7 +113,7 @@ class TransactionFiles:
         return not partition or self._context.table_cache.knows_partition(table, partition)
 
     def _may_copy(self, txn_id: int, table: str, write_id: int) -> bool:
-        return self._context.write_ids.holds(txn_id, table, write_id) or self._lookahead.holds(
+        return self._context.tables.write_ids.holds(txn_id, table, write_id) or self._lookahead.holds(
             txn_id, table, write_id
         )
 
@@ -160,7 +160,7 @@ class TransactionFiles:
         return state is WriteIdState.VISIBLE
 
     def _holds(self, event: FilesWritten) -> bool:
-        return self._context.write_ids.holds(event.txn_id, f"{event.db}.{event.table}", event.write_id)
+        return self._context.tables.write_ids.holds(event.txn_id, f"{event.db}.{event.table}", event.write_id)
 
     def list_unknown(self, txn_id: int) -> set[str]:
         """Return the partitioned tables that the transaction wrote under write ids that the mapping does not know.

@@ -81,8 +81,8 @@ class Rig:
         return LoadedTable(load.table, 9, 3)
 
     def run(self, *, is_stopping: Callable[[], bool] = lambda: False) -> None:
-        self.context.loads.load(self.store)
-        self.context.quarantine.load(self.store)
+        self.context.tables.loads.load(self.store)
+        self.context.tables.quarantine.load(self.store)
         options = BootstrapOptions(backoff=QUICK, tries_max=3, tables_at_once=2, is_stopping=is_stopping)
         run_bootstrap(self.context, self.store, options, lambda: None)
 
@@ -102,7 +102,7 @@ def test_all_tables_are_loaded_views_last_and_the_database_is_finished(rig: Rig)
     assert rig.loaded[2] == "a_view"
     assert rig.database.parameters == {"repl.target.for": "true", "repl.last.id": "7"}
     assert not is_pending(rig.store)
-    entries = rig.context.loads.entries()
+    entries = rig.context.tables.loads.entries()
     assert {(entry.event_id, entry.write_id) for entry in entries} == {(9, 3)}
 
 
@@ -112,8 +112,8 @@ def test_a_second_run_loads_only_what_the_first_did_not(rig: Rig) -> None:
         rig.run()
     assert rig.loaded == ["orders"]
     assert is_pending(rig.store)
-    rig.context.loads.load(rig.store)
-    problem = rig.context.loads.get("visits")
+    rig.context.tables.loads.load(rig.store)
+    problem = rig.context.tables.loads.get("visits")
     assert problem is not None
     assert problem.tries == 3
     assert "down" in (problem.problem or "")
@@ -131,8 +131,8 @@ def test_a_table_that_cannot_be_loaded_is_quarantined_and_the_others_are_loaded(
     rig.errors["orders"] = [UnsafePath("outside")]
     rig.run()
     assert rig.loaded == ["visits", "a_view"]
-    assert [(e.table, e.code) for e in rig.context.quarantine.entries()] == [("orders", "unsafe-path")]
-    assert "orders" not in rig.context.loads
+    assert [(e.table, e.code) for e in rig.context.tables.quarantine.entries()] == [("orders", "unsafe-path")]
+    assert "orders" not in rig.context.tables.loads
     assert not is_pending(rig.store)
 
 
@@ -140,7 +140,7 @@ def test_a_load_that_finds_the_target_changed_is_repeated_and_its_table_never_qu
     rig.errors["orders"] = [TargetDiverged("other write ids")] * 3
     with pytest.raises(TargetDiverged):
         rig.run()
-    assert rig.context.quarantine.entries() == ()
+    assert rig.context.tables.quarantine.entries() == ()
     rig.run()
     assert sorted(rig.loaded) == TABLES
 

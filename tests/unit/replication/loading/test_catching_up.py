@@ -74,7 +74,7 @@ def test_a_transaction_that_is_still_open_is_ended_by_replay_for_all_tables(repl
     assert replica.target.commits[-1][0] == 3
     assert [w.table for w in replica.target.commits[-1][1]] == ["orders"]
     assert replica.target.open_txns == []
-    replica.context.write_ids.check()
+    replica.context.tables.write_ids.check()
 
 
 def test_a_killed_catch_up_does_not_repeat_an_allocation_after_its_commit(replica: FakedReplica) -> None:
@@ -86,7 +86,7 @@ def test_a_killed_catch_up_does_not_repeat_an_allocation_after_its_commit(replic
     replica.target.allocations.clear()
     catch_up(replica, events)
     assert replica.target.allocations == [(3, 3, False)]
-    assert not replica.context.loads.waiting()
+    assert not replica.context.tables.loads.waiting()
 
 
 def test_a_table_whose_events_are_lost_is_loaded_again(replica: FakedReplica) -> None:
@@ -107,7 +107,7 @@ def test_a_table_that_fails_while_it_catches_up_is_quarantined_and_waits_no_long
     replica.projection.loads.finish(LoadedTable("orders", 1, exists=False))
     catch_up(replica, [altered(1), altered(2)])
     assert list(replica.stored_quarantine()) == ["orders"]
-    assert len(replica.context.loads) == 0
+    assert len(replica.context.tables.loads) == 0
 
 
 def test_an_internal_error_of_the_target_that_does_not_pass_lets_the_table_be_loaded_again(
@@ -160,10 +160,10 @@ def test_others_are_followed_between_the_turns_of_a_table_that_is_far_behind(rep
         replica.target.calls.clear()
         replica.projection.apply(events[-1:])
         assert "alter_table" in replica.target.calls
-        assert replica.context.loads.is_waiting("orders")
+        assert replica.context.tables.loads.is_waiting("orders")
     for _ in range(40):
         take_turn(replica, events)
-    entry = replica.context.loads.get("orders")
+    entry = replica.context.tables.loads.get("orders")
     assert entry is not None
     assert entry.event_id == 25
 
@@ -185,7 +185,7 @@ def test_a_catch_up_is_completed_before_the_end_of_a_transaction_that_holds_a_wr
     replica.projection.apply(end)
     assert [(txn, [w.table for w in writes]) for txn, writes in replica.target.commits] == [(2, ["orders"])]
     assert replica.files_on_target() == ["orders/delta_0000002_0000002_0000/bucket_00000_0"]
-    assert not replica.context.loads.waiting()
+    assert not replica.context.tables.loads.waiting()
     assert replica.target.open_txns == []
 
 
@@ -196,8 +196,8 @@ def test_a_catch_up_is_completed_before_the_table_is_renamed(replica: FakedRepli
     replica.projection.apply([altered(21, new_name="moved")])
     assert "moved" in replica.target.tables
     assert "orders" not in replica.target.tables
-    assert not replica.context.loads.waiting()
-    assert replica.context.write_ids.holds(2, "shop.moved", 2)
+    assert not replica.context.tables.loads.waiting()
+    assert replica.context.tables.write_ids.holds(2, "shop.moved", 2)
 
 
 @pytest.mark.usefixtures("short_turns")
@@ -207,7 +207,7 @@ def test_a_drop_ends_the_catch_up_of_a_table(replica: FakedReplica) -> None:
     replica.projection.apply([dropped(21)])
     assert not take_turn(replica, events)
     assert list(replica.target.tables) == ["other"]
-    assert len(replica.context.loads) == 0
+    assert len(replica.context.tables.loads) == 0
 
 
 def test_the_turns_of_a_table_that_does_not_come_closer_grow(

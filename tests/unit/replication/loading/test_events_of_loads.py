@@ -39,7 +39,7 @@ def stored(replica: FakedReplica) -> dict[str, TableLoad]:
 def cancelled(replica: FakedReplica) -> list[str]:
     """Return a list of the tables whose load is cancelled from now on."""
     tables: list[str] = []
-    replica.context.loads.subscribe(SimpleNamespace(cancel=tables.append, hurry=lambda _table: None))
+    replica.context.tables.loads.subscribe(SimpleNamespace(cancel=tables.append, hurry=lambda _table: None))
     return tables
 
 
@@ -145,7 +145,7 @@ def test_a_rename_of_an_earlier_table_than_the_loaded_one_makes_its_new_name_wai
     replica.target.create_table(a_table(location=None))
     replica.projection.loads.finish(LoadedTable("orders", 5))
     replica.projection.apply([altered(1, new_name="archive"), created(2)])
-    assert [entry.table for entry in replica.context.loads.waiting()] == ["archive"]
+    assert [entry.table for entry in replica.context.tables.loads.waiting()] == ["archive"]
     assert list(replica.target.tables) == ["orders"], "the loaded table keeps its name"
 
 
@@ -164,7 +164,7 @@ def test_loads_survive_a_restart_whose_events_are_already_on_the_target(replica:
         [altered(1, new_name="archive"), dropped(2, "other"), allocated(3, 1, 1, "archive"), created(4)]
     )
     assert list(stored(replica)) == ["archive"]
-    assert replica.context.write_ids.tables() == ()
+    assert replica.context.tables.write_ids.tables() == ()
 
 
 def test_files_under_a_write_id_that_replay_did_not_allocate_are_skipped(replica: FakedReplica) -> None:

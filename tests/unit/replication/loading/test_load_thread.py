@@ -78,7 +78,7 @@ def test_waiting_tables_are_loaded_one_after_another(loads: Loads) -> None:
     loads.end()
     eventually(lambda: loads.loaded == ["a", "b"])
     loads.end()
-    assert loads.replica.context.loads.waiting() == ()
+    assert loads.replica.context.tables.loads.waiting() == ()
 
 
 @pytest.mark.parametrize("error", [MetastoreUnavailable("down"), RuntimeError("a defect")])
@@ -89,7 +89,7 @@ def test_a_load_that_fails_is_repeated_later_and_its_problem_is_recorded(
     loads.replica.projection.loads.request(["a"], "repair")
     loads.step()
     loads.end()
-    (entry,) = loads.replica.context.loads.waiting()
+    (entry,) = loads.replica.context.tables.loads.waiting()
     assert entry.tries == 1
     assert entry.problem
     assert loads.loaded == ["a"]
@@ -97,7 +97,7 @@ def test_a_load_that_fails_is_repeated_later_and_its_problem_is_recorded(
     loads.step()
     eventually(lambda: loads.loaded == ["a", "a"])
     loads.end()
-    assert loads.replica.context.loads.waiting() == ()
+    assert loads.replica.context.tables.loads.waiting() == ()
 
 
 def test_a_request_for_a_table_whose_load_failed_lets_it_be_tried_at_once(loads: Loads) -> None:
@@ -115,7 +115,7 @@ def test_a_request_for_a_table_whose_load_failed_lets_it_be_tried_at_once(loads:
     loads.step()
     assert loads.thread.table == "a"
     loads.end()
-    assert loads.replica.context.loads.waiting() == ()
+    assert loads.replica.context.tables.loads.waiting() == ()
 
 
 def test_a_drop_ends_the_load_before_the_table_is_dropped_and_its_result_is_discarded(loads: Loads) -> None:
@@ -126,4 +126,4 @@ def test_a_drop_ends_the_load_before_the_table_is_dropped_and_its_result_is_disc
     assert loads.thread.table is None
     loads.step()
     assert loads.loaded == ["orders"]
-    assert len(loads.replica.context.loads) == 0
+    assert len(loads.replica.context.tables.loads) == 0

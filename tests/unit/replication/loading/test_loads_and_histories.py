@@ -97,7 +97,7 @@ def finish_waiting(
 
     ``since`` has the position of replay when each load was requested. Replay may be before or after the event.
     """
-    for entry in replica.context.loads.waiting():
+    for entry in replica.context.tables.loads.waiting():
         if entry.is_catching_up:
             continue
         event_id = choices.randint(since[entry.load_id + entry.table], history.last)
@@ -107,7 +107,7 @@ def finish_waiting(
 
 def finish_all(history: RandomHistory, replica: FakedReplica, position: int) -> None:
     """Load what waits, and let all tables catch up; one that cannot resume waits for its load afterwards."""
-    while waiting := replica.context.loads.waiting():
+    while waiting := replica.context.tables.loads.waiting():
         for entry in waiting:
             if not entry.is_catching_up:
                 replica.projection.loads.finish(load(history, replica, entry.table, position))
@@ -123,7 +123,7 @@ def reconcile(replica: FakedReplica) -> None:
 
 
 def note_new(replica: FakedReplica, since: dict[str, int], position: int) -> None:
-    for entry in replica.context.loads.waiting():
+    for entry in replica.context.tables.loads.waiting():
         since.setdefault(entry.load_id + entry.table, position)
 
 
@@ -164,7 +164,7 @@ def test_histories_with_loads_at_random_moments_end_equal(runs: Runs, changes: l
             replica.projection.open()
     finish_all(history, replica, position)
     assert_equal(replica.target, history)
-    replica.context.write_ids.check()
+    replica.context.tables.write_ids.check()
 
 
 @pytest.mark.usefixtures("turns")
@@ -181,7 +181,7 @@ def test_histories_with_quarantines_and_releases_at_random_moments_end_equal(
     position, since = 0, dict[str, int]()
 
     def release() -> None:
-        for entry in replica.context.quarantine.entries():
+        for entry in replica.context.tables.quarantine.entries():
             replica.projection.loads.release(
                 entry.table, lambda after, upto: [e for e in history.events if after < e.event_id <= upto]
             )
@@ -210,4 +210,4 @@ def test_histories_with_quarantines_and_releases_at_random_moments_end_equal(
     reconcile(replica)
     assert replica.projection.quarantined() == ()
     assert_equal(replica.target, history)
-    replica.context.write_ids.check()
+    replica.context.tables.write_ids.check()

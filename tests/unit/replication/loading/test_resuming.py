@@ -73,8 +73,8 @@ def test_a_table_resumes_at_the_event_that_failed_and_gets_what_it_missed(replic
     assert "drop_table" not in replica.target.calls
     assert replica.files_on_target() == ["orders/delta_0000001_0000001_0000/bucket_00000_0"]
     assert replica.target.open_txns == []
-    assert not replica.context.loads.waiting()
-    replica.context.write_ids.check()
+    assert not replica.context.tables.loads.waiting()
+    replica.context.tables.write_ids.check()
 
 
 def test_a_transaction_that_was_open_all_the_time_is_ended_by_replay_with_all_files(
@@ -162,7 +162,7 @@ def test_events_that_are_lost_while_a_table_resumes_let_it_be_loaded(replica: Fa
     replica.projection.loads.catch_up(read)
     (entry,) = replica.projection.loads.to_load()
     assert not entry.resumes
-    assert replica.context.write_ids.tables() == (), "its write ids come with the load"
+    assert replica.context.tables.write_ids.tables() == (), "its write ids come with the load"
 
 
 def test_a_load_can_be_forced_also_while_the_table_resumes(replica: FakedReplica) -> None:
@@ -198,7 +198,7 @@ def test_a_table_whose_drop_failed_is_dropped_and_its_successor_is_followed(repl
     assert release(replica, events).resumes_at == 4
     catch_up(replica, events)
     assert replica.target.tables == {}
-    assert len(replica.context.loads) == 0
+    assert len(replica.context.tables.loads) == 0
     file = replica.file()
     replica.projection.apply(
         [
@@ -214,15 +214,15 @@ def test_a_table_whose_drop_failed_is_dropped_and_its_successor_is_followed(repl
 def test_partitions_that_an_open_transaction_touched_before_the_quarantine_are_not_forgotten(
     replica: FakedReplica,
 ) -> None:
-    replica.context.write_ids.allocate(5, "shop.orders", 1, 2)
-    replica.context.write_ids.touch_partition("shop.orders", 1, "day=1")
+    replica.context.tables.write_ids.allocate(5, "shop.orders", 1, 2)
+    replica.context.tables.write_ids.touch_partition("shop.orders", 1, "day=1")
     replica.target.seed_write_ids("orders", 0)
     replica.target.open_replayed("", 5)
     replica.target.allocate_replayed("", "", "orders", 5, 1)
     events = stopped_at(replica, altered(3))
     assert release(replica, events).resumes_at == 3
     catch_up(replica, events)
-    known = replica.context.write_ids.get(5)
+    known = replica.context.tables.write_ids.get(5)
     assert known is not None
     assert [touched.partition_name for touched in known.touched] == ["day=1"]
 
@@ -238,7 +238,7 @@ def test_a_killed_resume_continues_without_repeating_a_commit(replica: FakedRepl
     replica.target.allocations.clear()
     catch_up(replica, events)
     assert replica.target.allocations == []
-    assert not replica.context.loads.waiting()
+    assert not replica.context.tables.loads.waiting()
 
 
 def test_what_a_release_needs_survives_a_restart_and_the_loss_of_the_state_file(
@@ -246,10 +246,10 @@ def test_what_a_release_needs_survives_a_restart_and_the_loss_of_the_state_file(
 ) -> None:
     stopped_at(replica, altered(4), allocated(3, 5, 1))
     replica.projection.settle()
-    (entry,) = replica.context.quarantine.entries()
+    (entry,) = replica.context.tables.quarantine.entries()
     assert (entry.name, entry.write_id, entry.held) == ("orders", 1, ((1, 5),))
     replica.restart()
-    assert replica.context.quarantine.entries() == (entry,)
+    assert replica.context.tables.quarantine.entries() == (entry,)
     value = replica.parameters["tideline.quarantine"]
     assert value == "orders:4:invalid-request:orders;1;0;1-5"
 

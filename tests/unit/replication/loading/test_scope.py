@@ -40,13 +40,15 @@ def replica_with(directory: Path, *tables: str, **policy: Any) -> FakedReplica:
 def test_tables_that_enter_are_loaded_and_tables_that_leave_are_forgotten(tmp_path: Path) -> None:
     replica = replica_with(tmp_path, "a", "b", "c", include=("a", "b"))
     store_patterns(replica, patterns("b", "c"))
-    replica.context.quarantine.add("c", 1, InvalidRequest("no"))
+    replica.context.tables.quarantine.add("c", 1, InvalidRequest("no"))
     replica.projection._recorded.record()
     replica.projection.open()
-    assert [(entry.table, entry.reason) for entry in replica.context.loads.waiting()] == [("a", "in-scope")]
+    assert [(entry.table, entry.reason) for entry in replica.context.tables.loads.waiting()] == [
+        ("a", "in-scope")
+    ]
     assert replica.stored_quarantine() == {}
     assert "c" in replica.target.tables, "the target keeps it"
-    assert [entry.table for entry in replica.context.left.entries()] == ["c"]
+    assert [entry.table for entry in replica.context.tables.left.entries()] == ["c"]
 
 
 def left(directory: Path) -> FakedReplica:
@@ -64,7 +66,7 @@ def test_a_table_that_left_is_dropped_on_request_only(tmp_path: Path) -> None:
     assert replica.projection.prune(["b"]) == ("b",)
     assert sorted(replica.target.tables) == ["a", "c", "foreign"]
     replica.projection.open()
-    assert [entry.table for entry in replica.context.left.entries()] == ["c"], "it is recorded"
+    assert [entry.table for entry in replica.context.tables.left.entries()] == ["c"], "it is recorded"
 
 
 @pytest.mark.parametrize(("table", "message"), [("a", "replicates this table"), ("foreign", "did not leave")])
@@ -91,19 +93,19 @@ def test_tables_that_left_are_forgotten_once_they_are_gone_or_enter_again(tmp_pa
     store_patterns(replica, patterns("b"))
     assert replica.projection.plan_prune(["b"]) == ()
     replica.projection.open()
-    assert [entry.table for entry in replica.context.left.entries()] == ["c"]
+    assert [entry.table for entry in replica.context.tables.left.entries()] == ["c"]
     store_patterns(replica, patterns("b"))
-    replica.context.left.add("a")
+    replica.context.tables.left.add("a")
     replica.projection._recorded.record()
     replica.projection.open()
-    assert "a" not in replica.context.left, "it entered again"
+    assert "a" not in replica.context.tables.left, "it entered again"
 
 
 def test_tables_that_left_are_known_without_the_state_file(tmp_path: Path) -> None:
     replica = left(tmp_path)
     replica.projection.settle()
     replica.restart(store=MemoryStore())
-    assert [entry.table for entry in replica.context.left.entries()] == ["b", "c"]
+    assert [entry.table for entry in replica.context.tables.left.entries()] == ["b", "c"]
 
 
 def test_a_prune_that_was_killed_after_a_drop_is_repeated(
@@ -116,7 +118,7 @@ def test_a_prune_that_was_killed_after_a_drop_is_repeated(
             replica.projection.prune(["b", "c"])
     replica.restart()
     assert replica.projection.prune(["c"]) == ("c",)
-    assert len(replica.context.left) == 0
+    assert len(replica.context.tables.left) == 0
 
 
 def _die(_name: str) -> None:
@@ -127,10 +129,10 @@ def test_a_change_is_followed_once_and_survives_a_restart(tmp_path: Path) -> Non
     replica = replica_with(tmp_path, "a")
     store_patterns(replica, patterns("*", exclude=("a",)))
     replica.projection.open()
-    (entry,) = replica.context.loads.waiting()
+    (entry,) = replica.context.tables.loads.waiting()
     for _ in range(2):
         replica.projection.open()
-        assert replica.context.loads.waiting() == (entry,)
+        assert replica.context.tables.loads.waiting() == (entry,)
     assert find_scope_change(replica.context, replica.store).entered == ()
 
 
@@ -139,7 +141,7 @@ def test_a_state_without_patterns_starts_with_the_present_ones(tmp_path: Path) -
     with replica.store.transaction() as txn:
         txn.delete(PATTERNS_KEY)
     replica.projection.open()
-    assert replica.context.loads.waiting() == ()
+    assert replica.context.tables.loads.waiting() == ()
     assert replica.store.get(PATTERNS_KEY) == patterns("*")
 
 

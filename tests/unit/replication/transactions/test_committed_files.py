@@ -138,7 +138,7 @@ def test_a_quarantined_table_keeps_the_committed_files_of_a_repeated_event(
     file = unverifiable(replica.file())
     replica.projection.apply([created(1), allocated(2, 1, 1)])
     run_killed(replica, monkeypatch, "replay.after-commit", insert(file))
-    replica.context.quarantine.add("orders", 2, MalformedEvent("broken"))
+    replica.context.tables.quarantine.add("orders", 2, MalformedEvent("broken"))
     replica.projection.apply(insert(file))
     assert replica.files_on_target() == [FILE]
 

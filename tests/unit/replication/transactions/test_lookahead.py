@@ -219,14 +219,14 @@ def test_a_transaction_that_writes_into_a_quarantined_table_and_another_is_commi
 
 
 def test_nothing_is_opened_for_a_table_that_waits_for_its_load(followed: FakedReplica) -> None:
-    followed.context.loads.request("orders", "repair")
+    followed.context.tables.loads.request("orders", "repair")
     followed.projection.apply(inserts(3, range(1, 6)))
     assert calls(followed) == {}
 
 
 def test_nothing_is_opened_for_write_ids_that_a_load_contains(followed: FakedReplica) -> None:
-    followed.context.loads.request("orders", "repair")
-    followed.context.loads.finish("orders", 2, 3)
+    followed.context.tables.loads.request("orders", "repair")
+    followed.context.tables.loads.finish("orders", 2, 3)
     followed.target.seed_write_ids("orders", 3)
     followed.projection.apply(inserts(3, range(1, 9)))
     assert calls(followed) == joined(5)

@@ -36,7 +36,7 @@ def test_files_of_a_table_that_was_renamed_since_go_to_its_new_name(
     ((_, (sent,)),) = replica.target.commits
     assert sent.table == "archive"
     assert replica.files_on_target() == [f"archive/{file.subdir}/bucket_00000_0"]
-    assert replica.context.quarantine.entries() == ()
+    assert replica.context.tables.quarantine.entries() == ()
 
 
 def test_files_of_two_tables_that_had_the_same_name_are_told_apart_by_the_write_id(
@@ -69,7 +69,7 @@ def test_files_of_a_table_that_was_dropped_since_are_skipped_and_quarantine_noth
     assert replica.target.commits == [(1, [])]
     replica.projection.apply([created(5), allocated(6, 2, 1), committed(7, txn_id=2)])
     assert list(replica.target.tables) == ["orders"]
-    assert replica.context.quarantine.entries() == ()
+    assert replica.context.tables.quarantine.entries() == ()
 
 
 def test_files_of_a_dropped_table_do_not_enter_a_new_table_of_the_same_name(replica: FakedReplica) -> None:
@@ -103,14 +103,14 @@ def test_a_repeated_allocation_whose_id_was_replaced_later_does_not_reallocate(r
     replica.target.allocations.clear()
     replica.projection.apply([allocated(2, 1, 5), allocated(3, 1, 6), committed(4)])
     assert replica.target.allocations == [(1, 5, False), (1, 6, False)]
-    assert replica.context.quarantine.entries() == ()
+    assert replica.context.tables.quarantine.entries() == ()
 
 
 def test_after_an_abort_a_higher_id_on_the_target_is_forgotten(replica: FakedReplica) -> None:
     replica.projection.apply([created(1)])
     replica.target.answers["allocate_replayed"] = [6]
     replica.projection.apply([allocated(2, 1, 5), aborted(3), committed(4)])
-    assert replica.context.quarantine.entries() == ()
+    assert replica.context.tables.quarantine.entries() == ()
 
 
 def _failure() -> InvalidRequest:

@@ -150,7 +150,7 @@ def test_a_base_that_a_killed_process_copied_is_removed_if_its_table_is_quaranti
     directory = replica.target.warehouse / "orders" / name
     directory.mkdir(parents=True)
     (directory / NAMES[0]).write_bytes(b"rows")
-    replica.context.quarantine.add("orders", 2, FileLost("gone"))
+    replica.context.tables.quarantine.add("orders", 2, FileLost("gone"))
     replica.projection.apply(transaction(files))
     assert replica.files_on_target() == []
 

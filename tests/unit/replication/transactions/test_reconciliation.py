@@ -77,9 +77,9 @@ def test_a_transaction_that_timed_out_at_the_source_is_aborted(replica: FakedRep
     settle_later(replica)
     assert replica.target.open_txns == [2]
     assert source.ended() == [1]
-    assert [txn.txn_id for txn in [replica.context.write_ids.get(2)] if txn] == [2]
+    assert [txn.txn_id for txn in [replica.context.tables.write_ids.get(2)] if txn] == [2]
     replica.restart()
-    assert replica.context.write_ids.get(1) is None, "the abort is recorded"
+    assert replica.context.tables.write_ids.get(1) is None, "the abort is recorded"
 
 
 def test_a_transaction_is_not_aborted_before_the_events_that_may_end_it_are_applied(

@@ -44,7 +44,7 @@ def test_a_commit_that_is_not_enriched_gets_its_files_from_the_source(replica: F
     assert replica.files_on_target() == [f"orders/{file.subdir}/bucket_00000_0"]
     ((_, (sent,)),) = replica.target.commits
     assert (sent.database, sent.table, sent.writeId) == ("shop_r", "orders", 1)
-    assert replica.context.quarantine.entries() == ()
+    assert replica.context.tables.quarantine.entries() == ()
 
 
 def test_an_enriched_commit_does_not_ask_the_source(replica: FakedReplica) -> None:
@@ -71,7 +71,7 @@ def test_tables_are_quarantined_if_the_source_does_not_report_write_events(repli
         [created(1), allocated(2, 1, 1), created(3, "lines"), allocated(4, 2, 1, "lines")]
     )
     replay_between(replica, Unsupported("no such call")).commit(committed(5, enriched=False))
-    (entry,) = replica.context.quarantine.entries()
+    (entry,) = replica.context.tables.quarantine.entries()
     assert (entry.table, entry.event_id, entry.code) == ("orders", 5, "unsupported")
     assert "came without its files" in entry.reason
     assert [(txn, writes) for txn, writes in replica.target.commits] == [(1, [])]
@@ -80,7 +80,7 @@ def test_tables_are_quarantined_if_the_source_does_not_report_write_events(repli
 def test_tables_are_quarantined_if_the_source_may_have_purged_the_write_events(replica: FakedReplica) -> None:
     replica.projection.apply([created(1), allocated(2, 1, 1)])
     replay_between(replica, [], oldest=7).commit(committed(8, enriched=False))
-    assert [entry.code for entry in replica.context.quarantine.entries()] == ["file-lost"]
+    assert [entry.code for entry in replica.context.tables.quarantine.entries()] == ["file-lost"]
 
 
 def test_a_transaction_without_writes_quarantines_nothing_while_the_log_reaches_back_to_it(
@@ -88,7 +88,7 @@ def test_a_transaction_without_writes_quarantines_nothing_while_the_log_reaches_
 ) -> None:
     replica.projection.apply([created(1), allocated(2, 1, 1)])
     replay_between(replica, []).commit(committed(3, enriched=False))
-    assert replica.context.quarantine.entries() == ()
+    assert replica.context.tables.quarantine.entries() == ()
     assert replica.target.commits == [(1, [])]
 
 
@@ -117,4 +117,4 @@ def test_a_commit_that_the_target_never_accepts_quarantines_its_tables_even_with
     replica.projection.apply([created(1), allocated(2, 1, 1)])
     replay = replay_between(replica, [])
     replay.commit_without_files(committed(3, enriched=False), ServerFault("internal error"))
-    assert [entry.table for entry in replica.context.quarantine.entries()] == ["orders"]
+    assert [entry.table for entry in replica.context.tables.quarantine.entries()] == ["orders"]

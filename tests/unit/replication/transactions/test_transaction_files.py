@@ -72,8 +72,8 @@ def test_a_touched_partition_that_is_gone_at_the_source_is_lost_only_if_it_had_r
     replica: FakedReplica, rows: str, write_id: int, *, lost: bool
 ) -> None:
     context = replica.context
-    context.write_ids.allocate(7, "shop.orders", 1, 1)
-    context.write_ids.touch_partition("shop.orders", 1, "dt=1")
+    context.tables.write_ids.allocate(7, "shop.orders", 1, 1)
+    context.tables.write_ids.touch_partition("shop.orders", 1, "dt=1")
     source: Any = RecordingMetastore({"get_partition_by_name": NotFound("there is none")})
     target: Any = RecordingMetastore(
         {
@@ -85,5 +85,5 @@ def test_a_touched_partition_that_is_gone_at_the_source_is_lost_only_if_it_had_r
     )
     replay = a_dispatcher(replace(context, source=source, target=target)).transactions
     replay.commit(committed(2, txn_id=7))
-    assert ("orders" in context.quarantine) is lost
+    assert ("orders" in context.tables.quarantine) is lost
     assert "commit_replayed" in target.names(), "the transaction is committed for its other tables"
