@@ -5,8 +5,7 @@
 | `databases` | CREATE, ALTER and DROP_DATABASE |
 | `tables` | CREATE, ALTER and DROP_TABLE, with renames and truncations |
 | `partitions` | ADD, ALTER and DROP_PARTITION, with renames and truncations |
-| `plain_files` | INSERT into tables without transactions, and all other copies into such tables |
-| `renamed_files` | renames of tables and partitions whose files were copied afterwards |
+| `files/` | INSERT into tables without transactions and all other copies into such tables, moves, truncation, and what drops leave |
 | `statistics` | column statistics |
 | `constraints` | the six kinds of constraints |
 """

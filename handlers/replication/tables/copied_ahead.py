@@ -1,4 +1,4 @@
-"""Tables whose files were last copied when the source was ahead of the event that names them (``effects.renamed_files``)."""
+"""Tables whose files were last copied when the source was ahead of the event that names them (``effects.files.renamed_files``)."""
 
 from __future__ import annotations
 
