@@ -1,6 +1,6 @@
 """Everything that is known of the tables of one policy, by their names at the source.
 
-It has one owner, because a rename or drop concerns all of it: whatever is left under a former name would later be taken for another table.
+It has one owner, because a rename or drop concerns all of it: an entry that stays under a former name would later be taken for that of another table.
 A further kind of entry is one field and one line of ``_followed`` or ``_stored``.
 """
 
@@ -65,8 +65,8 @@ class PolicyTables:
     def rename(self, old: str, new: str) -> None:
         """Follow a rename. Raises Transient if a load works on the table and does not end; the event is then repeated.
 
-        ``unreplicated`` does not follow, because the event of the rename shows the kind of the table. Nor does ``left``, whose tables are not
-        renamed on the target.
+        Two kinds of entries do not follow: the event of the rename shows whether the new name is ``unreplicated``, and tables that
+        ``left`` the policy are not renamed on the target.
         """
         self.write_ids.rename_table(f"{self.db}.{old}", f"{self.db}.{new}")
         for entries in self._followed():
