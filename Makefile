@@ -47,6 +47,10 @@ check: venv ## Check style, types, layers and locks
 	$(BIN)/lint-imports
 	@! grep -nE '://|^ *-(i|f|-index|-extra|-find)' $(LOCKS) requirements/flat.txt dev/stack/locks/*.lock || { echo "error: a lock file contains an address" >&2; exit 1; }
 
+.PHONY: unit
+unit: venv ## Run the unit tests, which need no server
+	$(PYTEST) tests/unit -n 2
+
 .PHONY: test
 test: stack ## Run unit and integration tests; starts Kafka and two Hive 4 clusters (about 3 GB of memory)
 	$(BIN)/python -m dev.stack run $(PYTEST) tests/unit tests/integration -m "not docker and not long" -n 2 --dist loadfile
@@ -107,7 +111,7 @@ stack: venv
 
 .PHONY: chart
 chart: venv ## Lint and render the Helm chart
-	$(PYTEST) tests/unit/chart
+	$(PYTEST) tests/unit/helm
 
 .PHONY: image
 image: ## Build the container image of the daemon; IMAGE_OPTIONS are passed to the builder

@@ -1,0 +1,110 @@
+"""The loop drives a projection from its own position, reports its status, and raises every failure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from daemon.consumer.projection import ProjectionStatus, follow
+from state.errors import ConfigError, Inconsistent, MetastoreUnavailable
+from state.positions import Position
+from tests.builders.kafka.fake_log import Line, ListedLog, ddl
+from tests.builders.kafka.fake_topics import ListedTopic, records_of
+from tests.builders.kafka.relay_and_readers import Collecting
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from handlers.events import Event
+    from tests.unit.daemon.consumer.conftest import ReaderOf
+
+
+def topic_of(last: int) -> ListedTopic:
+    return ListedTopic(records_of(ListedLog(ddl(event_id) for event_id in range(1, last + 1))))
+
+
+def test_the_loop_starts_at_the_position_of_the_projection_and_reports_every_iteration(
+    reader_of: ReaderOf,
+) -> None:
+    projection, reports = Collecting(Position(3)), list[ProjectionStatus]()
+    line = Line(until=lambda: projection.settled > 0)
+    follow(projection, reader_of(topic_of(9), batch_events=2), line, reports.append)
+    assert [event.event_id for event in projection.events] == [4, 5, 6, 7, 8, 9]
+    assert [status.state for status in reports] == ["starting", *["following"] * 4, "stopped"]
+    assert reports[-1].position == Position(9)
+    assert reports[-1].applied_time_s == 1_700_000_009
+    assert (line.followed, line.progresses) == (1, 3)
+
+
+def test_a_stop_is_seen_before_the_next_batch(reader_of: ReaderOf) -> None:
+    projection = Collecting()
+    line = Line(until=lambda: len(projection.events) >= 4)
+    follow(projection, reader_of(topic_of(9), batch_events=2), line, lambda _status: None)
+    assert len(projection.events) == 4
+
+
+class _Failing(Collecting):
+    def apply(self, events: Sequence[Event]) -> Position:  # type: ignore[override]
+        raise MetastoreUnavailable("the target is away", events=len(events))
+
+
+def test_a_failure_of_the_projection_ends_the_loop_and_closes_the_reader(reader_of: ReaderOf) -> None:
+    reader = reader_of(topic_of(9))
+    with pytest.raises(MetastoreUnavailable):
+        follow(_Failing(), reader, Line(), lambda _status: None)
+    assert reader._fetcher is None
+
+
+class _Closed(Collecting):
+    def open(self) -> Position:
+        raise MetastoreUnavailable("the target is away")
+
+
+def test_position_and_quarantine_are_reported_while_the_projection_cannot_be_opened(
+    reader_of: ReaderOf,
+) -> None:
+    last = ProjectionStatus(
+        "collecting", "lake", "following", Position(7), 60, ["a.b"], problem="old", paused_since_s=5
+    )
+    reports = list[ProjectionStatus]()
+    with pytest.raises(MetastoreUnavailable):
+        follow(_Closed(), reader_of(topic_of(9)), Line(), reports.append, last)
+    assert reports == [ProjectionStatus("collecting", "lake", "starting", Position(7), 60, ["a.b"])]
+
+
+@pytest.mark.parametrize(("position", "time_s"), [(7, 60), (9, None)])
+def test_the_time_of_the_last_event_is_reported_until_the_position_changes(
+    position: int, time_s: int | None, reader_of: ReaderOf
+) -> None:
+    last, reports = (
+        ProjectionStatus("collecting", "lake", "following", Position(7), 60),
+        list[ProjectionStatus](),
+    )
+    line = Line(until=lambda: len(reports) > 1)
+    follow(Collecting(Position(position)), reader_of(topic_of(9)), line, reports.append, last)
+    assert reports[1].applied_time_s == time_s
+
+
+class _WithoutPosition(Collecting):
+    def open(self) -> Position:
+        raise ConfigError("bootstrap the policy first")
+
+
+def test_a_projection_without_a_position_receives_no_events(reader_of: ReaderOf) -> None:
+    line = Line()
+    with pytest.raises(ConfigError):
+        follow(_WithoutPosition(), reader_of(topic_of(9)), line, lambda _status: None)
+    assert line.followed == 0
+
+
+class _Omitting(Collecting):
+    def apply(self, events: Sequence[Event]) -> Position:  # type: ignore[override]
+        return super().apply(events[:-1])
+
+
+def test_a_projection_that_silently_omits_events_is_stopped(reader_of: ReaderOf) -> None:
+    with pytest.raises(Inconsistent) as caught:
+        follow(_Omitting(), reader_of(topic_of(9)), Line(), lambda _status: None)
+    assert caught.value.context == {"projection": "p", "position": "8", "given": "9"}

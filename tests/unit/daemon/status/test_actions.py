@@ -1,0 +1,264 @@
+"""The list of everything that needs an operator: no state can be missing, and each has its command and its runbook."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from daemon.endpoint.configured.status import ENDPOINTS, EndpointStatus
+from daemon.endpoint.configured.status import DifferingTable as DifferingAnswer
+from daemon.process.supervisor import LoopState
+from daemon.replica.compactions.section import COMPACTIONS, CompactionRow, CompactionStatus
+from daemon.replica.external.section import EXTERNAL, ExternalProblem, ExternalStatus
+from daemon.replica.sections.left import LEFT, LeftStatus, LeftTableStatus
+from daemon.replica.sections.loads import LOADS, LoadStatus
+from daemon.replica.verification.progress import VERIFICATION, DifferingTable, SamplerStatus
+from daemon.retention.measurement import Reader
+from daemon.retention.section import RETENTION, describe
+from daemon.service.assembly import all_sections
+from daemon.status.actions import KINDS, PAGE, REMOVE_CAUSE, list_actions
+from daemon.status.model import DaemonStatus, FailedLoop, FailingLoad, OperatorAction, ProjectionView
+from daemon.status.text import status_text
+from state.errors import Inconsistent, TidelineError
+from state.table_failure import TableFailure
+from tests.builders.daemon.retention import measurement
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from daemon.status.model import StatusSection
+
+
+OPERATIONS = (Path(__file__).parents[4] / PAGE).read_text()
+ANCHORS = {
+    re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-")
+    for heading in re.findall(r"^#+ (.*)$", OPERATIONS, re.MULTILINE)
+}
+
+
+def view(name: str, state: str = "following", **fields: object) -> ProjectionView:
+    return ProjectionView(name, "lake", state, **fields)  # type: ignore[arg-type]
+
+
+def status(*views: ProjectionView, **fields: object) -> DaemonStatus:
+    return DaemonStatus("1", "host", 1, 0.0, 10.0, projections=views, **fields)  # type: ignore[arg-type]
+
+
+def failed(name: str, code: str) -> FailedLoop:
+    return FailedLoop(name, code, f"[{code}] it does not work", 7.0)
+
+
+def load(tries: int) -> LoadStatus:
+    return LoadStatus("p", f"shop.{tries}", "waiting", "repair", 5, tries, "no room", next_try_s=60.0)
+
+
+EVERYTHING = status(
+    view(
+        "replication:a",
+        failures=(TableFailure("shop.orders", 7, 5, "file-lost", "gone"),),
+        repair="tideline release a {table}",
+    ),
+    view("replication:c", "paused", paused_since_s=3),
+    view("replication:d", "backing-off", code="too-many-failures", problem="several"),
+    view("catalog:lake", failing=(FailingLoad("shop.big", 3, "slow"),), repair="rebuild {table}"),
+    view("catalog:pond", failing=(FailingLoad("shop.big", 2, "slow"),), undecodable=2),
+    stuck=("relay:sea",),
+    failed_loops=(
+        failed("replication:b", "gap"),
+        failed("replication:e", "fenced"),
+        failed("replication:f", "target-diverged"),
+        failed("catalog:lake", "state-corrupt"),
+        failed("relay:lake", "gap"),
+        failed("relay:pond", "inconsistent"),
+        failed("flat:clicks", "config"),
+        failed("mining", "unexpected"),
+        failed("verification:a", "unexpected"),
+        failed("watch:sea", "unexpected"),
+        failed("serve:lake", "config"),
+    ),
+    sections={
+        "loads": (load(2), load(3)),
+        "verification": (
+            SamplerStatus("a", differing=1, tables=(DifferingTable("shop.t", 9, 8, 2, "one row"),)),
+        ),
+        "endpoints": (
+            EndpointStatus(
+                "lake", "following", differing=(DifferingAnswer("shop.t", "get_partitions", 9, 6),)
+            ),
+        ),
+        "retention": (
+            describe(
+                measurement(Reader("relay:lake", 7, reads_topic=False), Reader("replication:a", 9)), 60.0
+            ),
+        ),
+        "left": (LeftStatus("a", 1, (LeftTableStatus("shop_r.t", 4),), "tideline prune a"),),
+        "external": (
+            ExternalStatus(
+                "a", "idle", failing=1, problems=(ExternalProblem(("shop.x",), "file:/x", "refused", "no"),)
+            ),
+        ),
+        "compactions": (
+            CompactionStatus(
+                "a",
+                counts={"failed": 1},
+                listed=(CompactionRow("shop_r.two words", "dt=1", "major", "failed", 3.0, "no heap"),),
+            ),
+        ),
+    },
+)
+
+
+def listed(found: DaemonStatus) -> tuple[OperatorAction, ...]:
+    return list_actions(found, all_sections())
+
+
+def test_a_daemon_without_problems_needs_no_operator() -> None:
+    assert listed(status(view("replication:shop"))) == ()
+
+
+def test_every_state_that_needs_an_operator_is_listed_with_its_command() -> None:
+    commands = {(action.kind, action.object): action.command for action in listed(EVERYTHING)}
+    assert commands == {
+        ("quarantined-table", "replication:a shop.orders"): "tideline release a shop.orders",
+        ("paused-policy", "replication:c"): "tideline resume c",
+        ("circuit-breaker", "replication:d"): "tideline status",
+        ("failing-load", "catalog:lake shop.big"): "rebuild shop.big",
+        ("dead-letters", "catalog:pond"): "tideline dlq list",
+        ("stuck-loop", "relay:sea"): "restart the daemon",
+        ("failed-loop", "replication:b"): "tideline bootstrap b --gap",
+        ("failed-loop", "replication:e"): "tideline resume e",
+        ("failed-loop", "replication:f"): "tideline resume f",
+        ("failed-loop", "relay:lake"): "tideline relay --gap lake",
+        ("failed-loop", "catalog:lake"): REMOVE_CAUSE,
+        ("failed-loop", "relay:pond"): REMOVE_CAUSE,
+        ("failed-loop", "flat:clicks"): REMOVE_CAUSE,
+        ("failed-loop", "mining"): REMOVE_CAUSE,
+        ("failed-loop", "verification:a"): REMOVE_CAUSE,
+        ("failed-loop", "watch:sea"): REMOVE_CAUSE,
+        ("failing-load", "replication:p shop.3"): "tideline release p 3",
+        ("differing-table", "replication:a shop.t"): "tideline verify a t --repair",
+        ("left-table", "replication:a"): "tideline prune a",
+        ("retention", "relay:lake"): "tideline status",
+        ("failing-copy", "replication:a"): "tideline external a",
+        ("failed-compaction", "replication:a"): "tideline compact a 'two words'",
+        ("differing-answers", "serve:lake shop.t"): "tideline partitions load shop.t --source lake",
+        ("failed-loop", "serve:lake"): REMOVE_CAUSE,
+    }
+    assert {kind for kind, _ in commands} == set(KINDS)
+
+
+def test_text_json_and_list_have_the_same_states() -> None:
+    found = replace(EVERYTHING, needs_operator=listed(EVERYTHING))
+    read = DaemonStatus.from_json(found.to_json(), all_sections())
+    assert read.needs_operator == found.needs_operator
+    assert read.failed_loops == found.failed_loops
+    text = status_text(found, all_sections())
+    for action in found.needs_operator:
+        assert action.command in text
+        assert action.reason in text
+
+
+def test_a_failing_load_says_how_often_why_and_when_it_is_tried_next() -> None:
+    (action,) = (each for each in listed(EVERYTHING) if each.object == "replication:p shop.3")
+    assert action.reason == "failed 3 times, next try 1970-01-01 00:01:00 UTC: no room"
+    assert action.since_s == 5
+
+
+@pytest.mark.parametrize("action", listed(EVERYTHING), ids=lambda action: f"{action.kind} {action.object}")
+def test_every_entry_points_to_an_existing_runbook_and_has_a_reason(action: OperatorAction) -> None:
+    page, _, anchor = action.look.partition("#")
+    assert page == PAGE
+    assert anchor in ANCHORS
+    assert action.reason
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_documentation_lists_every_kind(kind: str) -> None:
+    assert f"| `{kind}` |" in OPERATIONS
+
+
+def errors_that_stop_a_loop(root: type[TidelineError] = Inconsistent) -> Iterator[str]:
+    yield root.code
+    for kind in root.__subclasses__():
+        yield from errors_that_stop_a_loop(kind)
+
+
+@pytest.mark.parametrize("code", sorted(errors_that_stop_a_loop()))
+@pytest.mark.parametrize("loop", ["replication:a", "relay:a", "catalog:a", "flat:a", "mining", "new:a"])
+def test_a_loop_that_failed_for_any_reason_is_listed_also_one_of_a_new_kind(loop: str, code: str) -> None:
+    (action,) = listed(status(failed_loops=(failed(loop, code),)))
+    assert (action.kind, action.object, action.since_s) == ("failed-loop", loop, 7.0)
+    assert action.command
+    assert action.look.partition("#")[2] in ANCHORS
+
+
+def test_every_state_of_a_loop_is_classified() -> None:
+    """A new state must be added here, and to the list if an operator is needed."""
+    passes = {LoopState.STARTING, LoopState.FOLLOWING, LoopState.BACKING_OFF, LoopState.STOPPED}
+    needs_operator = {LoopState.FAILED}
+    assert passes | needs_operator == set(LoopState)
+
+
+def test_every_section_with_problems_of_its_own_is_part_of_the_list() -> None:
+    """A new section must be added here, with what of it needs an operator (empty: only its loop can fail)."""
+    known = {
+        "copies": (),
+        "loads": ("failing-load",),
+        "left": ("left-table",),
+        "retention": ("retention",),
+        "unreplicated": (),
+        "external": ("failing-copy",),
+        "points": (),
+        "endpoints": ("differing-answers",),
+        "verification": ("differing-table",),
+        "compactions": ("failed-compaction",),
+        "flats": (),
+        "mining": (),
+    }
+    assert {section.key for section in all_sections()} == set(known)
+    sections: list[StatusSection[Any]] = [
+        LOADS,
+        VERIFICATION,
+        LEFT,
+        EXTERNAL,
+        ENDPOINTS,
+        RETENTION,
+        COMPACTIONS,
+    ]
+    for section in sections:
+        kinds = {action.kind for action in section.actions(section.of(EVERYTHING))}
+        assert kinds == set(known[section.key])
+
+
+def test_something_that_passes_by_itself_needs_no_operator() -> None:
+    assert listed(status(view("replication:a", "backing-off", code="metastore-unavailable"))) == ()
+
+
+def test_a_relay_whose_source_was_restored_has_a_runbook_of_its_own() -> None:
+    (action,) = list_actions(status(failed_loops=(failed("relay:lake", "inconsistent"),)))
+    assert action.look.endswith("#the-source-was-restored-from-a-backup")
+
+
+def test_a_command_quotes_the_name_of_a_table_for_the_shell() -> None:
+    failure = TableFailure("shop.two words", 7, 5, "file-lost", "gone")
+    odd = view("replication:a", failures=(failure,), repair="tideline release a {table}")
+    assert [each.command for each in listed(status(odd))] == ["tideline release a 'shop.two words'"]
+
+
+@pytest.mark.parametrize(
+    ("loop", "runbook"),
+    [
+        ("serve:lake", "the-metastore-endpoint-is-down-or-restarts"),
+        ("databases:sales", "all-databases-that-match-a-pattern"),
+        ("relay:lake", "the-relay-is-behind"),
+    ],
+)
+def test_a_failed_loop_has_the_runbook_of_its_own_kind(loop: str, runbook: str) -> None:
+    (action,) = listed(status(failed_loops=(failed(loop, "config"),)))
+    assert action.look == f"{PAGE}#{runbook}"
+    assert runbook in ANCHORS
