@@ -268,6 +268,8 @@ class FakeTarget:
         def open_one() -> int:
             if source_txn in self._ended:
                 self.reopened.append(source_txn)
+            if source_txn not in self._txns and not any(txn == source_txn for _, txn in self._write_ids):
+                self.aborted.discard(source_txn)  # another transaction, as on a real target
             return self._txns.setdefault(source_txn, self._next_txn())
 
         return int(self._called("open_replayed", open_one))

@@ -141,6 +141,19 @@ def test_an_open_after_the_commit_opens_another_transaction_and_moves_the_write_
     client.abort_replayed(policy, txn)
 
 
+def test_an_open_after_an_abort_opens_another_transaction_that_commits(
+    client: WritingMetastore, policy: str, db: str, table: str, source_txn: NewTxn
+) -> None:
+    """One that was opened ahead and is not needed is aborted; its table may be released and resume from before it."""
+    txn = source_txn()
+    first = client.open_replayed(policy, txn)
+    client.abort_replayed(policy, txn)
+    assert client.open_replayed(policy, txn) != first
+    assert client.allocate_replayed(policy, db, "t", txn, 1) == 1
+    client.commit_replayed(policy, txn, [])
+    assert ids(client, table) == ValidWriteIds(table, 1)
+
+
 def test_a_gap_in_write_ids_is_accepted(
     client: WritingMetastore, policy: str, db: str, table: str, source_txn: NewTxn
 ) -> None:

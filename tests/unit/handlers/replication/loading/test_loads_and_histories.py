@@ -7,7 +7,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from handlers.replication.loading import catch_up as catch_up_module
@@ -170,6 +170,7 @@ def test_histories_with_loads_at_random_moments_end_equal(runs: Runs, changes: l
 @pytest.mark.usefixtures("turns")
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.integers(0, 1000), min_size=4, max_size=16), st.integers(0, 2**32))
+@example(changes=[0, 0, 1, 724, 0, 0, 0, 0, 2], seed=100557904)
 def test_histories_with_quarantines_and_releases_at_random_moments_end_equal(
     runs: Runs, changes: list[int], seed: int
 ) -> None:
