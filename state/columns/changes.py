@@ -22,18 +22,18 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from state.columns.misfits import NO_MISFITS, MisfitCounts
-from state.columns.slot_codec import format_hour
+from state.columns.counts.misfits import NO_MISFITS, MisfitCounts
+from state.columns.slots.slot_codec import format_hour
 from state.columns.types import ColumnType, metastore_accepts, readers_accept
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from state.columns.observations import KeyWindow
+    from state.columns.counts.observations import KeyWindow
     from state.columns.paths import KeyPath
     from state.columns.rules import FlatRules
-    from state.columns.slots import Layout, Slot
+    from state.columns.slots.slots import Layout, Slot
     from state.columns.types import Evidence
 
 

@@ -32,15 +32,15 @@ from state.columns.changes import (
     is_mostly_numbers,
 )
 from state.columns.names import choose_column_name
-from state.columns.slots import HOUR_S, SLOTS_MAX, Layout, Slot, SlotState
+from state.columns.slots.slots import HOUR_S, SLOTS_MAX, Layout, Slot, SlotState
 from state.columns.types import ColumnType, choose_reused_type, metastore_accepts
 
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from state.columns.counts.observations import KeyWindow
     from state.columns.demand import Demand
-    from state.columns.observations import KeyWindow
     from state.columns.paths import KeyPath
     from state.columns.rules import FlatRules
 

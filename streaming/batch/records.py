@@ -22,10 +22,10 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from state.columns.hour_counts_json import hour_counts_from_json, hour_counts_to_json
-from state.columns.observations import HourCounts
-from state.columns.slot_codec import encode_columns, encode_parameters, parse_layout
-from state.columns.slots import HOUR_S
+from state.columns.counts.hour_counts_json import hour_counts_from_json, hour_counts_to_json
+from state.columns.counts.observations import HourCounts
+from state.columns.slots.slot_codec import encode_columns, encode_parameters, parse_layout
+from state.columns.slots.slots import HOUR_S
 from state.errors import StateCorrupt
 from streaming.batch.watermark import Watermark
 
@@ -33,7 +33,7 @@ from streaming.batch.watermark import Watermark
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from state.columns.slots import Layout
+    from state.columns.slots.slots import Layout
     from streaming.storage.port import Storage
 
 

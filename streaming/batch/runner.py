@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from handlers.failpoints import failpoint
-from state.columns.observations import HourCounts
+from state.columns.counts.observations import HourCounts
 from state.errors import Inconsistent
 from streaming.batch.observations import merge_counts, observe_batch, observe_sample
 from streaming.batch.records import BatchPlan, HourDelta, Move, StagedBatch, have_same_columns
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from state.columns.observations import Observations
+    from state.columns.counts.observations import Observations
     from streaming.batch.key_demand import KeyDemand, RequestedKeys
     from streaming.batch.observations import FileCounts
     from streaming.batch.publishing import Publisher

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from handlers.failpoints import failpoint
 from state.columns.changes import ChangeKind, Evolution, RetainedValues
+from state.columns.counts.promotion_delay import announce, encode_announced, find_due, parse_announced
 from state.columns.demand import compute_demand
 from state.columns.evolution import decide
-from state.columns.promotion_delay import announce, encode_announced, find_due, parse_announced
-from state.columns.slots import HOUR_S, SlotState
+from state.columns.slots.slots import HOUR_S, SlotState
 from state.errors import BadInput
 from streaming.split.file_columns import narrowing_types, promoting_slots
 from streaming.table.parameters import ANNOUNCED, FLAT_BYTES, PROMOTION, RAW_BYTES, ROWS, VALUES
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from state.columns.changes import Change
+    from state.columns.counts.observations import HourCounts, KeyWindow
     from state.columns.demand import Demand
-    from state.columns.observations import HourCounts, KeyWindow
     from state.columns.paths import KeyPath
     from state.columns.rules import FlatRules
-    from state.columns.slots import Layout, Slot
+    from state.columns.slots.slots import Layout, Slot
     from streaming.batch.key_demand import RequestedKeys
     from streaming.table.flat_table import FlatTable, HourPartition, TableState
 

@@ -17,8 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from state.copy_shares import copy_cost, count_shares, split_shares
 from state.errors import ConfigError, TidelineError, Transient
+from streaming.copyjob.copy_shares import copy_cost, count_shares, split_shares
 from streaming.copyjob.package import write_package
 from streaming.copyjob.records import write_copy
 from streaming.copyjob.share import Numbered, Outcomes, ShareSettings, ShareTask

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from handlers.files.paths import parse_location
-from state.columns.slots import Layout
+from state.columns.slots.slots import Layout
 from state.errors import AlreadyExists, ConfigError, NotFound, StateCorrupt, StateLocked
 from streaming.batch.key_demand import open_key_demand
 from streaming.batch.publishing import Publisher

@@ -18,7 +18,7 @@ from streaming.driver.progress import ignore_progress, report_rewrites, started_
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from state.columns.observations import HourCounts
+    from state.columns.counts.observations import HourCounts
     from state.columns.paths import KeyPath
     from state.columns.types import ColumnType
     from streaming.batch.schema_evolution import Proposal
@@ -154,8 +154,8 @@ def _propose_first(settings: FlatSettings) -> Proposal:
     """Return the proposal for a table that does not exist yet: no row has been seen, so every key waits for its first value."""
     from handlers.files.paths import parse_location
     from state.columns.changes import RetainedValues
-    from state.columns.observations import HourCounts
-    from state.columns.slots import Layout
+    from state.columns.counts.observations import HourCounts
+    from state.columns.slots.slots import Layout
     from streaming.batch.key_demand import open_key_demand
     from streaming.batch.schema_evolution import propose
     from streaming.table.flat_table import TableState

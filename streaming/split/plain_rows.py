@@ -24,7 +24,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from state.columns.slots import SlotState
+from state.columns.slots.slots import SlotState
 from state.columns.types import ColumnType
 
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from state.columns.paths import KeyPath
-    from state.columns.slots import Slot
+    from state.columns.slots.slots import Slot
 
 
 JAR: Final = Path(__file__).with_name("plain_rows.jar")

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-from state.columns.slots import RESCUED, SlotState
+from state.columns.slots.slots import RESCUED, SlotState
 from state.columns.types import DOUBLE_EXACT_MAX, ColumnType
 from state.errors import ConfigError
 from streaming.split.number_texts import read_number
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from state.columns.paths import KeyPath
-    from state.columns.slots import Layout, Slot
+    from state.columns.slots.slots import Layout, Slot
 
 
 MALFORMED: Final = "_malformed"

@@ -23,7 +23,7 @@ from state.errors import InvalidRequest
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from state.columns.slots import Layout, Slot
+    from state.columns.slots.slots import Layout, Slot
 
 
 def check_successor(

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from state.columns.slots import Layout, SlotState
+from state.columns.slots.slots import Layout, SlotState
 from state.errors import NotFound
 from streaming.batch.observations import merge_counts
 from streaming.table.parameters import ROWS, VALUES

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from state.columns.slots import RESCUED, Layout
+from state.columns.slots.slots import RESCUED, Layout
 from state.columns.types import ColumnType
 from state.errors import InvalidRequest, NotFound
 from streaming.batch.observations import merge_counts
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from state.columns.paths import KeyPath
-    from state.columns.slots import Slot
+    from state.columns.slots.slots import Slot
     from streaming.table.flat_table import HourPartition, TableState
     from streaming.upkeep.rewriting import Rewriter
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from state.columns.paths import KeyPath
-    from state.columns.slots import Layout, Slot
+    from state.columns.slots.slots import Layout, Slot
     from streaming.table.flat_table import HourPartition, TableState
     from streaming.upkeep.rewriting import Rewriter
 

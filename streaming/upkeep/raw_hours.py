@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from state.columns.slots import HOUR_S
+from state.columns.slots.slots import HOUR_S
 from state.errors import ConfigError
 from streaming.batch.routing import TO, WHEN
 from streaming.jvm_errors import read_causes, run_error
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from state.columns.slots import Layout
+    from state.columns.slots.slots import Layout
     from streaming.settings import FlatSettings
     from streaming.table.flat_table import HourPartition, TableState
     from streaming.upkeep.rewriting import Rewriter

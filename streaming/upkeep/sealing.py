@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from state.columns.slots import HOUR_S
+from state.columns.slots.slots import HOUR_S
 from streaming.table.parameters import LAST_NARROWING, LAST_PROMOTION, LAYOUT_VERSION, TOUCHED, VALUES
 from streaming.table.retention import Expiry, RetentionRules, drop_hours, find_expired
 from streaming.table.value_counts import parse_counts

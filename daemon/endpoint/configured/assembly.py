@@ -14,6 +14,7 @@ from daemon.endpoint.answers.answer_cache import AnswerCache
 from daemon.endpoint.answers.index_answers import IndexAnswers
 from daemon.endpoint.configured.section import SERVE
 from daemon.endpoint.freshness.event_id_query import EventIdQuery
+from daemon.endpoint.freshness.freshness import Freshness
 from daemon.endpoint.freshness.index_access import IndexAccess
 from daemon.endpoint.freshness.newest_event import NewestEvent
 from daemon.endpoint.freshness.position_watch import PositionWatch
@@ -24,7 +25,6 @@ from daemon.endpoint.verification.verifier import Verifier
 from handlers.catalog.index.index_file import IndexFile
 from handlers.expressions.expression_reader import ExpressionReader
 from state.errors import NotFound, TidelineError
-from state.freshness import Freshness
 
 
 if TYPE_CHECKING:

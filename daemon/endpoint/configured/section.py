@@ -10,11 +10,11 @@ from pydantic import AfterValidator, Field
 from daemon.config.crosscheck import entries, problem
 from daemon.config.fields import Name, ThriftUris
 from daemon.config.section import ConfigSection, Section, refused
+from daemon.endpoint.freshness.freshness import Freshness
 from daemon.endpoint.protocol.tls import client_context, server_context
 from daemon.endpoint.settings import DEFAULT_LISTEN, EndpointSettings, parse_listen
 from handlers.metastore.address import Address
 from state.errors import ConfigError
-from state.freshness import Freshness
 
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, TypeVar
 import structlog
 
 from daemon.endpoint.answers.table_access import Forward, Reason, TableView
+from daemon.endpoint.freshness.freshness import Freshness, Patience
 from state.errors import TidelineError
-from state.freshness import Freshness, Patience
 
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """The source's newest event id, queried once for all requests that arrived before the query was sent.
 
-A request may only rely on a query that was sent after it arrived (``state.freshness``). While a query is under way, requests that arrive
+A request may only rely on a query that was sent after it arrived (``daemon.endpoint.freshness.freshness``). While a query is under way, requests that arrive
 wait for the next one, and one query then serves all of them. So the metastore receives at most one such call at a time, however
 many clients there are.
 
@@ -15,14 +15,14 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from daemon.endpoint.freshness.freshness import Observation
 from state.errors import Inconsistent, MetastoreUnavailable, TidelineError
-from state.freshness import Observation
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from state.freshness import Freshness
+    from daemon.endpoint.freshness.freshness import Freshness
 
 
 class EventQuery(Protocol):

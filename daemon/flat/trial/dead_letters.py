@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from state.columns.slots import RESCUED
+from state.columns.slots.slots import RESCUED
 
 
 if TYPE_CHECKING:

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from daemon.flat.answers import FlatAnswers
-from daemon.flat.driver import spark_commands
-from daemon.flat.driver_settings import flat_settings
+from daemon.flat.driver.driver import spark_commands
+from daemon.flat.driver.driver_settings import flat_settings
+from daemon.flat.driver.query_files import mine_query_files
 from daemon.flat.page import flat_page
-from daemon.flat.query_files import mine_query_files
 from daemon.flat.trial.dead_letters import dead_letter_lines, read_samples
 from daemon.flat.trial.queries import find_members, find_queries, guess_raw_table, read_queries
 from daemon.flat.trial.sample import choose_keys, find_time_key, read_sample, separate_documents

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from state.columns.counts.observations import HourCounts
 from state.columns.demand import compute_demand
-from state.columns.observations import HourCounts
 from state.columns.paths import KeyPath
 from state.columns.requested_keys import RequestedKey
 from state.columns.rules import FlatRules

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from daemon.endpoint.answers.index_answers import IndexAnswers
 from daemon.endpoint.answers.table_access import Forward
+from daemon.endpoint.freshness.freshness import Freshness
 from daemon.endpoint.freshness.index_access import IndexAccess
 from daemon.endpoint.freshness.newest_event import NewestEvent
 from daemon.endpoint.freshness.position_watch import PositionWatch
@@ -17,7 +18,6 @@ from dev.fixtures.memory_source import DB
 from handlers.catalog.index.index_file import IndexFile
 from handlers.structs import binary
 from handlers.structs.objects import Partition
-from state.freshness import Freshness
 from state.store.sqlite import SqliteStore
 from tests.builders.catalog.indexed_source import Indexed
 from tests.builders.endpoint.partition_requests import positional, read_answer

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from state.columns.slots import RESCUED
+from state.columns.slots.slots import RESCUED
 from state.columns.types import ColumnType
 from state.errors import ConfigError
 from streaming.settings import Documents

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from handlers.catalog.following.listing import Listing, Piece
+from handlers.catalog.following.loads.text_list import TextList
 from handlers.catalog.following.states.table_state import LoadProgress
 from handlers.catalog.following.table_info import (
     PartitionInfo,
@@ -22,7 +23,6 @@ from handlers.catalog.following.table_info import (
 from handlers.failpoints import failpoint
 from state.errors import AmbiguousCall, MetastoreUnavailable, NotFound, ServerFault
 from state.sorting import release_in_steps, sort_in_steps
-from state.text_list import TextList
 
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from daemon.endpoint.freshness.freshness import Freshness
 from daemon.endpoint.verification.differing_tables import Difference
 from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog import projection
 from handlers.catalog.following.loads import steps
 from state.errors import MetastoreUnavailable
-from state.freshness import Freshness
 from tests.builders.catalog.indexed_source import KINDS, expected
 from tests.builders.catalog.random_changes import DAYS, NAMES, Change, changes, happen_meanwhile
 from tests.builders.partitions.index_access import Opened, opened_index

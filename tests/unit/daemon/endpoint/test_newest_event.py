@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from daemon.endpoint.freshness.freshness import Freshness, Observation
 from daemon.endpoint.freshness.newest_event import NewestEvent
 from daemon.endpoint.freshness.position_watch import PositionWatch
 from state.errors import Inconsistent, MetastoreUnavailable
-from state.freshness import Freshness, Observation
 from tests.builders.partitions.index_access import FakeQuery
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from daemon.config.sections.clusters import KafkaConfig
-from daemon.flat.driver_settings import flat_settings, java_client
+from daemon.flat.driver.driver_settings import flat_settings, java_client
 from daemon.flat.settings import FLAT
 from daemon.service.configuration import read_config
 from state.columns.paths import KeyPath

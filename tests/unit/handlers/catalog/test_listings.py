@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog.following.loads.listings import ListingRequest, read_listing
+from handlers.catalog.following.loads.text_list import TextList
 from handlers.catalog.timelines.rules import Rule, Rules
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
-from state.text_list import TextList
 from state.timelines.table_properties import PARTITION_PERIOD, TIME_COLUMNS
 
 

@@ -10,11 +10,11 @@ import pytest
 
 from state.columns import evolution as room
 from state.columns.changes import Change, ChangeKind, RetainedValues, choose_new_type
+from state.columns.counts.observations import DAY_S, HourCounts, KeyCounts, Observations
 from state.columns.demand import compute_demand
 from state.columns.evolution import decide, promote_to_string
-from state.columns.observations import DAY_S, HourCounts, KeyCounts, Observations
 from state.columns.rules import FlatRules
-from state.columns.slots import HOUR_S, Layout, SlotState
+from state.columns.slots.slots import HOUR_S, Layout, SlotState
 from state.columns.sniffing import sniff
 from state.columns.types import ColumnType, integers
 from tests.builders.flat.columns import (
@@ -33,7 +33,7 @@ from tests.builders.flat.columns import (
 
 if TYPE_CHECKING:
     from state.columns.changes import Evolution
-    from state.columns.observations import KeyWindow
+    from state.columns.counts.observations import KeyWindow
     from state.columns.types import Evidence
 
 

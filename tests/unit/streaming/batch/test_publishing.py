@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from state.columns.changes import Change, ChangeKind, Evolution, RetainedValues
-from state.columns.misfits import MisfitCounts
-from state.columns.observations import DAY_S, HourCounts, KeyCounts, Observations
+from state.columns.counts.misfits import MisfitCounts
+from state.columns.counts.observations import DAY_S, HourCounts, KeyCounts, Observations
 from state.columns.rules import FlatRules
-from state.columns.slot_codec import format_hour
+from state.columns.slots.slot_codec import format_hour
 from state.columns.types import ColumnType, Evidence
 from streaming.batch.key_demand import RequestedKeys
 from streaming.batch.publishing import Publisher

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from state.columns.observations import HourCounts, KeyCounts, Observations
+from state.columns.counts.observations import HourCounts, KeyCounts, Observations
 from state.columns.types import ColumnType, integers
 from state.errors import StateCorrupt
 from streaming.batch.records import (

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state.columns.slots import Layout
+from state.columns.slots.slots import Layout
 from state.columns.types import ColumnType, readers_accept
 from state.errors import BadInput, InvalidRequest, LimitExceeded
 from streaming.table.layout_changes import check_successor

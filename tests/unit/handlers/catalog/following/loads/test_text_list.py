@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state import text_list
-from state.text_list import TextList
+from handlers.catalog.following.loads import text_list
+from handlers.catalog.following.loads.text_list import TextList
 
 
 class Text(str):  # a string that can be observed

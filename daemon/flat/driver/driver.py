@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from daemon.process.signals import stop_signals
-from state.columns.slots import HOUR_S
+from state.columns.slots.slots import HOUR_S
 from state.errors import BadInput, ConfigError, TidelineError
 
 
