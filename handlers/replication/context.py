@@ -52,6 +52,8 @@ class Context:
     """Copies of many files outside of this process; None if ``copies`` makes all."""
     lanes: int = LANES
     """So many changes are applied ahead of their turn at a time; 0 for none."""
+    overlaps: bool = True
+    """Whether events of a batch are joined, or done ahead of their turn. Without, each is applied at its turn and alone; the result is the same."""
 
     @staticmethod
     def between(

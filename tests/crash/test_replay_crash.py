@@ -40,6 +40,7 @@ def files() -> Mapping[str, Mapping[str, object]] | None:
     return None
 
 
+@pytest.mark.parametrize("overlaps", [True, False], ids=["overlapping", "in order"])
 @pytest.mark.parametrize("step", STEPS)
 def test_a_replica_killed_at_every_pass_through_a_failpoint_ends_equal_to_its_source(
     step: str,
@@ -48,9 +49,11 @@ def test_a_replica_killed_at_every_pass_through_a_failpoint_ends_equal_to_its_so
     target: ClusterEndpoints,  # noqa: F811 - likewise
     tmp_path: Path,
     files: Mapping[str, Mapping[str, object]] | None,
+    *,
+    overlaps: bool,
 ) -> None:
     """The n-th run is killed at its n-th pass through the failpoint, so that each run gets further, until one finishes."""
-    replay = KilledReplay.of(written, source, target, tmp_path, files=files)
+    replay = KilledReplay.of(written, source, target, tmp_path, files=files, overlaps=overlaps)
     kills = 0
     while replay.run(f"{step}:{kills + 1}"):
         kills += 1

@@ -88,11 +88,12 @@ class BatchReplay:
         policy, recorded = self._context.policy, self._recorded
         self._context.target_position.check(may_be_missing=self._drops_database(events))
         new = [event for event in events if event.event_id > recorded.reached and may_concern(event, policy)]
-        merged, early = find_superseded_alters(new), select_lookahead_events(new)
+        overlapping = new if self._context.overlaps else ()
+        merged, early = find_superseded_alters(new), select_lookahead_events(overlapping)
         files = self._dispatcher.transactions.files
         recorded.begin_batch()
         try:
-            self._begin(new, merged)
+            self._begin(overlapping, merged)
             files.start_early_copies(early)
             for event in events:
                 if recorded.current.step(event.event_id, event.part) is not Step.DUPLICATE:

@@ -93,6 +93,7 @@ def killed_replica(settings: dict[str, Any]) -> Replica:
         store=SqliteStore(Path(settings["state"]), schema_version=1),
         start=False,
         files=settings["files"],
+        overlaps=settings["overlaps"],
     )
 
 
@@ -108,6 +109,7 @@ class KilledReplay:
     program: str = "tests.crash.programs.replay_program"
     files: Mapping[str, Mapping[str, object]] | None = None
     """The options of file systems."""
+    overlaps: bool = True
 
     @staticmethod
     def of(
@@ -117,10 +119,12 @@ class KilledReplay:
         directory: Path,
         program: str = "tests.crash.programs.replay_program",
         files: Mapping[str, Mapping[str, object]] | None = None,
+        *,
+        overlaps: bool = True,
     ) -> KilledReplay:
         target_db = f"{written.db}_{uuid.uuid4().hex[:6]}"
         state = directory / f"{target_db}.db"
-        return KilledReplay(written, source, target, state, target_db, program, files)
+        return KilledReplay(written, source, target, state, target_db, program, files, overlaps)
 
     @property
     def roots(self) -> list[str]:
@@ -136,6 +140,7 @@ class KilledReplay:
             "state": str(self.state),
             "roots": self.roots,
             "files": self.files,
+            "overlaps": self.overlaps,
             "before": self.written.before,
             "upto": self.written.last,
         }

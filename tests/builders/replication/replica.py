@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from dev.demo.compare import Side, compare_databases
@@ -97,6 +97,7 @@ def build_replica(  # noqa: PLR0913 - what a policy can be started with
     bootstrap: BootstrapOptions | None = None,
     files: Mapping[str, Mapping[str, object]] | None = None,
     jobs: CopyJobs | None = None,
+    overlaps: bool = True,
     **policy: object,
 ) -> Replica:
     """Return a replica of ``db`` as ``target_db`` (``db_r``); ``roots`` are the directories files may be read from.
@@ -117,6 +118,7 @@ def build_replica(  # noqa: PLR0913 - what a policy can be started with
         observer=SilentObserver(),
         jobs=jobs,
     )
+    context = replace(context, overlaps=overlaps)
     if start is True:
         begin_bootstrap(source=source, target=target, policy=chosen, store=kept)
     elif start is not False:

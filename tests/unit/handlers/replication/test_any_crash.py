@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -223,10 +223,11 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("crashes")
 
 
-@pytest.fixture(scope="module")
-def faked(base: Path) -> Iterator[FakedReplica]:
+@pytest.fixture(scope="module", params=[True, False], ids=["overlapping", "in order"])
+def faked(base: Path, request: pytest.FixtureRequest) -> Iterator[FakedReplica]:
     """One file system and one set of copy threads for all examples."""
     made = faked_replica(base)
+    made.context = replace(made.context, overlaps=request.param)
     yield made
     made.projection.close()
 
@@ -248,7 +249,7 @@ def run(faked: FakedReplica, target: FakeTarget, store: MortalStore, events: lis
 def newborn(context: Context, target: FakeTarget) -> Context:
     """Return the context of a new process: no state, only the connections."""
     metastore: Any = target.clone()
-    return Context.between(
+    made = Context.between(
         metastore,
         metastore,
         context.policy,
@@ -256,6 +257,7 @@ def newborn(context: Context, target: FakeTarget) -> Context:
         files=context.files,
         observer=context.observer,
     )
+    return replace(made, overlaps=context.overlaps)
 
 
 def equals(target: FakeTarget, source: Source) -> None:
