@@ -138,7 +138,14 @@ def has_files_of_ended_writes(
     for entry in entries:
         if is_hidden(entry.name) or not _has_ended(_parse_name(entry.name), mark, opened):
             continue
-        if not entry.is_directory or next(_walk(file_systems, root, entry.name, _DEPTH_MAX), None):
+        if not entry.is_directory:
+            return True
+        # Below may be the partition of another table that was renamed, with directories of writes in it.
+        files = _walk(file_systems, root, entry.name, _DEPTH_MAX)
+        if any(
+            all(_has_ended(_parse_name(name), mark, opened) for name in file.subdir.split("/"))
+            for file in files
+        ):
             return True
     return False
 

@@ -139,7 +139,15 @@ def test_a_table_that_is_moved_or_becomes_transactional_is_loaded(replica: Faked
     assert not brings_files(altered(3), replica.context)
 
 
-@pytest.mark.parametrize(("path", "brought"), [("000000_0", True), ("delta_0000001_0000001/bucket_0", False)])
+@pytest.mark.parametrize(
+    ("path", "brought"),
+    [
+        ("000000_0", True),
+        ("HIVE_UNION_SUBDIR_1/000000_0", True),
+        ("delta_0000001_0000001/bucket_0", False),
+        ("dt=x/delta_0000001_0000001/bucket_0", False),  # of a renamed table whose directory this one got
+    ],
+)
 def test_a_table_that_is_created_over_files_of_no_transaction_is_loaded(
     replica: FakedReplica, path: str, *, brought: bool
 ) -> None:
