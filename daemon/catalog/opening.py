@@ -6,6 +6,7 @@ at a time may have it open.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -96,7 +97,7 @@ class OpenCatalog:
 
 
 def open_catalog(tools: CatalogTools, source: str, beat: Callable[[], None] = lambda: None) -> OpenCatalog:
-    """Open a source's catalog; raise StateLocked, StateCorrupt, ConfigError.
+    """Open a source's catalog; raise StateLocked, StateCorrupt, ConfigError, and what a branch raises: nothing stays open then.
 
     ``beat`` is called for each step of long work: an applied event, a loaded piece, an answered call.
     """
@@ -106,19 +107,28 @@ def open_catalog(tools: CatalogTools, source: str, beat: Callable[[], None] = la
     metastore = measured_metastore(tools.calls, source, beat)(uris)
     calls = CallThread(measured_metastore(tools.calls, source)(uris), f"{name}:calls")
     store = open_state(tools.config.state.dir, "catalog", source, snapshots=True, migrations=MIGRATIONS)
-    context = BranchContext(source, store, observer, tools)
-    branches = {branch: opener(context) for branch, opener in tools.openers.items()}
-    publishers = [branch.publisher for branch in branches.values() if branch.publisher is not None]
-    projection = CatalogProjection(
-        source_name=source,
-        source=metastore,
-        store=store,
-        followers=[branch.follower for branch in branches.values()],
-        observer=observer,
-        publisher=publishers[0] if publishers else None,
-        beat=beat,
-        calls=calls,
-    )
-    for branch in branches.values():
-        branch.attach(projection)
+    with ExitStack() as opened:  # a branch may fail, and the next attempt needs the lock of the state file
+        opened.callback(store.close)
+        opened.callback(calls.close)
+        opened.callback(metastore.close)
+        context = BranchContext(source, store, observer, tools)
+        branches: dict[str, OpenBranch] = {}
+        for kind, opener in tools.openers.items():
+            branch = branches[kind] = opener(context)
+            opened.callback(branch.close)
+            opened.callback(branch.follower.close)
+        publishers = [each.publisher for each in branches.values() if each.publisher is not None]
+        projection = CatalogProjection(
+            source_name=source,
+            source=metastore,
+            store=store,
+            followers=[each.follower for each in branches.values()],
+            observer=observer,
+            publisher=publishers[0] if publishers else None,
+            beat=beat,
+            calls=calls,
+        )
+        for each in branches.values():
+            each.attach(projection)
+        opened.pop_all()
     return OpenCatalog(metastore, projection, observer, branches)
