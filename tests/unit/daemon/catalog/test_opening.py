@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -26,8 +26,8 @@ def test_a_branch_that_fails_to_open_keeps_neither_the_state_file_nor_another_br
 
     def open_first(_: BranchContext) -> OpenBranch:
         follower = SimpleNamespace(close=lambda: closed.append("follower"))
-        first: Any = SimpleNamespace(follower=follower, publisher=None, close=lambda: closed.append("branch"))
-        return first
+        first = SimpleNamespace(follower=follower, publisher=None, close=lambda: closed.append("branch"))
+        return cast("OpenBranch", first)
 
     def fail(_: BranchContext) -> OpenBranch:
         raise HBaseUnavailable("the gateway does not answer")
