@@ -124,7 +124,7 @@ def test_rows_of_hive_itself_and_of_others_are_there_once(lake: Lake) -> None:
 
 
 def test_files_that_are_being_written_and_unusual_directories_are_copied_as_readers_see_them(
-    lake: Lake,
+    lake: Lake, request: pytest.FixtureRequest
 ) -> None:
     """``hadoop fs -put`` renames a file when it is complete, and so does Flume; Spark writes a partition of the column ``_date``."""
     lake.put("fed/a.txt", "1")
@@ -132,8 +132,10 @@ def test_files_that_are_being_written_and_unusual_directories_are_copied_as_read
     lake.put("fed/c.txt.tmp", "3")
     odd = "days/_date=2024-01-01/ta\tb" if lake.root.startswith("file:") else None
     if odd:
-        (Path(parse_location(lake.root).path) / odd).parent.mkdir(parents=True)
-        (Path(parse_location(lake.root).path) / odd).write_text("6\n")
+        file = Path(parse_location(lake.root).path) / odd
+        file.parent.mkdir(parents=True)
+        file.write_text("6\n")
+        request.addfinalizer(file.unlink)  # other tests of the lake require that all files are copied
     lake.put("days/_date=2024-01-01/d.txt", "4")
     lake.put("days/_date=%2F..%2Fx/\x85.txt", "5")
     lake.run("create external table {db}.fed (id int) location '{root}/fed'")

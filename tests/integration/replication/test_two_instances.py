@@ -69,6 +69,7 @@ def test_an_instance_that_was_stopped_and_replaced_writes_nothing_when_it_contin
         "target_db": target_db,
         "state": str(tmp_path / "first.db"),
         "files": None,
+        "overlaps": True,
         "roots": roots,
         "before": written.before,
         "upto": written.last,

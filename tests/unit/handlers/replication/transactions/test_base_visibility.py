@@ -78,9 +78,11 @@ class Target:
 
     def __post_init__(self) -> None:
         context: Any = SimpleNamespace(
-            write_ids=SimpleNamespace(
-                held_write_ids=lambda _: frozenset((each, each) for each in self.open),
-                find_target_txn=lambda txn_id: FIRST_TXN - 1 + txn_id,
+            tables=SimpleNamespace(
+                write_ids=SimpleNamespace(
+                    held_write_ids=lambda _: frozenset((each, each) for each in self.open),
+                    find_target_txn=lambda txn_id: FIRST_TXN - 1 + txn_id,
+                )
             ),
             target=SimpleNamespace(valid_write_ids=lambda _: [self.list_write_ids()]),
             table_cache=SimpleNamespace(table=lambda _: a_table()),
