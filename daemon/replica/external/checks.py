@@ -13,7 +13,7 @@ from daemon.replica.external.copies import copies_external
 from handlers.metastore.client import Metastore
 from handlers.replication.policy.policy import Policy
 from handlers.replication.policy.row_directories import is_of_spark
-from state.errors import NotFound, TidelineError
+from state.errors import MetastoreUnavailable, NotFound, TidelineError
 
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ def spark_problems(
         try:
             with closing(open_one(config.sources[policy.source].metastore)) as source:
                 tables = list(_find_spark_tables(source, name, policy))
+        except MetastoreUnavailable:
+            continue  # a problem of the source, which its own check reports
         except TidelineError as error:
             yield problem_of_error(place, setting, error)
             continue

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+import pytest
+
 from daemon.config.model import Config
 from daemon.replica.external.checks import spark_problems
-from state.errors import MetastoreUnavailable, NotFound
+from state.errors import MetastoreUnavailable, NotFound, ServerFault, TidelineError
 from tests.builders.replication.replay_events import a_table
 from tests.builders.replication.spark_tables import a_spark_table
 
@@ -67,9 +69,15 @@ def test_a_policy_with_cycles_or_without_rows_of_spark_is_not() -> None:
     assert find(database="none") == []
 
 
-def test_a_source_that_does_not_answer_is_a_problem() -> None:
+@pytest.mark.parametrize(
+    ("error", "reasons"),
+    [(MetastoreUnavailable("down"), []), (ServerFault("internal error"), ["internal error"])],
+)
+def test_a_failure_of_the_source_is_a_problem_unless_its_own_check_reports_it(
+    error: TidelineError, reasons: list[str]
+) -> None:
     def connect(_: Sequence[str]) -> Any:
-        raise MetastoreUnavailable("down")
+        raise error
 
     config = Config.model_validate(
         {
@@ -78,5 +86,6 @@ def test_a_source_that_does_not_answer_is_a_problem() -> None:
             "policies": {"p": {"source": "s", "target": "t", "database": "shop"}},
         }
     )
-    (problem,) = spark_problems(config, connect)
-    assert (problem.reason, problem.warning) == ("down", False)
+    assert [(each.reason, each.warning) for each in spark_problems(config, connect)] == [
+        (reason, False) for reason in reasons
+    ]
