@@ -17,7 +17,7 @@ from handlers.replication.loading.bootstrap_run import run_bootstrap
 from handlers.replication.loading.scope import follow_scope
 from handlers.replication.operations.promotion import require_not_promoted
 from handlers.replication.operations.retirement import require_active
-from handlers.replication.transactions.marks import OpeningMarks
+from handlers.replication.transactions.target_write_ids import OpeningMarks
 from state.errors import ConfigError
 from state.positions import POSITION_KEY, Position
 

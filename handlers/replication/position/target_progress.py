@@ -10,7 +10,7 @@ state does not need it. It is written
 * at once when there is nothing to apply, and every ``TARGET_POSITION_S`` if no event concerns the policy.
 
 Before each write, the state is recorded, so that the target is never ahead of it, and all commits are proven. What a run without its
-state repeats has therefore either been proven, or is examined again (``transactions.marks``).
+state repeats has therefore either been proven, or is examined again (``OpeningMarks``).
 """
 
 from __future__ import annotations

@@ -27,8 +27,7 @@ from handlers.replication.effects.accuracy_marks import complete_committed, mark
 from handlers.replication.transactions.files.source_writes import fail_tables, fetch_writes
 from handlers.replication.transactions.files.transaction_files import TransactionFiles
 from handlers.replication.transactions.lookahead import WriteIdLookahead
-from handlers.replication.transactions.marks import OpeningMarks
-from handlers.replication.transactions.target_write_ids import find_state
+from handlers.replication.transactions.target_write_ids import OpeningMarks, find_state
 from state.errors import BadInput, Refused, ServerFault, TargetDiverged
 from state.transactions.joined_allocations import WriteIdOfTxn
 from state.transactions.unproven_commits import UnprovenCommit

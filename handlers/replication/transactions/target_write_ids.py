@@ -12,6 +12,7 @@ has forgotten the id, the state of the transaction decides.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from handlers.structs.transactions import TxnState
@@ -29,6 +30,18 @@ if TYPE_CHECKING:
 
 _UNDECIDED = (WriteIdState.HIDDEN, WriteIdState.UNALLOCATED)
 _TABLES_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class OpeningMarks:
+    """Ids up to which replay checks the target instead of relying on the state; -1 if nothing must be checked."""
+
+    unknown_txn_id: int = -1
+    """Source transactions up to this one may be open on the target although the write-id mapping does not know them."""
+    uncertain_event_id: int = -1
+    """Events up to this one may be applied on the target although the state does not say so."""
+    repeated_event_id: int = -1
+    """Events up to this one may be commits that an earlier run has sent: the first one after the position, or more if the state was lost."""
 
 
 def find_state(context: Context, table: str, write_id: int, txn_id: int) -> WriteIdState:

@@ -34,8 +34,7 @@ from handlers.replication.transactions.files.pending_writes import (
     to_infos,
 )
 from handlers.replication.transactions.files.unlogged_writes import find_unlogged_write
-from handlers.replication.transactions.marks import OpeningMarks
-from handlers.replication.transactions.target_write_ids import find_state, is_committed
+from handlers.replication.transactions.target_write_ids import OpeningMarks, find_state, is_committed
 from handlers.structs import tjson
 from handlers.structs.objects import Partition
 from state.errors import BadInput, FileLost, FilesUnavailable, NotFound, Refused, TargetDiverged

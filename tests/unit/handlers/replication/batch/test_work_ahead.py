@@ -10,7 +10,7 @@ import pytest
 
 from handlers.replication.batch.lanes import Lanes
 from handlers.replication.observer import LaneCounts, LookaheadCounts
-from handlers.replication.transactions.marks import OpeningMarks
+from handlers.replication.transactions.target_write_ids import OpeningMarks
 from state.errors import InvalidRequest, MetastoreUnavailable
 from tests.builders.replication.fake_target import FakedReplica, faked_replica
 from tests.builders.replication.replay_events import (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from handlers.replication.transactions.marks import OpeningMarks
+from handlers.replication.transactions.target_write_ids import OpeningMarks
 from handlers.structs.notifications import NotificationEvent, WriteEventInfo
 from state.errors import MetastoreUnavailable, ServerFault, Unsupported
 from tests.builders.replication.fake_target import a_dispatcher
