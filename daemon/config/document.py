@@ -48,6 +48,20 @@ class Document:
                 return self.places[key[:length]]
         return "configuration"
 
+    def section(self, key: Key) -> dict[str, Any]:
+        """Return the settings at ``key``; empty if there is no section."""
+        values: Any = self.values
+        for part in key:
+            values = values.get(part) if isinstance(values, dict) else None
+        return values if isinstance(values, dict) else {}
+
+    def rename(self, section: Key, old: str, new: str) -> None:
+        """Give a setting of ``section``, with everything below it, another name."""
+        values, former = self.section(section), (*section, old)
+        values[new] = values.pop(old)
+        for key in [each for each in self.places if each[: len(former)] == former]:
+            self.places[(*section, new, *key[len(former) :])] = self.places.pop(key)
+
 
 class _TooMuch(Exception):  # noqa: N818 - ends the walk through the file; never leaves this module
     """The file exceeds a limit."""

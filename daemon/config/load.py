@@ -21,7 +21,7 @@ from state.errors import ConfigError
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pydantic_core import ErrorDetails
 
@@ -59,9 +59,10 @@ class ConfigReader:
     def read(self, path: Path | None, environment: Mapping[str, str] | None = None) -> Loaded:
         """Read and check everything that can be checked without a network."""
         document = read_document(path, os.environ if environment is None else environment)
-        config, problems = self._validate(document)
+        problems = list(_rename_settings(document, self.model))
+        config, invalid = self._validate(document)
         crossed = (problem for check in self.cross_checks for problem in check(document))
-        found = sorted({*document.problems, *problems, *crossed}, key=Problem.order)
+        found = sorted({*document.problems, *problems, *invalid, *crossed}, key=Problem.order)
         fatal = any(not problem.warning for problem in found)
         return Loaded(None if fatal else config, tuple(found))
 
@@ -95,6 +96,26 @@ class ConfigReader:
         except ValidationError as error:
             details = error.errors(include_url=False)
             return None, [_problem(document, self.model, detail) for detail in details]
+
+
+def _rename_settings(document: Document, section: type[BaseModel], key: Key = ()) -> Iterator[Problem]:
+    """Give settings with former names their present ones, in a section and those below it; yield a warning for each."""
+    values = document.section(key)
+    for old, new in getattr(section, "renamed", {}).items():
+        if old not in values:
+            continue
+        place, name = document.place((*key, old)), ".".join((*key, old))
+        if new in values:
+            yield Problem(place, name, None, f"is the former name of {new!r}, which is set too", "remove it")
+        else:
+            yield Problem(place, name, None, f"was renamed to {new!r}", "use the new name", warning=True)
+            document.rename(key, old, new)
+    for name, field in section.model_fields.items():
+        inner, named = section_of(field.annotation, field.metadata)
+        if inner is not None:
+            below = [(name, entry) for entry in document.section((*key, name))] if named else [(name,)]
+            for each in below:
+                yield from _rename_settings(document, inner, (*key, *each))
 
 
 def _problem(document: Document, model: type[Config], detail: ErrorDetails) -> Problem:

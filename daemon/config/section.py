@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import PydanticCustomError
@@ -16,6 +17,8 @@ class Section(BaseModel):
     """A section of the configuration: unknown keys are refused, values cannot be changed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    renamed: ClassVar[Mapping[str, str]] = {}
+    """Former names of settings, with the present ones. A former name is still read, and reported as a warning."""
 
 
 def refused(message: str) -> PydanticCustomError:

@@ -46,7 +46,8 @@ class Form:
 class ValueSection:
     """The annotation of a field that is a section in the file and an instance of the dataclass ``values`` after reading."""
 
-    def __init__(self, values: type[Any], **forms: Form) -> None:
+    def __init__(self, values: type[Any], *, renamed: Mapping[str, str] | None = None, **forms: Form) -> None:
+        """``renamed`` is the ``renamed`` of the section, and ``forms`` are those of its fields."""
         self._values = values
         self._forms = forms
         hints = _read_hints(values, [field.name for field in fields(values) if field.name not in forms])
@@ -61,6 +62,7 @@ class ValueSection:
         self.model: type[Section] = create_model(
             f"{values.__name__}Config", __base__=Section, __doc__=values.__doc__, **definitions
         )
+        self.model.renamed = renamed or {}
 
     def __get_pydantic_core_schema__(self, _source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_wrap_validator_function(

@@ -190,8 +190,8 @@ def _short_retention(document: Document) -> Iterator[Problem]:
         kept = KeylogConfig().retention_days
     for name, flat in entries(document, "flat"):
         rules = flat.get("rules")
-        given = rules.get("asked_days") if isinstance(rules, dict) else None
-        counted = given if isinstance(given, int) else FlatRules().asked_days
+        given = rules.get("requested_days") if isinstance(rules, dict) else None
+        counted = given if isinstance(given, int) else FlatRules().requested_days
         if counted > kept:
-            reason = f"must be at least flat.{name}.rules.asked_days = {counted}"
+            reason = f"must be at least flat.{name}.rules.requested_days = {counted}"
             yield problem(document, key, kept, reason, "keep requests at least as long as they count")

@@ -65,7 +65,7 @@ def flat_status(  # noqa: PLR0913, PLR0917 - everything that one row is made fro
 ) -> FlatStatus:
     """Return a table's row of the status, from the driver's progress and the state of its loop ``job``."""
     loop = moment.loops[job]
-    known_s = moment.now_s if loop.state is LoopState.FOLLOWING else progress.told_s
+    known_s = moment.now_s if loop.state is LoopState.FOLLOWING else progress.reported_s
     return FlatStatus(
         name=name,
         table=table,
@@ -80,7 +80,7 @@ def flat_status(  # noqa: PLR0913, PLR0917 - everything that one row is made fro
         columns=progress.columns.get("live"),
         seal_backlog=progress.seal_backlog,
         watermark_s=progress.watermark_s,
-        told_s=progress.told_s,
+        reported_s=progress.reported_s,
         problem=loop.problem,
         code=loop.code,
         restarts=loop.restarts,

@@ -134,7 +134,7 @@ class FlatMeasures:
             metrics.columns.labels(flat, state).set(count)
         metrics.backlog.labels(flat).set(now.seal_backlog)
         for gauge, value in (
-            (metrics.progress_time, now.told_s),
+            (metrics.progress_time, now.reported_s),
             (metrics.watermark, now.watermark_s),
             (metrics.version, now.layout_version),
         ):

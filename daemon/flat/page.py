@@ -122,7 +122,7 @@ def _columns(answer: Row) -> str:
         ("misfits", "n"),
         ("first seen", ""),
         ("last seen", ""),
-        (f"requested by, {answer['asked_days']} days", ""),
+        (f"requested by, {answer['requested_days']} days", ""),
     )
     rows = [
         (
@@ -208,8 +208,8 @@ def _driver_text(driver: Row | None) -> str:
         parts.append(f"batch {number_text(driver['batch'])}")
     if driver["lag_records"] is not None:
         parts.append(f"{number_text(driver['lag_records'])} records behind")
-    if driver["told_s"] is not None:
-        parts.append(f"last report {duration_text(time.time() - driver['told_s'])} ago")
+    if driver["reported_s"] is not None:
+        parts.append(f"last report {duration_text(time.time() - driver['reported_s'])} ago")
     return ", ".join(parts)
 
 

@@ -113,7 +113,7 @@ class DriverProgress:
     """Spark's name for the run."""
     batch: int | None = None
     """The last batch that is in the table."""
-    told_s: float | None = None
+    reported_s: float | None = None
     """Unix time of the last event of any kind."""
     batch_s: float | None = None
     """Unix time of the last batch's end."""
@@ -137,7 +137,7 @@ class DriverProgress:
 
     def after(self, event: Mapping[str, Any], now_s: float) -> DriverProgress:
         """Return the progress with ``event``; raise MalformedEvent."""
-        heard = replace(self, told_s=now_s)
+        heard = replace(self, reported_s=now_s)
         match event["event"]:
             case "started":
                 return replace(heard, application=_parse(_STARTED, event).application)
@@ -154,7 +154,7 @@ def _add_batch(known: DriverProgress, batch: _Batch) -> DriverProgress:
     done = replace(
         _add_upkeep(known, batch.upkeep),
         batch=batch.batchId,
-        batch_s=known.told_s,
+        batch_s=known.reported_s,
         watermark_s=batch.watermark,
         lag=batch.lag,
         columns=batch.columns,
@@ -224,7 +224,7 @@ class FlatStatus:
     """Columns that hold a key."""
     seal_backlog: int = 0
     watermark_s: int | None = None
-    told_s: float | None = None
+    reported_s: float | None = None
     """Unix time at which the driver last reported anything."""
     problem: str | None = None
     code: str | None = None

@@ -75,7 +75,15 @@ _PINS: Final = Form(
 )
 
 RulesSection = Annotated[
-    FlatRules, ValueSection(FlatRules, numeric_strings=_KEYS, whitelist=_KEYS, skip=_PATTERNS, pins=_PINS)
+    FlatRules,
+    ValueSection(
+        FlatRules,
+        renamed={"asked_days": "requested_days"},
+        numeric_strings=_KEYS,
+        whitelist=_KEYS,
+        skip=_PATTERNS,
+        pins=_PINS,
+    ),
 ]
 EventTimeSection = Annotated[
     EventTime, ValueSection(EventTime, key=Form(KeyText, parse_key, lambda key: key.text))

@@ -88,7 +88,7 @@ def upkeep_text(done: UpkeepResult) -> str:
     text = _upkeep_text(
         {
             name: getattr(done, name)
-            for name in ("sealed", "backlog", "hardening", "dropped", "deleted", "refused")
+            for name in ("sealed", "backlog", "rewrites_left", "dropped", "deleted", "refused")
         }
     )
     lines = [text[0].upper() + text[1:]]
@@ -114,7 +114,7 @@ def _upkeep_text(done: Mapping[str, Any]) -> str:
     parts = [f"{done['sealed']} hours sealed"]
     for name, what in (
         ("backlog", "hours left to seal"),
-        ("hardening", "hours left to rewrite"),
+        ("rewrites_left", "hours left to rewrite"),
         ("dropped", "hours dropped"),
         ("deleted", "old directories deleted"),
     ):

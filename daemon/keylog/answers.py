@@ -41,6 +41,9 @@ PROMOTING: Final = "promoting"
 """Verdict for a key whose column is about to become STRING; the reason says why and when."""
 COLUMN_VERDICTS: Final = frozenset({Verdict.SELECTED.value, Verdict.WHITELISTED.value})
 
+_FORMER_VERDICTS: Final = {"wanted": Verdict.SELECTED.value, "not asked": Verdict.NOT_REQUESTED.value}
+"""Verdicts in snapshots of earlier drivers."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Known:
@@ -83,11 +86,11 @@ def read_keys(log: KeyLog, flat: KeyedTable) -> Answer:
     return {
         "table": flat.table,
         "raw_table": flat.raw_table,
-        "asked_days": known.rules.asked_days,
-        "asked": len(known.requested),
+        "requested_days": known.rules.requested_days,
+        "requested": len(known.requested),
         "columns": len(known.columns),
         "columns_max": known.rules.columns_max,
-        "told_by": "driver" if known.is_driver_current else "rules",
+        "reasons_from": "driver" if known.is_driver_current else "rules",
         "driver_at_s": None if known.snapshot is None else known.snapshot.updated_at_s,
         "keys": sorted(rows, key=_sort_key),
     }
@@ -159,7 +162,9 @@ def _add_rule(rule: KeyRule, others: Iterable[KeyRule]) -> KeyRuleSet:
 def _read_known(log: KeyLog, flat: KeyedTable) -> _Known:
     decided = tuple(read_rules(log, flat.table))
     rules = group_rules(decided).apply_to(flat.rules)
-    requested = {each.key.text: each for each in read_requested_keys(log, flat.raw_table, rules.asked_days)}
+    requested = {
+        each.key.text: each for each in read_requested_keys(log, flat.raw_table, rules.requested_days)
+    }
     last_days = {key.text: day for key, day in read_last_request_days(log, flat.raw_table).items()}
     return _Known(rules, decided, requested, last_days, read_snapshot(log, flat.table))
 
@@ -167,7 +172,10 @@ def _read_known(log: KeyLog, flat: KeyedTable) -> _Known:
 def _driver_reasons(known: _Known) -> dict[str, Mapping[str, Any]]:
     assert known.snapshot is not None
     document = known.snapshot.document
-    reasons: dict[str, Mapping[str, Any]] = {each["key"]: each for each in document.get("keys", ())}
+    reasons: dict[str, Mapping[str, Any]] = {
+        each["key"]: {**each, "verdict": _FORMER_VERDICTS.get(each["verdict"], each["verdict"])}
+        for each in document.get("keys", ())
+    }
     for each in document.get("waiting", ()):
         rank = reasons.get(each["key"], {}).get("rank")
         verdict = PROMOTING if each.get("kind") == ChangeKind.PROMOTE else "waiting"
@@ -228,7 +236,7 @@ def _describe_silence(text: str, known: _Known) -> str:
     last_day = known.last_days.get(text)
     if last_day is None:
         return "not queried"
-    return f"last queried on {_day_text(last_day)}; {known.rules.asked_days} days count"
+    return f"last queried on {_day_text(last_day)}; {known.rules.requested_days} days count"
 
 
 def _day_text(day: int) -> str:

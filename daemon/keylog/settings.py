@@ -55,7 +55,7 @@ class KeylogConfig(Section):
         default=400,
         ge=1,
         le=36_500,
-        description="Requests older than this are deleted; at least every flat table's asked_days.",
+        description="Requests older than this are deleted; at least every flat table's requested_days.",
     )
 
 

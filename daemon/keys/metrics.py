@@ -22,8 +22,8 @@ class MiningMetrics(MetricTable):
     queries_with_keys = Metric(
         Counter, "tideline_mining_queries_with_keys", "Queries that request keys of raw JSON.", "source"
     )
-    asks = Metric(
-        Counter, "tideline_mining_asks", "Recorded requests: a key, a user and a query each.", "source"
+    requests = Metric(
+        Counter, "tideline_mining_requests", "Recorded requests: a key, a user and a query each.", "source"
     )
     unresolved = Metric(
         Counter,
@@ -59,14 +59,14 @@ class MiningMetrics(MetricTable):
     def show_sources(self, sources: Iterable[str]) -> None:
         """Show the counters of the sources from the start, so that their first increase is seen."""
         for source in sources:
-            for counter in (self.queries, self.queries_with_keys, self.asks, self.failures):
+            for counter in (self.queries, self.queries_with_keys, self.requests, self.failures):
                 counter.labels(source)
 
     def count_pass(self, done: SourcePass, now_s: float) -> None:
         """Count a pass over one source."""
         self.queries.labels(done.source).inc(done.queries)
         self.queries_with_keys.labels(done.source).inc(done.queries_with_keys)
-        self.asks.labels(done.source).inc(done.asks)
+        self.requests.labels(done.source).inc(done.requests)
         for counter, counts in ((self.unresolved, done.unresolved), (self.dead, done.dead)):
             for reason, count in counts.items():
                 counter.labels(done.source, reason).inc(count)

@@ -95,7 +95,7 @@ def _mine_source(
         "source": source.name,
         "queries": report.queries,
         "queries_with_keys": report.queries_with_keys,
-        "asks": report.key_requests,
+        "requests": report.key_requests,
         "parsers": {parser.value: count for parser, count in sorted(report.parsers.items())},
         "unresolved": {reason.value: count for reason, count in sorted(report.unresolved.items())},
         "dead": dict(sorted(report.dead.items())),

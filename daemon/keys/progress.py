@@ -30,7 +30,7 @@ class SourcePass:
     source: Name
     queries: int
     queries_with_keys: int
-    asks: int
+    requests: int
     unresolved: Mapping[Name, int]
     """Uses of raw JSON that could not be resolved, by reason."""
     dead: Mapping[Name, int]
@@ -58,7 +58,7 @@ class MinedSource:
     name: str
     queries: int = 0
     queries_with_keys: int = 0
-    asks: int = 0
+    requests: int = 0
     """Recorded requests: a key, a user and a query each."""
     unresolved: int = 0
     dead: int = 0
@@ -73,7 +73,7 @@ class MinedSource:
             self,
             queries=self.queries + done.queries,
             queries_with_keys=self.queries_with_keys + done.queries_with_keys,
-            asks=self.asks + done.asks,
+            requests=self.requests + done.requests,
             unresolved=self.unresolved + sum(done.unresolved.values()),
             dead=self.dead + sum(done.dead.values()),
             read_s=now_s if done.error is None else self.read_s,
@@ -125,7 +125,7 @@ def _mined_row(source: MinedSource, now_s: float) -> tuple[str, ...]:
         source.name,
         number_text(source.queries),
         number_text(source.queries_with_keys),
-        number_text(source.asks),
+        number_text(source.requests),
         number_text(source.unresolved),
         number_text(source.dead),
         "-" if source.read_s is None else f"{duration_text(max(0.0, now_s - source.read_s))} ago",

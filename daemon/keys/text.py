@@ -77,7 +77,7 @@ def passes_text(passes: Sequence[Answer]) -> str:
             each["source"],
             str(each["queries"]),
             str(each["queries_with_keys"]),
-            str(each["asks"]),
+            str(each["requests"]),
             str(sum(each["unresolved"].values())),
             str(sum(each["dead"].values())),
             f"{each['took_s']:.1f} s",
@@ -98,8 +98,8 @@ def passes_text(passes: Sequence[Answer]) -> str:
 
 
 def _headline(answer: Answer) -> str:
-    head = f"{answer['table']}: {answer['asked']} keys of {answer['raw_table']} queried in {answer['asked_days']} days"
-    if answer["told_by"] == "driver":
+    head = f"{answer['table']}: {answer['requested']} keys of {answer['raw_table']} queried in {answer['requested_days']} days"
+    if answer["reasons_from"] == "driver":
         driver = _moment(answer["driver_at_s"])
         return f"{head}; {answer['columns']} of {answer['columns_max']} columns, as of {driver}"
     if answer["driver_at_s"] is None:

@@ -64,7 +64,9 @@ def _run(config_path: Path | None, *, projections: bool) -> int:
     from daemon.config.load import find_file
     from daemon.service.lifecycle import run_daemon
 
-    code = run_daemon(load_config(config_path), projections=projections, config_file=find_file(config_path))
+    config, path = load_config(config_path), find_file(config_path)
+    warnings = application().config_reader().read(path).problems
+    code = run_daemon(config, projections=projections, config_file=path, warnings=warnings)
     if code:
         _exit_immediately(code)
     return code

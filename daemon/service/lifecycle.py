@@ -46,9 +46,11 @@ from handlers.backoff import Backoff
 
 if TYPE_CHECKING:
     import threading
+    from collections.abc import Sequence
     from pathlib import Path
 
     from daemon.config.model import Config
+    from daemon.config.problem import Problem
     from daemon.process.supervisor import Job
     from daemon.status.model import DaemonStatus
 
@@ -61,15 +63,29 @@ STATUS_FILE_S: Final = 15.0
 """How often the status is written to a file, if it has changed. The file is read while no daemon is running."""
 
 
-def run_daemon(config: Config, *, projections: bool = True, config_file: Path | None = None) -> int:
+def run_daemon(
+    config: Config,
+    *,
+    projections: bool = True,
+    config_file: Path | None = None,
+    warnings: Sequence[Problem] = (),
+) -> int:
     """Run until SIGTERM or SIGINT; return the exit code: 0 if all loops ended in time, else 1.
 
-    ``config_file`` is the file of ``config``; child processes read it.
+    ``config_file`` is the file of ``config``; child processes read it. ``warnings`` of the configuration are logged.
 
     Raises ConfigError and StateLocked before anything has started. Main thread only.
     """
     # Start 1.
     configure_logs(LogSettings(config.logs.level, config.logs.format, config.logs.repeat_s, config.secrets()))
+    for warning in warnings:
+        log.warning(
+            "configuration",
+            place=warning.place,
+            setting=warning.key,
+            problem=warning.reason,
+            hint=warning.hint,
+        )
     # Start 2. Leaving the block is step 5 of the end.
     with stop_signals() as stop_requested, state_lock(config.state.dir):
         daemon = _Daemon(config, projections=projections, config_file=config_file)

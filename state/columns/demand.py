@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 class Verdict(StrEnum):
     """Whether a key becomes a column. The values are part of stored snapshots and of the JSON API."""
 
-    SELECTED = "wanted"
+    SELECTED = "selected"
     WHITELISTED = "whitelisted"
     COLLAPSED = "collapsed"
     """An ancestor's column serves it."""
     OUTVOTED = "outvoted"
     """It is an object whose members are requested by far more users and have the columns."""
-    NOT_REQUESTED = "not asked"
+    NOT_REQUESTED = "not requested"
     SKIPPED = "skipped"
     UNSEEN = "unseen"
     """No row contains it: it is misspelled, or has not arrived yet."""

@@ -40,7 +40,7 @@ class IntWidth(StrEnum):
 class FlatRules:
     """How requested keys become columns, and how columns change."""
 
-    asked_days: Annotated[int, Interval(ge=1, le=3_650)] = 30
+    requested_days: Annotated[int, Interval(ge=1, le=3_650)] = 30
     """How long a request for a key counts."""
     retention_days: Annotated[int, Interval(ge=1, le=36_500)] = 60
     """How long partitions are kept."""

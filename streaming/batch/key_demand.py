@@ -122,7 +122,7 @@ class KeyLogDemand:
 
         rules = read_rule_set(self._log, self._settings.name).apply_to(self._settings.rules)
         return RequestedKeys(
-            read_requested_keys(self._log, self._settings.raw_table, rules.asked_days), rules
+            read_requested_keys(self._log, self._settings.raw_table, rules.requested_days), rules
         )
 
 

@@ -188,7 +188,7 @@ def begin_promotion(table: FlatTable, state: TableState, evolution: Evolution) -
         return state
     parameter = json.dumps({"slots": slots, "version": state.version + 1})
     altered = table.alter(state, parameters={PROMOTION: parameter})
-    failpoint("flat.hardening")
+    failpoint("flat.promoting")
     return altered
 
 

@@ -188,7 +188,7 @@ def _rows(requests: Iterable[KeyRequest], source: str) -> tuple[list[dict[str, A
         if row is None:
             request_rows[identity] = _request_row(identity, each, requester)
         else:
-            row["asked_count"] += each.count
+            row["run_count"] += each.count
             row["first_at"] = min(row["first_at"], each.at_s)
             row["last_at"] = max(row["last_at"], each.at_s)
     return (
@@ -232,11 +232,11 @@ def _request_row(
     return {
         "day": day,
         "key_digest": key_digest,
-        "asker_digest": requester_digest,
+        "requester_digest": requester_digest,
         "user_name": requester.user,
         "source": requester.source,
         "fingerprint": requester.fingerprint,
-        "asked_count": request.count,
+        "run_count": request.count,
         "first_at": request.at_s,
         "last_at": request.at_s,
     }
@@ -249,7 +249,7 @@ def _store(
     for start in range(0, len(key_rows), ROWS_PER_STATEMENT):
         upsert(connection, key_table, key_rows[start : start + ROWS_PER_STATEMENT], {"last_day": most})
     changes: Mapping[str, Callable[[Any, Any], Any]] = {
-        "asked_count": lambda old, new: old + new,
+        "run_count": lambda old, new: old + new,
         "first_at": least,
         "last_at": most,
     }

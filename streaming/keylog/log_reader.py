@@ -119,7 +119,7 @@ def _window_query(raw_table: str, since_day: int) -> Select[Any]:
             request_table.c.key_digest,
             request_table.c.user_name,
             request_table.c.day,
-            func.sum(request_table.c.asked_count),
+            func.sum(request_table.c.run_count),
             func.min(request_table.c.first_at),
             func.max(request_table.c.last_at),
         )
@@ -137,7 +137,7 @@ def _entry_query(chosen: LogFilter, since_day: int) -> Select[Any]:
             request_table.c.user_name,
             request_table.c.source,
             request_table.c.fingerprint,
-            request_table.c.asked_count,
+            request_table.c.run_count,
             request_table.c.first_at,
             request_table.c.last_at,
         )

@@ -63,15 +63,15 @@ key_table: Final = Table(
 )
 
 request_table: Final = Table(
-    PREFIX + "asked",
+    PREFIX + "request",
     metadata,
     Column("day", Integer, primary_key=True, autoincrement=False, comment="days since 1970 (UTC)"),
     Column("key_digest", Digest, primary_key=True),
-    Column("asker_digest", Digest, primary_key=True, comment="of user_name, source and fingerprint"),
+    Column("requester_digest", Digest, primary_key=True, comment="of user_name, source and fingerprint"),
     Column("user_name", String(USER_CHARS), nullable=False, comment="empty where nobody knows"),
     Column("source", String(SOURCE_CHARS), nullable=False, comment="where the query was found"),
     Column("fingerprint", String(FINGERPRINT_CHARS), nullable=False, comment="of the query's text"),
-    Column("asked_count", BigInteger, nullable=False, comment="runs of the query on that day"),
+    Column("run_count", BigInteger, nullable=False, comment="runs of the query on that day"),
     Column("first_at", BigInteger, nullable=False, comment="seconds since 1970"),
     Column("last_at", BigInteger, nullable=False, comment="seconds since 1970"),
     **TABLE_OPTIONS,

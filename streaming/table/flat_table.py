@@ -15,7 +15,7 @@ from handlers.files.paths import parse_location
 from handlers.structs.objects import FieldSchema, SerDeInfo, StorageDescriptor
 from state.columns.slots.slot_codec import encode_columns, parse_layout
 from streaming.table.hours import HourColumns
-from streaming.table.parameters import PATTERNS, SEALED, check_columns
+from streaming.table.parameters import PATTERNS, SEALED, check_columns, rename_former
 
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ _ORC: Final = "org.apache.hadoop.hive.ql.io.orc"
 
 def parse_table(table: Table) -> TableState:
     """Return the state that a metastore table stores. Raises TableAltered or InvalidRequest if Tideline did not write it so."""
-    parameters = table.parameters or {}
+    parameters = rename_former(table.parameters or {})
     keys = [(key.name, key.type) for key in table.partitionKeys or []]
     columns = [(col.name, col.type, col.comment) for col in table.sd.cols or []]
     return TableState(

@@ -24,7 +24,7 @@ WRITER: Final = "tideline.writer"
 """Table: who may change its partitions, and until when."""
 PATTERNS: Final = "tideline.partition_patterns"
 """Table: a JSON list of strftime patterns, one per partition column."""
-PROMOTION: Final = "tideline.hardening"
+PROMOTION: Final = "tideline.promoting"
 """Table: the slots under promotion to STRING, and the version that began it: ``{"slots": [3], "version": 17}``."""
 ANNOUNCED: Final = "tideline.promotions_announced"
 """Table: the slots whose promotion to STRING is announced, and since when: ``{"3": 1795170600}``."""
@@ -35,8 +35,10 @@ LAST_NARROWING: Final = "tideline.narrowed"
 PROMOTED: Final = "tideline.promoted"
 """Table: the slots whose type changed between STRING and a number recently, and until when queries planned before that may run:
 ``{"slots": [3], "until_s": 1}``; ``"narrowed": true`` if the change was to a number."""
-LAST_PROMOTION: Final = "tideline.hardened"
+LAST_PROMOTION: Final = "tideline.last_promotion"
 """Table: the version of the last completed promotion; values in ``_rescued`` of older hours may fit since then."""
+_FORMER: Final = {"tideline.hardening": PROMOTION, "tideline.hardened": LAST_PROMOTION}
+"""Names in tables of earlier builds. They are read under the present names, and the next change of the table renames them."""
 
 LAYOUT_VERSION: Final = "tideline.layout_version"
 """Partition: the table's version when its files were last written."""
@@ -118,15 +120,23 @@ def check_columns(columns: Iterable[tuple[str, str]], partition_columns: Collect
 
 
 def merge_parameters(old: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
-    """Return ``old`` with ``changes`` (None removes one), without statistics and without Spark's copy of the schema."""
-    kept = {
+    """Return ``old`` with ``changes`` (None removes one), without statistics and without Spark's copy of the schema.
+
+    Parameters of earlier builds get their present names.
+    """
+    unchanged = {
         key: value
-        for key, value in old.items()
+        for key, value in rename_former(old).items()
         if key not in STATISTICS and not key.startswith(STALE_PREFIX) and key not in changes
     }
-    return kept | {key: value for key, value in changes.items() if value is not None}
+    return unchanged | {key: value for key, value in changes.items() if value is not None}
 
 
 def select_own(parameters: Mapping[str, str] | None) -> dict[str, str]:
     """Return the parameters that Tideline keeps."""
     return {key: value for key, value in (parameters or {}).items() if key.startswith(PREFIX)}
+
+
+def rename_former(parameters: Mapping[str, str]) -> dict[str, str]:
+    """Return ``parameters`` with the present names for those that an earlier build wrote."""
+    return {_FORMER.get(key, key): value for key, value in parameters.items()}

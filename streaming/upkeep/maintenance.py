@@ -31,7 +31,7 @@ class UpkeepResult:
     sealed: int = 0
     backlog: int = 0
     """Hours that are due but left for the next pass."""
-    hardening: int = 0
+    rewrites_left: int = 0
     """Hours left to rewrite before a promoted or narrowed column changes its type."""
     dropped: int = 0
     deleted: int = 0
@@ -58,7 +58,7 @@ class Maintenance:
         last = self._runner.finish(last)
         hours_max = EVERYTHING if everything else stream.settings.sealing.hours_per_pass
         state = stream.lease.hold()
-        state, hardening = promotion.advance(rewriter, state, hours_max=hours_max)
+        state, rewrites_left = promotion.advance(rewriter, state, hours_max=hours_max)
         state, narrowing_left, narrowed = narrowing.advance(rewriter, state, hours_max=hours_max)
         if narrowed is not None:
             self._forget_misfits(narrowed, last.watermark.reached_s)
@@ -72,7 +72,7 @@ class Maintenance:
         return UpkeepResult(
             sealed,
             backlog,
-            hardening + narrowing_left,
+            rewrites_left + narrowing_left,
             len(expiry.hours),
             deleted,
             expiry.refused,

@@ -39,7 +39,7 @@ __all__ = ["_use_archived_spark", "archived_spark", "kafka", "source", "stack"]
 pytestmark = pytest.mark.crash
 ARRIVING = [
     "flat.planned:2",
-    "flat.hardening",
+    "flat.promoting",
     "flat.flip",
     "flat.moved:5",
     "flat.batch:3",

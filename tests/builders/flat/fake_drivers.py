@@ -46,7 +46,7 @@ def progress(batch: int = 0, **changes: Any) -> dict[str, Any]:
         "upkeep": {
             "sealed": 1,
             "backlog": 2,
-            "hardening": 0,
+            "rewrites_left": 0,
             "dropped": 0,
             "deleted": 0,
             "refused": "",

@@ -33,7 +33,7 @@ from streaming.keylog.log_reader import (
 from streaming.keylog.migrator import VERSION_TABLE, migrate, newest_version, read_version
 from streaming.keylog.records import DAY_S, KeyRequest, day_of
 from streaming.keylog.retention import ROWS_PER_TRANSACTION, count_old_rows, delete_old_rows
-from streaming.keylog.schema import key_table, metadata, snapshot_table
+from streaming.keylog.schema import digest, key_table, metadata, snapshot_table
 from streaming.keylog.table_snapshots import (
     ColumnChange,
     TableSnapshot,
@@ -278,6 +278,40 @@ class KeyLogContract:
         with open_key_log(address) as log:
             assert read_rule_set(log, "d.t").skip == ("$.x",)
             assert names_of(log, snapshot_table.c.name) == []
+
+    def test_requests_of_an_earlier_build_still_count(self, address: str) -> None:
+        database = Database(address)
+        migrate(database, "0002")
+        database.write(
+            lambda connection: connection.execute(
+                text(
+                    "INSERT INTO tideline_asked VALUES (:day, :key, :asker, 'ann', 's', 'f', 5, 1, 2)"
+                ).bindparams(day=day_of(NOW_S), key=digest(RAW, '["k"]'), asker=digest("ann", "s", "f"))
+            )
+        )
+        database.write(
+            lambda connection: connection.execute(
+                text("INSERT INTO tideline_key VALUES (:key, :raw, 'k', '[\"k\"]', :day)").bindparams(
+                    day=day_of(NOW_S), key=digest(RAW, '["k"]'), raw=RAW
+                )
+            )
+        )
+        database.close()
+        with open_key_log(address) as log:
+            (requested,) = read_requested_keys(log, RAW, 30)
+            assert (requested.key, sorted(requested.users), requested.count) == (KeyPath(("k",)), ["ann"], 5)
+
+    @pytest.mark.parametrize("renamed", ["asker_digest TO requester_digest", "asked_count TO run_count"])
+    def test_an_interrupted_renaming_is_completed(self, address: str, renamed: str) -> None:
+        database = Database(address)
+        migrate(database, "0002")
+        database.write(
+            lambda connection: connection.execute(text(f"ALTER TABLE tideline_asked RENAME COLUMN {renamed}"))
+        )
+        database.close()
+        with open_key_log(address) as log:
+            log.record([key_request()], source="s", position="p")
+            assert [each.count for each in read_requested_keys(log, RAW, 30)] == [1]
 
     def test_an_interrupted_migration_is_completed(self, address: str) -> None:
         database = Database(address)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 HOUR_S = 3_600
 FIRST = int(time.time()) // HOUR_S * HOUR_S - 10 * HOUR_S
 STEPS = (
-    "flat.hardening",
+    "flat.promoting",
     "flat.published",
     "flat.rewritten",
     "flat.switch",

@@ -83,7 +83,7 @@ def test_requested_keys_become_columns_and_a_misspelling_is_reported(
     stream.run(spark)
     answer = read_keys(log, flat.keyed())
     told = {row["key"]: row for row in answer["keys"]}
-    assert answer["told_by"] == "driver"
+    assert answer["reasons_from"] == "driver"
     assert told["$.user"]["column"] == "user"
     assert (told["$.n"]["verdict"], told["$.n"]["column"]) == ("skipped", None)
     assert "no row contains it" in keys_text(answer, why=True, limit=100)

@@ -55,7 +55,7 @@ BATCH = (
     "flat.batch",
 )
 SEAL = ("flat.rewritten", "flat.switch", "flat.switched", "flat.replaced", "flat.deleted", "flat.kept:2")
-PROMOTION = ("flat.hardening", "flat.rewritten", "flat.switched", "flat.flip", "flat.flipped")
+PROMOTION = ("flat.promoting", "flat.rewritten", "flat.switched", "flat.flip", "flat.flipped")
 NARROWING = ("flat.switched", "flat.narrow", "flat.narrowed")
 REUSE = ("flat.evolve", "flat.evolved", "flat.planned", "flat.decided")
 """The steps at which a process is killed, by what the driver does then; ``:2`` is the second pass."""

@@ -11,6 +11,7 @@ import pytest
 
 from daemon.config.load import Loaded, find_file
 from daemon.config.reference import markdown
+from daemon.flat.settings import FLAT as FLAT_SECTION
 from daemon.service.configuration import config_model, load_config, read_config
 from state.errors import ConfigError
 
@@ -113,6 +114,34 @@ def test_an_unknown_setting_gets_the_known_one_that_it_resembles(
 ) -> None:
     unknown = problem(read(line), key)
     assert (unknown.reason, unknown.hint) == ("unknown setting", hint)
+
+
+FLAT = "flat: {f: {table: a.f, raw_table: a.r, rules: {%s}}}"
+
+
+def test_the_former_name_of_a_setting_is_read_and_reported(read: Read) -> None:
+    loaded = read(FLAT % "asked_days: 20", TIDELINE__FLAT__G__RULES__ASKED_DAYS="7")
+    assert loaded.config is None, "the table g has no name"
+    warnings = [str(each) for each in loaded.problems if each.warning]
+    assert sorted(each.partition(": ")[2] for each in warnings) == [
+        f"flat.{name}.rules.asked_days: was renamed to 'requested_days' (use the new name)" for name in "fg"
+    ]
+    config = read(FLAT % "asked_days: 20").config
+    assert config is not None
+    assert FLAT_SECTION.of(config)["f"].rules.requested_days == 20
+
+
+def test_problems_of_a_setting_with_its_former_name_have_its_line(read: Read) -> None:
+    loaded = read("flat:\n  f:\n    table: a.f\n    raw_table: a.r\n    rules:\n      asked_days: 0\n")
+    assert problem(loaded, "flat.f.rules.requested_days").place.endswith(":6")
+
+
+def test_a_setting_with_both_names_is_a_problem(read: Read) -> None:
+    found = problem(read(FLAT % "asked_days: 20, requested_days: 21"), "flat.f.rules.asked_days")
+    assert (found.warning, found.reason) == (
+        False,
+        "is the former name of 'requested_days', which is set too",
+    )
 
 
 def test_a_missing_setting_is_reported_at_its_section(read: Read) -> None:

@@ -314,7 +314,7 @@ def test_an_event_without_what_belongs_to_it_changes_nothing(event: Mapping[str,
 
 
 def test_events_of_tomorrow_only_tell_that_the_driver_lives() -> None:
-    assert DriverProgress().after({"event": "dreaming"}, 5.0) == DriverProgress(told_s=5.0)
+    assert DriverProgress().after({"event": "dreaming"}, 5.0) == DriverProgress(reported_s=5.0)
 
 
 def test_a_reader_that_has_gone_does_not_stop_the_driver() -> None:

@@ -127,7 +127,9 @@ def config(tmp_path: Path) -> Config:
 @pytest.fixture
 def flats() -> list[FlatStatus]:
     return [
-        FlatStatus("events", FLAT, "backing-off", batch=12, lag_records=7, problem="<i>killed", told_s=1.0)
+        FlatStatus(
+            "events", FLAT, "backing-off", batch=12, lag_records=7, problem="<i>killed", reported_s=1.0
+        )
     ]
 
 

@@ -81,8 +81,8 @@ def save_driver_snapshot(log: KeyLog, *, at_s: int = NOW_S) -> None:
             {"key": "$.gone", "name": "gone", "type": "int", "state": "empty"},
         ],
         "keys": [
-            {"key": "$.action.name", "verdict": "wanted", "reason": "rank 1: 2 users on 3 days", "rank": 1},
-            {"key": "$.action.exp", "verdict": "wanted", "reason": "rank 2: 1 user", "rank": 2},
+            {"key": "$.action.name", "verdict": "selected", "reason": "rank 1: 2 users on 3 days", "rank": 1},
+            {"key": "$.action.exp", "verdict": "selected", "reason": "rank 2: 1 user", "rank": 2},
             {"key": "$.old.key", "verdict": "unseen", "reason": "no row has brought it", "rank": None},
         ],
         "waiting": [{"key": "$.action.exp", "kind": "wait", "reason": "12 of 1000 values"}],
@@ -93,14 +93,14 @@ def save_driver_snapshot(log: KeyLog, *, at_s: int = NOW_S) -> None:
 def test_without_a_driver_the_rules_give_the_reasons(log: KeyLog) -> None:
     answer = read_keys(log, flat(whitelist=["epoch"], skip=["$.debug.*"]).keyed())
     rows = by_key(answer)
-    assert (answer["told_by"], answer["asked"]) == ("rules", 14)
+    assert (answer["reasons_from"], answer["requested"]) == ("rules", 14)
     assert [row["key"] for row in answer["keys"][:3]] == ["$.epoch", "$.action.name", "$.action.exp"]
     assert rows["$.action.exp"]["users"] == ["ann"]
     assert len(rows["$.action.exp"]["serves"]) == 12
     assert rows["$.action.exp.exp_3"]["verdict"] == "collapsed"
     assert rows["$.action.exp.exp_3"]["into"] == "$.action.exp"
     assert rows["$.debug.trace"]["verdict"] == "skipped"
-    assert rows["$.old.key"]["verdict"] == "not asked"
+    assert rows["$.old.key"]["verdict"] == "not requested"
     assert "last queried on" in rows["$.old.key"]["reason"]
 
 
@@ -129,7 +129,7 @@ def test_a_decision_after_the_drivers_snapshot_takes_effect_at_once(log: KeyLog)
     save_driver_snapshot(log, at_s=NOW_S - 1)
     save_decision(log, flat().keyed(), "skip", "$.action.*", None, "ann", remove=False)
     answer = read_keys(log, flat().keyed())
-    assert answer["told_by"] == "rules"
+    assert answer["reasons_from"] == "rules"
     assert by_key(answer)["$.action.name"]["verdict"] == "skipped"
     assert by_key(answer)["$.action.name"]["column"] == "action/name"
     assert "decisions since" in keys_text(answer, why=True, limit=10)
@@ -245,11 +245,11 @@ def test_queries_are_mined_into_the_key_log_although_another_source_fails(
 
     jobs, reports = sorted(run("mine", code=1), key=lambda row: str(row["source"]))
     assert "not-found" in jobs["error"]
-    assert (reports["queries"], reports["asks"], reports["error"]) == (1, 2, None)
+    assert (reports["queries"], reports["requests"], reports["error"]) == (1, 2, None)
     assert run("mine", "reports")[0]["queries"] == 0
     stdin = TextIOWrapper(BytesIO(b"select get_json_object(json, '$.user.id') from web.raw_events;\n"))
     monkeypatch.setattr("sys.stdin", stdin)
-    assert run("mine", "--stdin", "--user", "ann")[0]["asks"] == 1
+    assert run("mine", "--stdin", "--user", "ann")[0]["requests"] == 1
     rows = by_key(run("list", "web"))
     assert rows["$.user.id"]["users"] == ["ann", "reporting"]
     assert rows["$.action.name"]["users"] == ["reporting"]
@@ -268,11 +268,11 @@ def test_queries_are_mined_into_the_key_log_although_another_source_fails(
         ("mining: {raw_tables: {raw: {json_column: j}}}", "must be a table"),
         (
             "{keylog: {retention_days: 7}, flat: {f: {table: a.f, raw_table: a.r}}}",
-            "at least flat.f.rules.asked_days = 30",
+            "at least flat.f.rules.requested_days = 30",
         ),
         (
-            "flat: {f: {table: a.f, raw_table: a.r, rules: {asked_days: 500}}}",
-            "at least flat.f.rules.asked_days = 500",
+            "flat: {f: {table: a.f, raw_table: a.r, rules: {requested_days: 500}}}",
+            "at least flat.f.rules.requested_days = 500",
         ),
         (
             "{mining: {raw_tables: {a.raw: {json_column: j}}}, flat: {f: {table: a.f, raw_table: a.rwa}}}",

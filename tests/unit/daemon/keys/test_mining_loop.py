@@ -46,7 +46,7 @@ def mined(**changes: Any) -> str:
         "source": "reports",
         "queries": 10,
         "queries_with_keys": 4,
-        "asks": 7,
+        "requests": 7,
         "parsers": {"sqlglot": 10},
         "unresolved": {"star": 2},
         "dead": {"too-large": 1},
@@ -94,7 +94,7 @@ def test_what_passes_come_to_is_counted_and_shown(
     loop, supervisor = follow(STARTED + mined() + mined(queries=5, dead={}) + WAITS)
     eventually(lambda: standing(loop, supervisor).sources[0].queries == 15)
     (source,) = standing(loop, supervisor).sources
-    assert (source.queries_with_keys, source.asks, source.unresolved, source.dead) == (8, 14, 4, 1)
+    assert (source.queries_with_keys, source.requests, source.unresolved, source.dead) == (8, 14, 4, 1)
     assert source.read_s is not None
     assert time.time() - source.read_s < DEADLINE_S
     assert standing(loop, supervisor).state == LoopState.FOLLOWING.value

@@ -48,7 +48,7 @@ def test_an_address_that_is_a_directory_is_a_transient_error_with_its_path(tmp_p
 def test_a_missing_table_is_reported_without_the_values_of_the_statement(address: str) -> None:
     with open_key_log(address) as log:
         with sqlite3.connect(address.removeprefix("sqlite:///")) as connection:
-            connection.execute("DROP TABLE tideline_asked")
+            connection.execute("DROP TABLE tideline_request")
         connection.close()
         with pytest.raises(KeyLogUnavailable) as raised:
             log.record([key_request(user="hidden-person")], source="s", position="p")

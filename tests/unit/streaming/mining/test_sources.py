@@ -32,7 +32,7 @@ PASS = {
     "source": "stdin",
     "queries": 1,
     "queries_with_keys": 0,
-    "asks": 0,
+    "requests": 0,
     "unresolved": {},
     "took_s": 0.1,
     "error": None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ from state.errors import (
     StateLocked,
     TableAltered,
 )
+from streaming.split.file_columns import promoting_slots
 from streaming.table.compatibility_view import (
     OLD_NAME,
     OldName,
@@ -32,7 +34,7 @@ from streaming.table.compatibility_view import (
 from streaming.table.hours import HOUR_S, HourColumns
 from streaming.table.lease import LeaseRecord, WriterLease
 from streaming.table.metastore_table import MetastoreTable
-from streaming.table.parameters import WRITER
+from streaming.table.parameters import LAST_PROMOTION, PROMOTION, VERSION, WRITER
 from tests.builders.flat.layouts import HOUR, a_layout, compatibility_view, next_version, rekeyed, with_keys
 from tests.builders.flat.local_storage import LocalStorage
 from tests.builders.flat.memory_catalog import MemoryCatalog, a_flat_table
@@ -128,6 +130,24 @@ def test_a_table_altered_by_hand_is_reported(table: MetastoreTable) -> None:
     catalog.replace_table(stored, key="tideline.schema_version", expected="1")
     with pytest.raises(TableAltered):
         table.read()
+
+
+def test_parameters_of_an_earlier_build_are_read_and_then_renamed(table: MetastoreTable) -> None:
+    catalog = table._catalog
+    stored = catalog.get_table(table.database, table.name)
+    stored.parameters = {
+        **(stored.parameters or {}),
+        "tideline.hardening": '{"slots": [1], "version": 1}',
+        "tideline.hardened": "1",
+    }
+    catalog.replace_table(stored, key=VERSION, expected="1")
+    state = table.read()
+    assert (sorted(promoting_slots(state)), state.parameters[LAST_PROMOTION]) == ([1], "1")
+    table.alter(state, parameters={LAST_PROMOTION: "2"})
+    renamed = catalog.get_table(table.database, table.name).parameters or {}
+    assert not {"tideline.hardening", "tideline.hardened"} & renamed.keys()
+    assert (json.loads(renamed[PROMOTION])["slots"], renamed[LAST_PROMOTION]) == ([1], "2")
+    assert promoting_slots(table.alter(table.read(), parameters={PROMOTION: None})) == frozenset()
 
 
 def test_an_unreadable_lease_does_not_exclude_others(table: MetastoreTable) -> None:
