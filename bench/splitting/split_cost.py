@@ -18,7 +18,7 @@ from bench.splitting import mining
 from dev.fixtures.json_events import lines, write
 from state.columns.paths import KeyPath
 from state.columns.rules import FlatRules
-from state.columns.slots.slots import Layout, Slot, SlotState
+from state.columns.slots import Layout, Slot, SlotState
 from state.columns.sniffing import sniff
 from state.columns.types import ColumnType
 from streaming.batch.footers import FooterReader

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from daemon.config.model import Config
     from daemon.config.problem import Problem
     from daemon.config.section import ConfigSection
-    from daemon.keylog.keyed_table import KeyedTable
+    from daemon.keylog.settings import KeyedTable
     from daemon.status.model import StatusSection
 
 

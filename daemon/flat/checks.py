@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from daemon.config.crosscheck import entries, missing_kafka, number, problem
 from daemon.config.problem import Problem, problem_of_error
-from daemon.flat.driver.driver_settings import metastores_of
+from daemon.flat.driver_settings import metastores_of
 from daemon.flat.settings import FLAT
 from daemon.keylog.settings import KeylogConfig
 from handlers.files.paths import parse_location

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from daemon.config.model import Config
-    from daemon.flat.driver.driver import DriverOrder
+    from daemon.flat.driver import DriverOrder
     from streaming.settings import FlatSettings
 
 
@@ -34,7 +34,7 @@ def executor() -> None:
 
     Spark calls this command itself, because driver and executors use the same image. The environment has the driver's address.
     """
-    from streaming.driver.executor import replace_process
+    from streaming.driver.executor_pods import replace_process
 
     replace_process()
 
@@ -77,7 +77,8 @@ def try_(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
 
     Needs Java 17 and the extra 'flat', and neither Kafka nor Hive. Exits with 1 if no event is left.
     """
-    from daemon.flat.trial.first_try import TrialOrder, open_page, run_trial, trial_text
+    from daemon.flat.trial.first_try import TrialOrder, open_page, run_trial
+    from daemon.flat.trial.report import trial_text
     from state.columns.paths import parse_column_key
 
     key = None if time_key is None else parse_column_key(time_key)
@@ -105,7 +106,7 @@ def run(table: str, once: bool, progress_fd: int | None, config_path: Path | Non
     The first SIGTERM or SIGINT stops it after the current batch, the second at once. With --progress-fd it also stops at once when its
     standard input is closed, because the process that started it has then ended.
     """
-    from daemon.flat.driver.driver import run_driver
+    from daemon.flat.driver import run_driver
 
     if progress_fd is not None:
         from daemon.process.children.parent_watch import end_with_parent
@@ -125,7 +126,7 @@ def prepare(as_json: bool) -> None:
 
     Takes about half a minute and 200 MB. Run it again after an update of Java or Spark; an outdated archive is ignored.
     """
-    from daemon.flat.driver.driver import spark_commands
+    from daemon.flat.driver import spark_commands
 
     path = spark_commands().prepare()
     if as_json:
@@ -140,7 +141,7 @@ def prepare(as_json: bool) -> None:
 @json_option
 def seal(table: str, config_path: Path | None, as_json: bool) -> None:
     """Run all due maintenance of the flat TABLE: compact hours, widen columns, drop old hours, delete replaced files."""
-    from daemon.flat.driver.driver import spark_commands
+    from daemon.flat.driver import spark_commands
     from daemon.flat.text import upkeep_text
 
     done = spark_commands().seal(_settings(config_path, table), _show_event)
@@ -180,7 +181,7 @@ def backfill(  # noqa: PLR0913, PLR0917 - one parameter per option is click's wa
 
     Exits with 1 if an hour was left unchanged because the raw table does not have the same number of events.
     """
-    from daemon.flat.driver.driver import hours_between, spark_commands
+    from daemon.flat.driver import hours_between, spark_commands
     from daemon.flat.text import backfill_text
     from state.columns.paths import parse_column_key
 
@@ -214,7 +215,7 @@ def narrow(table: str, key: str, to: str | None, config_path: Path | None, as_js
 
     Rewrites all hours. If it is interrupted, the driver completes it between its batches.
     """
-    from daemon.flat.driver.driver import spark_commands
+    from daemon.flat.driver import spark_commands
     from state.columns.paths import parse_column_key
     from state.columns.types import ColumnType
 
@@ -233,7 +234,7 @@ def narrow(table: str, key: str, to: str | None, config_path: Path | None, as_js
 @json_option
 def plan(table: str, config_path: Path | None, as_json: bool) -> None:
     """Show which columns of the flat TABLE the next batch would change, and why. Changes nothing."""
-    from daemon.flat.driver.driver import spark_commands
+    from daemon.flat.driver import spark_commands
     from daemon.flat.text import plan_answer, plan_text
 
     settings = _settings(config_path, table)
@@ -274,7 +275,7 @@ def files(table: str, config_path: Path | None, as_json: bool) -> None:
 @json_option
 def view(table: str, name: str | None, config_path: Path | None, as_json: bool) -> None:
     """Write the view that keeps the former column names of the flat TABLE; needs no Spark."""
-    from daemon.flat.driver.driver import view_name, write_view
+    from daemon.flat.driver import view_name, write_view
     from daemon.flat.settings import flat_config
 
     config = _config(config_path)
@@ -293,15 +294,14 @@ def _config(config_path: Path | None) -> Config:
 
 
 def _settings(config_path: Path | None, table: str) -> FlatSettings:
-    from daemon.flat.driver.driver_settings import flat_settings
+    from daemon.flat.driver_settings import flat_settings
 
     return flat_settings(_config(config_path), table)
 
 
 def _order(config_path: Path | None, table: str, *, mines: bool = False) -> DriverOrder:
-    from daemon.flat.driver.driver import DriverOrder
-    from daemon.flat.driver.driver_settings import flat_settings
-    from daemon.flat.driver.query_files import mine_query_files
+    from daemon.flat.driver import DriverOrder, mine_query_files
+    from daemon.flat.driver_settings import flat_settings
     from daemon.flat.settings import flat_config
 
     config = _config(config_path)

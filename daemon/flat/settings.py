@@ -18,7 +18,7 @@ from daemon.flat.sections import (
     RulesSection,
     SealingSection,
 )
-from daemon.keylog.keyed_table import KeyedTable
+from daemon.keylog.settings import KeyedTable
 from state.columns.rules import FlatRules
 from state.errors import ConfigError
 from streaming.settings import (

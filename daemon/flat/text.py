@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from state.columns.changes import Change
     from streaming.batch.schema_evolution import Proposal
     from streaming.upkeep.backfill import BackfillResult
-    from streaming.upkeep.maintenance import UpkeepResult
-    from streaming.upkeep.sealing import OpenHour
+    from streaming.upkeep.maintenance import OpenHour, UpkeepResult
 
 
 OPEN_SHOWN: Final = 10

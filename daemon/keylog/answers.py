@@ -26,7 +26,7 @@ from streaming.keylog.table_snapshots import read_snapshot
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from daemon.keylog.keyed_table import KeyedTable
+    from daemon.keylog.settings import KeyedTable
     from state.columns.demand import Demand, SelectedKey
     from state.columns.requested_keys import RequestedKey
     from state.columns.rules import FlatRules

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 from urllib.parse import urlsplit
 
@@ -11,6 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from daemon.config.crosscheck import missing_kafka
 from daemon.config.fields import Bootstrap, FileLocation, Name, ObjectName, Secret, TableName, Topic, as_list
 from daemon.config.section import ConfigSection, Section, refused
+from state.errors import ConfigError
 
 
 if TYPE_CHECKING:
@@ -18,9 +20,24 @@ if TYPE_CHECKING:
 
     from daemon.config.document import Document
     from daemon.config.problem import Problem
+    from state.columns.rules import FlatRules
+    from streaming.mining.model import MiningRules
 
 
 _SCHEMES: Final = ("sqlite", "mysql", "mariadb", "postgresql")
+_COLUMN: Final = re.compile(r"[a-z0-9_]{1,128}")
+_FUNCTION: Final = re.compile(r"[a-z_][a-z0-9_.]{0,127}")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedTable:
+    """A flat table whose columns follow the keys that users query in a raw table."""
+
+    table: str
+    """``db.table``, as is ``raw_table``."""
+    raw_table: str
+    rules: FlatRules
+    """As configured; decisions in the key log are added."""
 
 
 def _check_url(text: str) -> str:
@@ -59,8 +76,11 @@ class KeylogConfig(Section):
     )
 
 
-_COLUMN: Final = re.compile(r"[a-z0-9_]{1,128}")
-_FUNCTION: Final = re.compile(r"[a-z_][a-z0-9_.]{0,127}")
+KEYLOG: Final[ConfigSection[KeylogConfig]] = ConfigSection(
+    "keylog",
+    KeylogConfig,
+    Field(default=KeylogConfig(), description="The database of requested keys."),
+)
 
 
 def _check_column(text: str) -> str:
@@ -174,12 +194,26 @@ class MiningConfig(Section):
                 raise refused(f"must have {name}, because every_s is set")
         return self
 
+    def rules(self) -> MiningRules:
+        """Return raw tables and functions as the miner knows them; raise ConfigError if no raw table is configured."""
+        from streaming.mining.model import CustomFunction, MiningRules, RawTable, Style
 
-KEYLOG: Final[ConfigSection[KeylogConfig]] = ConfigSection(
-    "keylog",
-    KeylogConfig,
-    Field(default=KeylogConfig(), description="The database of requested keys."),
-)
+        if not self.raw_tables:
+            raise ConfigError(
+                "no raw table is configured for mining",
+                hint="List the tables of raw JSON events under mining.raw_tables.",
+            )
+        tables = tuple(
+            RawTable(name, raw.json_column, frozenset(raw.catalogs), raw.location, frozenset(raw.views))
+            for name, raw in self.raw_tables.items()
+        )
+        functions = tuple(
+            CustomFunction(name, Style(function.style), function.document_argument)
+            for name, function in self.functions.items()
+        )
+        return MiningRules(tables, functions, self.default_database)
+
+
 MINING: Final[ConfigSection[MiningConfig]] = ConfigSection(
     "mining",
     MiningConfig,

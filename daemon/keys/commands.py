@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from daemon.config.model import Config
-    from daemon.keylog.keyed_table import KeyedTable
+    from daemon.keylog.settings import KeyedTable
 
 
 TYPES = ("tinyint", "smallint", "int", "bigint", "double", "string", "boolean")

@@ -11,7 +11,6 @@ from contextlib import closing, suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
-from daemon.keylog.mining_rules import build_rules
 from daemon.keylog.opening import open_key_log
 from daemon.keylog.settings import KEYLOG, MINING
 from daemon.keys.progress import MINED
@@ -59,7 +58,7 @@ def open_standard_input(user: str) -> QuerySource:
 
 def build_miner(config: Config) -> Miner:
     """Return the miner for all passes of a process; it recognizes queries that it has read before."""
-    return Miner(build_rules(MINING.of(config)))
+    return Miner(MINING.of(config).rules())
 
 
 def mine_all(

@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.table import Table
 
 from daemon.flat.answers import FlatAnswers
-from daemon.flat.driver.driver_settings import flat_settings
+from daemon.flat.driver_settings import flat_settings
 from daemon.flat.page import flat_page
 from daemon.service.configuration import load_config
-from state.columns.slots.slots import RESCUED
+from state.columns.slots import RESCUED
 from streaming.driver.local_catalog import build_conf
 from streaming.driver.session import start
 from streaming.settings import SparkSettings

@@ -22,8 +22,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from state.columns.counts.misfits import NO_MISFITS, MisfitCounts
-from state.columns.slots.slot_codec import format_hour
+from state.columns.counts.promotion import NO_MISFITS, MisfitCounts
+from state.columns.slot_codec import format_hour
 from state.columns.types import ColumnType, metastore_accepts, readers_accept
 
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from state.columns.counts.observations import KeyWindow
     from state.columns.paths import KeyPath
     from state.columns.rules import FlatRules
-    from state.columns.slots.slots import Layout, Slot
+    from state.columns.slots import Layout, Slot
     from state.columns.types import Evidence
 
 

@@ -32,7 +32,7 @@ from state.columns.changes import (
     is_mostly_numbers,
 )
 from state.columns.names import choose_column_name
-from state.columns.slots.slots import HOUR_S, SLOTS_MAX, Layout, Slot, SlotState
+from state.columns.slots import HOUR_S, SLOTS_MAX, Layout, Slot, SlotState
 from state.columns.types import ColumnType, choose_reused_type, metastore_accepts
 
 

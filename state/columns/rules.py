@@ -15,7 +15,7 @@ from annotated_types import Interval
 
 from state.bounds import check_bounds
 from state.columns.paths import DEPTH_MAX
-from state.columns.slots.slots import SLOTS_MAX
+from state.columns.slots import SLOTS_MAX
 from state.columns.types import ColumnType
 from state.errors import ConfigError
 

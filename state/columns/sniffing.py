@@ -19,8 +19,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from state.columns.counts.misfits import MisfitCounts
 from state.columns.counts.observations import KeyCounts, Observations
+from state.columns.counts.promotion import MisfitCounts
 from state.columns.paths import CHARS_MAX, KeyPath
 from state.columns.types import NOTHING, Evidence, integers
 

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from state.columns.counts.hour_counts_json import hour_counts_from_json, hour_counts_to_json
 from state.columns.counts.observations import HourCounts
-from state.columns.slots.slot_codec import encode_columns, encode_parameters, parse_layout
-from state.columns.slots.slots import HOUR_S
+from state.columns.slot_codec import encode_columns, encode_parameters, parse_layout
+from state.columns.slots import HOUR_S
 from state.errors import StateCorrupt
 from streaming.batch.watermark import Watermark
 
@@ -33,7 +33,7 @@ from streaming.batch.watermark import Watermark
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from state.columns.slots.slots import Layout
+    from state.columns.slots import Layout
     from streaming.storage.port import Storage
 
 
@@ -52,7 +52,7 @@ class BatchPlan:
     """The watermark before this batch."""
     now_s: int
     textual: frozenset[int] = frozenset()
-    """Slots under promotion to STRING, which are written as text (``streaming.upkeep.promotion``)."""
+    """Slots under promotion to STRING, which are written as text (``streaming.upkeep.type_changes``)."""
     sampled: HourCounts = field(default_factory=HourCounts)
     """Observations in a sample of the batch, for keys without a column."""
 

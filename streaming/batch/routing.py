@@ -14,7 +14,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from state.columns.slots.slots import HOUR_S
+from state.columns.slots import HOUR_S
 from streaming.settings import LatePolicy
 from streaming.source.event_times import event_seconds
 from streaming.split.splitter import MALFORMED, split_packed

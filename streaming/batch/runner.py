@@ -44,10 +44,9 @@ if TYPE_CHECKING:
     from state.columns.counts.observations import Observations
     from streaming.batch.key_demand import KeyDemand, RequestedKeys
     from streaming.batch.observations import FileCounts
-    from streaming.batch.publishing import Publisher
     from streaming.batch.records import BatchRecords, HourCountsFile
     from streaming.batch.sampling import Sampler
-    from streaming.batch.staging import StagedFiles, Stager
+    from streaming.batch.staged_files import Publisher, StagedFiles, Stager
     from streaming.settings import FlatSettings
     from streaming.table.current_files import CurrentTableFile
     from streaming.table.flat_table import TableState

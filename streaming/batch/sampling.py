@@ -10,7 +10,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from state.columns.slots.slots import RESCUED, Layout
+from state.columns.slots import RESCUED, Layout
 from streaming.batch.footers import FooterReader, Kind
 from streaming.batch.observations import FileCounts, Misfits
 from streaming.batch.routing import TO, parse_destination, route_rows

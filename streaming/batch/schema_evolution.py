@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from handlers.failpoints import failpoint
 from state.columns.changes import ChangeKind, Evolution, RetainedValues
-from state.columns.counts.promotion_delay import announce, encode_announced, find_due, parse_announced
+from state.columns.counts.promotion import announce, encode_announced, find_due, parse_announced
 from state.columns.demand import compute_demand
 from state.columns.evolution import decide
-from state.columns.slots.slots import HOUR_S, SlotState
+from state.columns.slots import HOUR_S, SlotState
 from state.errors import BadInput
 from streaming.split.file_columns import narrowing_types, promoting_slots
 from streaming.table.parameters import ANNOUNCED, FLAT_BYTES, PROMOTION, RAW_BYTES, ROWS, VALUES
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from state.columns.demand import Demand
     from state.columns.paths import KeyPath
     from state.columns.rules import FlatRules
-    from state.columns.slots.slots import Layout, Slot
+    from state.columns.slots import Layout, Slot
     from streaming.batch.key_demand import RequestedKeys
     from streaming.table.flat_table import FlatTable, HourPartition, TableState
 
@@ -181,7 +181,7 @@ def evolve(table: FlatTable, state: TableState, evolution: Evolution) -> TableSt
 def begin_promotion(table: FlatTable, state: TableState, evolution: Evolution) -> TableState:
     """Begin the proposed promotions to STRING and return the new state.
 
-    Step 1 of ``streaming.upkeep.promotion``. Only one promotion runs at a time; further slots wait for the next one.
+    Step 1 of ``streaming.upkeep.type_changes``. Only one promotion runs at a time; further slots wait for the next one.
     """
     slots = sorted({change.index for change in evolution.of(ChangeKind.PROMOTE) if change.index is not None})
     if not slots or promoting_slots(state) or narrowing_types(state):

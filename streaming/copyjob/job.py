@@ -3,30 +3,44 @@
 A share whose executor is lost is run again by Spark; files that it had already published are recognized by their content. If Spark
 gives up, the job ends with a transient error: which files were lost or refused is said by outcomes alone. Outcomes arrive as updates of
 an accumulator, which Spark applies once for each share, when its task has succeeded.
+
+Executors get from the driver what they need to copy files as the daemon does: its code, so that both sides always run the same version,
+and its HDFS settings, user and umask. A machine of a cluster often has no configuration of the daemon's HDFS, or that of another one. Its
+executors run as another user, such as ``yarn``, and with another umask. Files that they created could then be neither replaced by the
+daemon nor read by Hive.
 """
 
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import tempfile
 import threading
+import zipfile
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from handlers.files.systems.hadoop_settings import CONF_DIR, find_configuration, read_hadoop_settings
 from state.errors import ConfigError, TidelineError, Transient
-from streaming.copyjob.copy_shares import copy_cost, count_shares, split_shares
-from streaming.copyjob.package import write_package
 from streaming.copyjob.records import write_copy
-from streaming.copyjob.share import Numbered, Outcomes, ShareSettings, ShareTask
+from streaming.copyjob.share import (
+    Numbered,
+    Outcomes,
+    ShareSettings,
+    ShareTask,
+    copy_cost,
+    count_shares,
+    split_shares,
+)
 from streaming.settings import SparkSettings
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark import SparkContext
 
@@ -34,6 +48,14 @@ if TYPE_CHECKING:
     from streaming.driver.progress import ProgressListener
 
 
+ROOT: Final = Path(__file__).parents[2]
+"""The directory that contains the packages."""
+PARTS: Final = ("state", "handlers", "streaming/__init__.py", "streaming/copyjob")
+ON_EXECUTORS: Final = "spark.executorEnv."
+"""Prefix of the settings with which Spark sets environment variables of executors."""
+USER: Final = "HADOOP_USER_NAME"
+_SCHEMES: Final = ("hdfs", "viewfs")
+_DIRECTORY: Final = "config_dir"
 PYTHON: Final = "spark.pyspark.python"
 ALIVE_S: Final = 5.0
 """How often the driver reports that it runs while no outcome arrives."""
@@ -186,3 +208,54 @@ def _describe_failure(text: str) -> TidelineError:
 def _first_cause(text: str) -> str:
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith(("\t", " "))]
     return " | ".join(lines[1:4])[:_REASON_CHARS]
+
+
+def write_package(path: Path) -> Path:
+    """Write the code that executors need to an archive, and return its path."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for part in PARTS:
+            found = ROOT / part
+            for file in sorted(found.rglob("*.py")) if found.is_dir() else [found]:
+                archive.write(file, file.relative_to(ROOT))
+    return path
+
+
+def share_environment(settings: JobSettings) -> JobSettings:
+    """Return the settings with the driver's HDFS settings, its user of HDFS, and its umask; configured values take precedence.
+
+    Raises ConfigError if Hadoop's configuration cannot be read.
+    """
+    if settings.spark.master.startswith("local"):
+        return settings
+    conf = dict(settings.spark.conf)
+    options = dict(settings.share.options)
+    if ON_EXECUTORS + CONF_DIR not in conf:
+        options |= {scheme: _with_hadoop_settings(options.get(scheme, {})) for scheme in _SCHEMES}
+    if user := _find_user():
+        conf.setdefault(ON_EXECUTORS + USER, user)
+    return replace(
+        settings,
+        share=replace(settings.share, options=options, umask=_read_umask()),
+        spark=replace(settings.spark, conf=conf),
+    )
+
+
+def _with_hadoop_settings(options: Mapping[str, object]) -> dict[str, Any]:
+    """Return the options of a file system with the settings that its client finds in files here, in place of their directory."""
+    given = {name: value for name, value in options.items() if name != _DIRECTORY}
+    directory = Path(str(options[_DIRECTORY])) if _DIRECTORY in options else find_configuration()
+    return (read_hadoop_settings(directory) if directory else {}) | given
+
+
+def _find_user() -> str | None:
+    """Return the user that an HDFS without Kerberos sees; None if this process's user has no name."""
+    try:
+        return os.environ.get(USER) or pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return None
+
+
+def _read_umask() -> int:
+    umask = os.umask(0)
+    os.umask(umask)
+    return umask

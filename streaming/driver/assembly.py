@@ -3,6 +3,10 @@
 Only one process per machine writes a table. A lock on a local file ensures this; it is released the moment a process dies, so a restart
 never waits. Between machines the lease in the table ensures it. Its holder is the stream (its checkpoint) on this machine, so a
 restarted driver still holds it.
+
+A checkpoint on a local disk is written by Hadoop's ``FileSystem``. Spark's default, ``FileContext``, starts eight programs (``readlink``)
+for each of the three files of a batch there. ``FileSystem`` renames as atomically, but checks for an existing file in a separate step, which
+is sufficient for a checkpoint with one writer.
 """
 
 from __future__ import annotations
@@ -16,24 +20,22 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from handlers.files.paths import parse_location
-from state.columns.slots.slots import Layout
+from state.columns.slots import Layout
 from state.errors import AlreadyExists, ConfigError, NotFound, StateCorrupt, StateLocked
 from streaming.batch.key_demand import open_key_demand
-from streaming.batch.publishing import Publisher
 from streaming.batch.records import BatchRecords, HourCountsFile
 from streaming.batch.runner import BatchRunner, Origin, Stream
 from streaming.batch.sampling import Sampler
-from streaming.batch.staging import Stager
-from streaming.driver.checkpoint_files import use_file_system
+from streaming.batch.staged_files import Publisher, Stager
 from streaming.settings import KafkaSource, Publishing
 from streaming.source.raw_events import open_source, parse_offsets
 from streaming.source.topic_identity import SparkTopicReader, Topic, TopicGuard
-from streaming.split.documents import separate_documents
+from streaming.split.plain_rows import separate_documents
 from streaming.split.pushdown_guard import PushdownGuard
-from streaming.storage.by_location import open_storage
+from streaming.storage.hadoop import open_storage
 from streaming.table.catalog import HiveCatalog
 from streaming.table.current_files import CurrentTableFile
 from streaming.table.hours import HourColumns
@@ -42,9 +44,8 @@ from streaming.table.metastore_table import MetastoreTable
 from streaming.table.partition_cache import CachedTable
 from streaming.table.retention import Deletions
 from streaming.table.spark_catalog import SparkCatalog
-from streaming.upkeep.maintenance import Maintenance
+from streaming.upkeep.maintenance import Maintenance, Sealer
 from streaming.upkeep.rewriting import Rewriter, ignore_rewrites
-from streaming.upkeep.sealing import Sealer
 
 
 if TYPE_CHECKING:
@@ -56,6 +57,14 @@ if TYPE_CHECKING:
     from streaming.storage.port import Storage
     from streaming.table.flat_table import FlatTable, TableState
     from streaming.upkeep.rewriting import RewriteListener
+
+
+_SETTING: Final = "spark.sql.streaming.checkpointFileManagerClass"
+_PACKAGES: Final = ("streaming", "streaming.checkpointing")
+"""Where Spark 4.0 and later versions have the class."""
+_CLASS: Final = "org.apache.spark.sql.execution.{}.FileSystemBasedCheckpointFileManager"
+_LOCKS: dict[str, int] = {}
+"""Descriptors of the locks that this process holds until it ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,10 +202,6 @@ def _load_stream_id(storage: Storage, path: str) -> str:
         raise StateCorrupt("the record of the stream's id is corrupt", path=path) from broken
 
 
-_LOCKS: dict[str, int] = {}
-"""Descriptors of the locks that this process holds until it ends."""
-
-
 def lock(settings: FlatSettings) -> None:
     """Take the table's lock on this machine until the process ends. Raises StateLocked if another process has it."""
     path = lock_path(settings)
@@ -218,3 +223,20 @@ def lock(settings: FlatSettings) -> None:
 def lock_path(settings: FlatSettings) -> Path:
     """Return the path of the table's lock file."""
     return Path(tempfile.gettempdir()) / f"tideline-flat-{settings.fingerprint}.lock"
+
+
+def use_file_system(spark: SparkSession) -> None:
+    """Let Spark write a checkpoint on a local disk by ``FileSystem``, unless configured otherwise or unknown to this version."""
+    from py4j.protocol import Py4JJavaError
+
+    if spark.conf.get(_SETTING, None) is not None:
+        return
+    loader = spark._jvm.org.apache.spark.util.Utils  # type: ignore[union-attr] # noqa: SLF001 - PySpark has no other way to its JVM
+    for package in _PACKAGES:
+        name = _CLASS.format(package)
+        try:
+            loader.classForName(name, True, False)  # noqa: FBT003 - Java's: initialize, only Spark's class loader
+        except Py4JJavaError:
+            continue
+        spark.conf.set(_SETTING, name)
+        return

@@ -121,11 +121,11 @@ def narrow(
 
     If this is interrupted, the driver completes it between its batches. Raises InvalidRequest if a value does not fit.
     """
-    from streaming.upkeep import narrowing
+    from streaming.upkeep.type_changes import begin_narrowing
 
     with _session(settings, progress) as parts:
         parts.maintenance.run(everything=True)
-        narrowing.begin(parts.sealer.rewriter, parts.stream.lease.hold(), key, target)
+        begin_narrowing(parts.sealer.rewriter, parts.stream.lease.hold(), key, target)
         parts.maintenance.run(everything=True)
         _save_snapshot(parts)
         return parts.stream.table.read().layout.by_key[key].type
@@ -155,7 +155,7 @@ def _propose_first(settings: FlatSettings) -> Proposal:
     from handlers.files.paths import parse_location
     from state.columns.changes import RetainedValues
     from state.columns.counts.observations import HourCounts
-    from state.columns.slots.slots import Layout
+    from state.columns.slots import Layout
     from streaming.batch.key_demand import open_key_demand
     from streaming.batch.schema_evolution import propose
     from streaming.table.flat_table import TableState

@@ -1,6 +1,9 @@
-"""Checks of ``spark.master`` that need no JVM: whether the address of the cluster is known and answers.
+"""The cluster of ``spark.master`` and the driver: whether each is reachable for the other.
 
-Without them, Spark tries to reach a ResourceManager for a quarter of an hour, or ends with a stack trace if Hadoop is not configured.
+The checks need no JVM. Without them, Spark tries to reach a ResourceManager for a quarter of an hour, or ends with a stack trace if Hadoop is not configured.
+
+Executors on other machines connect to the driver, so it gets an address other than loopback. In a pod, Spark also needs the pod's name and
+namespace: the pod then owns the executors, and Kubernetes removes them together.
 """
 
 from __future__ import annotations
@@ -8,6 +11,8 @@ from __future__ import annotations
 import os
 import re
 import socket
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -19,7 +24,10 @@ from state.errors import ConfigError, Transient
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from streaming.settings import SparkSettings
 
+
+NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 TIMEOUT_S: Final = 5.0
 CONF_DIRS: Final = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 """Variables with Hadoop's configuration; the first takes precedence."""
@@ -111,3 +119,18 @@ def _read_addresses(settings: Mapping[str, str]) -> Iterator[str]:
             yield _VARIABLE.sub(
                 lambda found: settings.get(found[1], found[0]), address or f"{host}:{YARN_PORT}"
             )
+
+
+def make_reachable(spark: SparkSettings) -> SparkSettings:
+    """Return the settings with the driver's address, if it has executors; configured values take precedence."""
+    if spark.master.startswith("local"):
+        return spark
+    name = socket.gethostname()
+    conf = {"spark.driver.bindAddress": "0.0.0.0", "spark.driver.host": name}  # noqa: S104 - executors connect to it
+    with suppress(OSError):
+        conf["spark.driver.host"] = socket.gethostbyname(name)
+    if spark.master.startswith("k8s://") and "KUBERNETES_SERVICE_HOST" in os.environ:
+        conf["spark.kubernetes.driver.pod.name"] = name
+        with suppress(OSError):
+            conf["spark.kubernetes.namespace"] = NAMESPACE_FILE.read_text().strip()
+    return replace(spark, conf=conf | dict(spark.conf))

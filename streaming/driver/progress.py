@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from state.columns.slots.slots import SlotState
+from state.columns.slots import SlotState
 
 
 if TYPE_CHECKING:
-    from state.columns.slots.slots import Layout
+    from state.columns.slots import Layout
     from state.errors import TidelineError
     from streaming.batch.records import StagedBatch
     from streaming.upkeep.maintenance import UpkeepResult

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from state.columns.slots.slots import Layout
+    from state.columns.slots import Layout
     from streaming.batch.records import StagedBatch
     from streaming.driver.assembly import Assembly
     from streaming.driver.progress import ProgressListener, StopReason

@@ -19,16 +19,15 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from streaming.keylog.records import KeyRequest
 from streaming.mining.aliases import Aliases
-from streaming.mining.fingerprint import fingerprint
 from streaming.mining.json_functions import functions_by_name
 from streaming.mining.model import NOTHING, Form, MinedKeys, Parser, Unresolved
-from streaming.mining.python.program import ProgramReader
-from streaming.mining.python.syntax import is_program, parse_program, read_magic
+from streaming.mining.python_program import ProgramReader
+from streaming.mining.python_syntax import is_program, parse_program, read_magic
 from streaming.mining.raw_tables import RawTables
 from streaming.mining.scanner import Scanner
 from streaming.mining.spark_plan import read_plan_keys
 from streaming.mining.templates import resolve_templates
-from streaming.mining.tokens import TokenList, measure_nesting
+from streaming.mining.tokens import TokenList, fingerprint, measure_nesting
 
 
 if TYPE_CHECKING:

@@ -9,17 +9,17 @@ The hash of a set of rows is the sum of the rows' 64-bit hashes, so it does not 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from handlers.files.paths import Location, parse_location
 from state.errors import Unsupported
-from streaming.rows.hive_types import to_event_schema, to_spark_schema
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from state.transactions.valid_write_ids import ValidWriteIds
 
 
+_CHARACTERS: Final = re.compile(r"\b(?:var)?char\s*\(\s*\d+\s*\)", re.IGNORECASE)
+_LOCAL_TIME: Final = re.compile(r"\btimestamp with local time zone(?:\('[^']*'\))?", re.IGNORECASE)
+_UNREADABLE: Final = re.compile(r"\b(?:uniontype|interval_\w+|void)\b", re.IGNORECASE)
 FORMATS: Final = {"orc": "orc", "parquet": "parquet"}
 """Formats that Spark reads, by a part of the name of Hive's input format."""
 CONF: Final = {
@@ -161,3 +164,28 @@ def _lookup(known: Mapping[Location, str], place: Any) -> str:
     """Return the partition of a location in Spark's spelling, which escapes special characters in some versions."""
     location = parse_location(str(place))
     return known[location] if location in known else known[parse_location(unquote(str(place)))]
+
+
+def to_spark_type(hive_type: str) -> str:
+    """Return the type in Spark's spelling; texts of limited length are read as strings. Raises Unsupported."""
+    if _UNREADABLE.search(hive_type):
+        raise Unsupported("Spark cannot read the type", type=hive_type[:200])
+    return _LOCAL_TIME.sub("timestamp", _CHARACTERS.sub("string", hive_type))
+
+
+def to_spark_schema(columns: Iterable[tuple[str, str]]) -> str:
+    """Return the schema of ``columns``, pairs of name and Hive type."""
+    return ", ".join(f"{_quote(name)} {to_spark_type(kind)}" for name, kind in columns)
+
+
+def to_event_schema(columns: Iterable[tuple[str, str]]) -> str:
+    """Return the schema of files of ACID events, whose rows have ``columns`` (OrcRecordUpdater)."""
+    row = ", ".join(f"{_quote(name)}: {to_spark_type(kind)}" for name, kind in columns)
+    return (
+        "operation int, originalTransaction bigint, bucket int, rowId bigint, currentTransaction bigint, "
+        f"row struct<{row}>"
+    )
+
+
+def _quote(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from state.columns.slots.slots import Layout
+    from state.columns.slots import Layout
     from streaming.table.flat_table import TableState
 
 

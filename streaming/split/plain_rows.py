@@ -11,7 +11,8 @@ Its bounds of texts and doubles are right for all readers (``java/Bounds``), whi
 
 The parser is a function of Spark SQL in a catalog of its own, through Spark's interface for such functions
 (``org.apache.spark.sql.connector.catalog.FunctionCatalog``). Its jar is a part of this package, and Spark sends it to executors. It
-needs no Python there. Sessions without the catalog use ``from_json`` and Spark's writer alone; the rows are equal.
+needs no Python there. A second function separates documents that follow each other in a record (``{…}{…}``), without reading values: a
+malformed document becomes a malformed row, and the documents before it are not affected. Sessions without the catalog use ``from_json`` and Spark's writer alone; the rows are equal.
 
 ``java/`` contains the sources, and ``python -m dev.plain_rows_jar`` compiles them with Janino, the compiler that Spark brings along. A test
 compares the jar with its sources.
@@ -24,17 +25,20 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from state.columns.slots.slots import SlotState
+from state.columns.slots import SlotState
 from state.columns.types import ColumnType
+from state.errors import ConfigError
+from streaming.settings import Documents
+from streaming.split.parse_schema import quote
 
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from state.columns.paths import KeyPath
-    from state.columns.slots.slots import Slot
+    from state.columns.slots import Slot
 
 
 JAR: Final = Path(__file__).with_name("plain_rows.jar")
@@ -109,3 +113,20 @@ def _field(name: str, column_type: ColumnType, metadata: dict[str, object]) -> d
 
 def _schema(fields: Iterable[dict[str, object]]) -> str:
     return json.dumps({"type": "struct", "fields": list(fields)})
+
+
+def separate_documents(rows: DataFrame, documents: Documents) -> DataFrame:
+    """Return the rows with each document in its own row if ``value`` may hold ``many``. Raises ConfigError if the session cannot split them."""
+    if documents is Documents.ONE:
+        return rows
+    if not is_available(rows.sparkSession):
+        raise ConfigError(
+            "documents that follow each other in a record cannot be split without Tideline's parser",
+            setting=SETTING,
+            hint="Remove the setting from flat.NAME.spark.conf, or set flat.NAME.source.documents to 'one'.",
+        )
+    each = split_documents("value")
+    others = [name for name in rows.columns if name not in {"value", "size"}]
+    size = ["octet_length(value) AS size"] if "size" in rows.columns else []
+    split = rows.selectExpr(f"explode({each}) AS value", *map(quote, others))
+    return split.selectExpr("value", *size, *map(quote, others)).select(rows.columns)

@@ -18,11 +18,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-from state.columns.slots.slots import RESCUED, SlotState
+from state.columns.slots import RESCUED, SlotState
 from state.columns.types import DOUBLE_EXACT_MAX, ColumnType
 from state.errors import ConfigError
-from streaming.split.number_texts import read_number
-from streaming.split.parse_schema import Parse, field_path, literal, plan_parses, quote
+from streaming.split.parse_schema import Parse, field_path, literal, plan_parses, quote, read_number
 from streaming.split.plain_rows import is_available, parse_plain_rows, split_documents
 
 
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from state.columns.paths import KeyPath
-    from state.columns.slots.slots import Layout, Slot
+    from state.columns.slots import Layout, Slot
 
 
 MALFORMED: Final = "_malformed"

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 from handlers.structs.objects import FieldSchema, SerDeInfo, StorageDescriptor, Table
 from state.columns.names import check_name, fold_case
 from state.columns.paths import KeyPath
-from state.columns.slots.slots import SlotState
+from state.columns.slots import SlotState
 from state.errors import BadInput, InvalidRequest, LimitExceeded, NotFound, TableAltered
 from streaming.table.parameters import KEY_CHARS_MAX, VERSION, select_own
 
@@ -34,7 +34,7 @@ from streaming.table.parameters import KEY_CHARS_MAX, VERSION, select_own
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from state.columns.slots.slots import Layout
+    from state.columns.slots import Layout
     from streaming.table.catalog import Catalog
     from streaming.table.flat_table import TableState
 

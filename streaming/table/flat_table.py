@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from handlers.files.paths import parse_location
 from handlers.structs.objects import FieldSchema, SerDeInfo, StorageDescriptor
-from state.columns.slots.slot_codec import encode_columns, parse_layout
+from state.columns.slot_codec import encode_columns, parse_layout
 from streaming.table.hours import HourColumns
 from streaming.table.parameters import PATTERNS, SEALED, check_columns, rename_former
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from handlers.files.paths import Location
     from handlers.structs.objects import Partition, Table
-    from state.columns.slots.slots import Layout
+    from state.columns.slots import Layout
 
 
 @dataclass(frozen=True, slots=True)

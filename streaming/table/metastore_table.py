@@ -9,11 +9,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from handlers.structs.objects import FieldSchema, Partition, Table
-from state.columns.slots.slot_codec import encode_parameters, replace_parameters
+from state.columns.slot_codec import encode_parameters, replace_parameters
+from state.columns.slots import check_successor
 from state.errors import AmbiguousCall, Conflict, Inconsistent, InvalidRequest, NotFound
 from streaming.table.flat_table import build_columns, build_storage, parse_partition, parse_table, relocate
 from streaming.table.hours import parse_version, version_directory
-from streaming.table.layout_changes import check_successor
 from streaming.table.parameters import (
     LAYOUT_VERSION,
     PATTERNS,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from handlers.files.paths import Location
-    from state.columns.slots.slots import Layout
+    from state.columns.slots import Layout
     from streaming.storage.port import Storage
     from streaming.table.catalog import Catalog
     from streaming.table.flat_table import HourPartition, TableState

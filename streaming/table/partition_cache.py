@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from handlers.files.paths import Location
-    from state.columns.slots.slots import Layout
+    from state.columns.slots import Layout
     from streaming.table.flat_table import FlatTable, HourPartition, TableState
     from streaming.table.hours import HourColumns
 

@@ -6,8 +6,11 @@ of the hour than the flat table, the hour is left unchanged and reported (the ra
 what the stream rejected as too late). The flat table's own malformed rows are kept.
 
 In general, rows of the raw and the flat table cannot be matched one by one, so an hour is replaced with all its columns. A backfill of one
-key chooses the hours that need it. If another key identifies the events, it can compute this key alone (``streaming.upkeep.matching``);
-hours where that key does not identify every event are replaced with all columns.
+key chooses the hours that need it. If another key, such as an id, identifies the events of an hour, only the first key is computed and
+the other columns are copied. That is not assumed but counted, for each hour: on both sides, every event has a value of the identifying key,
+no two events have the same one, and both sides have the same values. Then each flat row has exactly one raw event. Malformed rows have no
+event time, so the raw events of an hour do not include them; they stay as they are. If one of these conditions does not hold, the hour is
+replaced with all its columns. Values that do not fit put the text of their event into ``_rescued``, as everywhere.
 """
 
 from __future__ import annotations
@@ -17,13 +20,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from state.columns.slots.slots import Layout, SlotState
-from state.errors import NotFound
+from state.columns.slots import RESCUED, Layout, SlotState
+from state.columns.types import ColumnType
+from state.errors import InvalidRequest, NotFound
 from streaming.batch.observations import merge_counts
+from streaming.split.file_columns import textual_slots
+from streaming.split.parse_schema import quote
+from streaming.split.splitter import MALFORMED, split
 from streaming.table.parameters import ROWS, VALUES
 from streaming.table.value_counts import parse_counts
-from streaming.upkeep.matching import find_match, match_rows, select_malformed
 from streaming.upkeep.raw_hours import hour_directory, open_raw, stage_hours
+from streaming.upkeep.rewriting import split_rescued_again
 
 
 if TYPE_CHECKING:
@@ -32,11 +39,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from state.columns.paths import KeyPath
+    from state.columns.slots import Slot
     from streaming.table.flat_table import HourPartition, TableState
-    from streaming.upkeep.matching import Match
     from streaming.upkeep.rewriting import Rewriter
 
 
+_ID, _VALUE, _TEXT = "_tideline_id", "_tideline_value", "_tideline_text"
 HOURS_PER_SCAN: Final = 24
 """Hours whose raw events are read in one scan; the split rows wait in the staging directory."""
 
@@ -180,3 +188,89 @@ def _revive_keys(layout: Layout) -> Layout:
         for slot in layout.slots
     )
     return Layout(layout.version, tuple(slots))
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A key to fill, and the key that identifies events; ``layout`` has their columns alone."""
+
+    key: Slot
+    by: Slot
+    layout: Layout
+
+
+def find_match(state: TableState, key: KeyPath, by: KeyPath) -> Match:
+    """Return the columns of both keys. Raises NotFound if one has none, and InvalidRequest if ``by`` cannot identify events."""
+    slots = state.layout.by_key
+    if missing := [each.text for each in (key, by) if each not in slots]:
+        raise NotFound("the key to match rows by, or the key to fill, has no column", keys=missing)
+    found = slots[by]
+    if by == key or found.type is ColumnType.DOUBLE or found.index in textual_slots(state):
+        raise InvalidRequest(
+            "rows cannot be matched by this key",
+            key=by.text,
+            type=found.type.hive,
+            hint="Use another key than the one to fill, whose column is text or an integer and is not changing its type.",
+        )
+    pair = (replace(found, index=1), replace(slots[key], index=2))
+    return Match(slots[key], found, Layout(state.version, (state.layout.slots[0], *pair)))
+
+
+def match_rows(
+    rewriter: Rewriter, state: TableState, partition: HourPartition, staged: Sequence[str], match: Match
+) -> DataFrame | None:
+    """Return the rows of the hour with the values of the key, or None if the other key does not identify all events."""
+    files = rewriter.sampler.list_files(str(partition.location))
+    if not staged or not files:
+        return None
+    had, found = (merge_counts(rewriter.sampler.read_counts(each)) for each in (files, staged))
+    by = match.by.index
+    identified = had.nonnull[by] if by < len(had.nonnull) else 0
+    if not found.rows == found.nonnull[1] == identified:
+        return None
+    flat, raw = rewriter.read(files, state.layout), rewriter.read(staged, match.layout)
+    if had.rows > identified and select_malformed(flat, state.layout).count() != had.rows - identified:
+        return None
+    if not _is_bijection(flat, raw, match.by.name):
+        return None
+    if had.nonnull[0]:
+        flat = split_rescued_again(flat, state.layout, rewriter.settings.rules.numeric_strings)
+    return _join(flat, raw, state.layout, match)
+
+
+def _is_bijection(flat: DataFrame, raw: DataFrame, name: str) -> bool:
+    """Whether both sides have the same values in this column, each of them once; NULLs do not count."""
+    from pyspark.sql import functions
+
+    column = quote(name)
+    sides = [
+        rows.filter(f"{column} IS NOT NULL").selectExpr(
+            f"{column} AS {_ID}", f"{n} AS flat", f"{1 - n} AS raw"
+        )
+        for n, rows in enumerate([raw, flat])
+    ]
+    counts = (
+        sides[0]
+        .unionByName(sides[1])
+        .groupBy(_ID)
+        .agg(functions.expr("sum(flat) = 1 AND sum(raw) = 1 AS once"))
+    )
+    return not counts.filter("NOT once").head(1)
+
+
+def _join(flat: DataFrame, raw: DataFrame, layout: Layout, match: Match) -> DataFrame:
+    pairs = raw.selectExpr(
+        f"{quote(match.by.name)} AS {_ID}", f"{quote(match.key.name)} AS {_VALUE}", f"{RESCUED} AS {_TEXT}"
+    )
+    columns = {
+        RESCUED: f"coalesce({RESCUED}, {_TEXT}) AS {RESCUED}",
+        match.key.name: f"{_VALUE} AS {quote(match.key.name)}",
+    }
+    joined = flat.join(pairs, flat[quote(match.by.name)] == pairs[_ID], "left")
+    return joined.selectExpr(*(columns.get(slot.name, quote(slot.name)) for slot in layout.slots))
+
+
+def select_malformed(rows: DataFrame, layout: Layout) -> DataFrame:
+    """Return the malformed rows among those of a flat table, with all slots."""
+    texts = rows.filter(f"{RESCUED} IS NOT NULL").selectExpr(f"{RESCUED} AS value")
+    return split(texts, layout).filter(MALFORMED).selectExpr(*(quote(slot.name) for slot in layout.slots))

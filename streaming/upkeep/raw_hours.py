@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from state.columns.slots.slots import HOUR_S
+from state.columns.slots import HOUR_S
 from state.errors import ConfigError
 from streaming.batch.routing import TO, WHEN
 from streaming.jvm_errors import read_causes, run_error
 from streaming.source.event_times import event_seconds
 from streaming.source.raw_events import FILE_OPTIONS, normalize_columns
-from streaming.split.documents import separate_documents
 from streaming.split.file_columns import write_files
 from streaming.split.parse_schema import quote
+from streaming.split.plain_rows import separate_documents
 from streaming.split.splitter import MALFORMED, SHORT_LIVED_OPTIONS, split_packed
 
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from state.columns.slots.slots import Layout
+    from state.columns.slots import Layout
     from streaming.settings import FlatSettings
     from streaming.table.flat_table import HourPartition, TableState
     from streaming.upkeep.rewriting import Rewriter

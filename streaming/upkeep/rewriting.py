@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from handlers.failpoints import failpoint
-from state.columns.slots.slots import RESCUED, SlotState
+from state.columns.slots import RESCUED, SlotState
 from state.errors import Inconsistent
 from streaming.batch.observations import merge_counts
 from streaming.split.file_columns import slot_columns, textual_slots, write_columns
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from handlers.files.paths import Location
     from state.columns.paths import KeyPath
-    from state.columns.slots.slots import Layout, Slot
+    from state.columns.slots import Layout, Slot
     from streaming.batch.observations import FileCounts
     from streaming.batch.sampling import Sampler
     from streaming.settings import FlatSettings

@@ -21,14 +21,12 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from daemon.flat.answers import FlatAnswers
-from daemon.flat.driver.driver import spark_commands
-from daemon.flat.driver.driver_settings import flat_settings
-from daemon.flat.driver.query_files import mine_query_files
+from daemon.flat.driver import mine_query_files, spark_commands
+from daemon.flat.driver_settings import flat_settings
 from daemon.flat.page import flat_page
-from daemon.flat.trial.dead_letters import dead_letter_lines, read_samples
 from daemon.flat.trial.queries import find_members, find_queries, guess_raw_table, read_queries
+from daemon.flat.trial.report import Trial, read_samples
 from daemon.flat.trial.sample import choose_keys, find_time_key, read_sample, separate_documents
-from daemon.terminal.layout import aligned_lines, bytes_text, number_text
 from state.columns.demand import Demand
 from state.columns.rules import FlatRules
 from state.columns.sniffing import sniff
@@ -50,8 +48,6 @@ if TYPE_CHECKING:
 NAME: Final = "events"
 """Name of the table in the configuration of a try."""
 TABLE: Final = f"default.{NAME}"
-COLUMNS_SHOWN: Final = 30
-LEFT_OUT_SHOWN: Final = 20
 ROWS: Final = "rows"
 _YEAR_S: Final = 365 * 86_400
 _DAYS_MAX: Final = 36_500
@@ -65,32 +61,6 @@ class TrialOrder:
     queries: Sequence[Path]
     directory: Path
     time: KeyPath | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """The outcome of a try."""
-
-    table: Mapping[str, Any]
-    """The answer about the table, as ``/api/v1/flat/TABLE`` gives it."""
-    time: str
-    unit: str
-    raw_table: str
-    """The table that the queries read; empty without queries."""
-    dead_letters: Mapping[str, int]
-    samples: Mapping[str, str]
-    """The text of a dead letter for each reason."""
-    rows_left: int
-    """Rows with a time; if there are none, the try has failed."""
-    left_out: Sequence[tuple[str, str]]
-    """Keys without a column, with the reason."""
-    queries: Sequence[Mapping[str, Any]]
-    """The query files, with the keys that each reads, and its problem."""
-    directory: str
-    page: str
-    config: str
-    spark_sql: str
-    pyarrow: str
 
 
 def run_trial(order: TrialOrder, progress: Callable[[Mapping[str, Any]], None]) -> Trial:
@@ -135,72 +105,6 @@ def run_trial(order: TrialOrder, progress: Callable[[Mapping[str, Any]], None]) 
             for each in read
         ],
     )
-
-
-def trial_text(done: Trial) -> str:
-    """Return the outcome for a terminal: the columns, where everything is, and how to query it."""
-    totals, columns = done.table["totals"], [each for each in done.table["columns"] if each["key"]]
-    saving = ""
-    if totals["flat_bytes"]:
-        saving = f"; {bytes_text(totals['sealed_raw_bytes'])} of JSON are stored in {bytes_text(totals['flat_bytes'])}"
-    rows = [
-        (
-            each["name"],
-            each["type"],
-            "-" if each["fill"] is None else f"{each['fill']:.1%}",
-            number_text(each["misfits"] or None),
-            ", ".join(each["users"] or ()) or "-",
-        )
-        for each in columns[:COLUMNS_SHOWN]
-    ]
-    lines = [
-        f"{number_text(totals['rows'])} events in {number_text(totals['partitions'])} hours by {done.time}{saving}",
-        "",
-        *aligned_lines(("column", "type", "filled", "misfits", "requested by"), rows),
-    ]
-    if len(columns) > COLUMNS_SHOWN:
-        lines.append(f"{len(columns) - COLUMNS_SHOWN} more columns are on the page")
-    lines += _omissions(done)
-    lines += [
-        "",
-        f"page: {done.page}",
-        "",
-        "Query it with Spark SQL:",
-        f"  {done.spark_sql}",
-        "or with PyArrow:",
-        *(f"  {line}" for line in done.pyarrow.splitlines()),
-        "",
-        f"Files moved into {done.directory}/landing are added, and keys of .sql files in {done.directory}/queries become columns, by:",
-        f"  tideline split run {NAME} --once -c {shlex.quote(str(done.config))}",
-    ]
-    return "\n".join(lines)
-
-
-def _omissions(done: Trial) -> list[str]:
-    """Return what is not in the table: rows, keys and queries, each with the reason."""
-    lines: list[str] = []
-    if done.dead_letters:
-        lines += ["", f"dead letters, by reason (in {done.directory}/table/.dead-letters):"]
-        lines += dead_letter_lines(done.dead_letters, done.samples)
-    if not done.rows_left:
-        lines += [
-            "",
-            f"no event is left: {done.time} was read as {done.unit!r}. Name another key with --time.",
-        ]
-    if trailing := done.table["totals"]["trailing"]:
-        lines += [
-            "",
-            f"{number_text(trailing)} rows have text behind their first document; it is in _rescued",
-        ]
-    if done.left_out:
-        listed = done.left_out[:LEFT_OUT_SHOWN]
-        lines += ["", "keys without a column:", *(f"  {key}: {reason}" for key, reason in listed)]
-        if more := len(done.left_out) - len(listed):
-            lines.append(f"  and {number_text(more)} more")
-    if unread := [each for each in done.queries if each["problem"]]:
-        lines += ["", f"queries that were not read completely, of {len(done.queries)} files:"]
-        lines += [f"  {each['path']}: {each['problem']}" for each in unread[:LEFT_OUT_SHOWN]]
-    return lines
 
 
 def open_page(page: str, *, always: bool) -> None:
@@ -311,6 +215,7 @@ def _describe(  # noqa: PLR0913, PLR0917 - everything that the outcome is made f
     column = _choose_column(table["columns"], time.key.text)
     query = f"SELECT `{column}`, count(*) FROM {NAME} GROUP BY 1 ORDER BY 2 DESC LIMIT 10"  # noqa: S608 - shown, never run
     return Trial(
+        name=NAME,
         table=table,
         time=time.key.text,
         unit=time.unit.value,

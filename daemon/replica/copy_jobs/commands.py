@@ -43,9 +43,8 @@ def copyjob(progress_fd: int) -> None:
         require_spark()
         from dataclasses import replace
 
-        from streaming.copyjob.environment import share_environment
-        from streaming.copyjob.job import run_job
-        from streaming.driver.address import make_reachable
+        from streaming.copyjob.job import run_job, share_environment
+        from streaming.driver.masters import make_reachable
 
         reachable = replace(settings, spark=make_reachable(settings.spark))
         failed_tasks = run_job(share_environment(reachable), copies, progress)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from daemon.terminal.layout import bytes_text, duration_text, number_text
 from handlers.files.copying.copies import Copied
 from handlers.files.copying.jobs import JobStatus
-from streaming.copyjob.copy_shares import copy_cost
+from streaming.copyjob.share import copy_cost
 
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from state.columns.counts.misfits import MisfitCounts
 from state.columns.counts.observations import HourCounts, KeyCounts, Observations
+from state.columns.counts.promotion import MisfitCounts
 from state.columns.paths import KeyPath
 from state.columns.types import Evidence
 from state.errors import BadInput, LimitExceeded, StateCorrupt

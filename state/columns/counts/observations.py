@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from state.columns.counts.misfits import NO_MISFITS, MisfitCounts
-from state.columns.slots.slots import HOUR_S
+from state.columns.counts.promotion import NO_MISFITS, MisfitCounts
+from state.columns.slots import HOUR_S
 from state.columns.types import NOTHING, Evidence
 
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
-from state.columns.counts.misfits import MisfitCounts
 from state.columns.counts.observations import HourCounts, KeyCounts, KeyWindow, Observations
+from state.columns.counts.promotion import MisfitCounts
 from state.columns.paths import KeyPath
 from state.columns.requested_keys import RequestedKey
-from state.columns.slots.slots import HOUR_S, RESCUED, Layout, Slot, SlotState
+from state.columns.slots import HOUR_S, RESCUED, Layout, Slot, SlotState
 from state.columns.types import NOTHING, ColumnType, Evidence, integers
 
 

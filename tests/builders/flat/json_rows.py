@@ -8,7 +8,7 @@ import tarfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from state.columns.slots.slots import RESCUED, Layout, Slot
+from state.columns.slots import RESCUED, Layout, Slot
 from state.columns.types import DOUBLE_EXACT_MAX, ColumnType
 from streaming.split.parse_schema import quote
 from streaming.split.splitter import MALFORMED, TRAILING, split

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from state.columns.names import choose_column_name
 from state.columns.paths import KeyPath
-from state.columns.slots.slots import Layout, Slot, SlotState
+from state.columns.slots import Layout, Slot, SlotState
 from streaming.table.compatibility_view import CompatibilityView
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from handlers.structs.objects import Partition, Table
-    from state.columns.slots.slots import Layout
+    from state.columns.slots import Layout
 
 
 class MemoryCatalog:

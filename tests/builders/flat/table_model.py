@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from state.columns.changes import RetainedValues
-from state.columns.counts.misfits import NO_MISFITS, MisfitCounts
 from state.columns.counts.observations import HourCounts, KeyCounts, Observations
+from state.columns.counts.promotion import NO_MISFITS, MisfitCounts
 from state.columns.evolution import decide, promote_to_string
-from state.columns.slots.slots import HOUR_S, Layout, Slot
+from state.columns.slots import HOUR_S, Layout, Slot
 from state.columns.types import DOUBLE_EXACT_MAX, NOTHING, ColumnType, Evidence, integers, readers_accept
 from tests.builders.flat.columns import BOOLEANS, FLOATS, T0, TEXT
 

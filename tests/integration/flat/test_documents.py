@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from state.columns.slots.slots import RESCUED
+from state.columns.slots import RESCUED
 from state.columns.types import ColumnType
 from state.errors import ConfigError
 from streaming.settings import Documents
-from streaming.split.documents import separate_documents
+from streaming.split.plain_rows import separate_documents
 from streaming.split.splitter import MALFORMED, REQUIRED_CONF, TRAILING, split
 from tests.builders.flat.columns import a_key
 from tests.builders.flat.json_rows import layout_of

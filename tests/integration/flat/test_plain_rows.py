@@ -11,7 +11,7 @@ from dev.fixtures.json_events import lines
 from dev.plain_rows_jar import compile_sources, read_jar
 from dev.stack.downloads.npm import WEBHOOKS, fetch_package
 from state.columns.paths import KeyPath
-from state.columns.slots.slots import RESCUED
+from state.columns.slots import RESCUED
 from state.columns.types import ColumnType
 from streaming.split.plain_rows import CONF, parse_plain_rows
 from streaming.split.splitter import REQUIRED_CONF, split

@@ -19,7 +19,7 @@ from tests.builders.flat.streams import Stream, rules
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from state.columns.slots.slots import Layout
+    from state.columns.slots import Layout
 
 
 HOUR_S = 3_600

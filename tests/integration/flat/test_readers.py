@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from state.columns.paths import KeyPath
-from state.columns.slots.slots import SlotState
+from state.columns.slots import SlotState
 from state.columns.types import ColumnType
 from streaming.storage.hadoop import HadoopStorage
 from streaming.table.compatibility_view import OldName, locate_collapsed
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from dev.stack.hive.sql_session import Session
     from handlers.files.paths import Location
-    from state.columns.slots.slots import Layout
+    from state.columns.slots import Layout
     from streaming.table.metastore_table import MetastoreTable
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from state.columns.types import ColumnType
 from streaming.settings import EventTime, Sealing
-from streaming.upkeep import narrowing
 from streaming.upkeep.backfill import backfill
+from streaming.upkeep.type_changes import begin_narrowing
 from tests.builders.flat.streams import Stream, key, rules
 from tideline import open_dataset
 
@@ -145,7 +145,7 @@ def test_a_reader_by_path_sees_what_spark_sees_while_a_column_becomes_text_and_a
     spark.sql(f"ALTER TABLE {comparison.name} DROP PARTITION (hh={(FIRST // HOUR_S + 1) % 24})")
     stream.upkeep(spark)
     assert "x" not in open_dataset(comparison.location).to_table()["n"].to_pylist()
-    narrowing.begin(parts.sealer.rewriter, parts.stream.lease.hold(), key("n"), ColumnType.INT)
+    begin_narrowing(parts.sealer.rewriter, parts.stream.lease.hold(), key("n"), ColumnType.INT)
     stream.upkeep(spark)
     assert comparison.steps["flat.narrowed"] == 1
     assert sum(open_dataset(comparison.location).to_table()["n"].to_pylist()) == 1 + 2 + 4 + 5 + 2 * (8 + 9)

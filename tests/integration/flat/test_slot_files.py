@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dev.fixtures.json_events import lines
-from state.columns.slots.slots import RESCUED, Layout, Slot, SlotState
+from state.columns.slots import RESCUED, Layout, Slot, SlotState
 from state.columns.types import ColumnType
 from streaming.split.file_columns import write_files
 from streaming.split.plain_rows import is_available

@@ -505,7 +505,7 @@ def test_hundreds_of_columns_are_equal_too(session: Any, count: int) -> None:
 def test_slots_without_a_key_are_null_and_every_slot_is_present(session: Any) -> None:
     from dataclasses import replace
 
-    from state.columns.slots.slots import SlotState
+    from state.columns.slots import SlotState
 
     layout = layout_of({A: ColumnType.INT, a_key("b"): ColumnType.STRING, a_key("c"): ColumnType.DOUBLE})
     layout = layout.with_slot(replace(layout.slots[2], state=SlotState.EMPTY))

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from state.errors import AlreadyExists, FileLost, FilesUnavailable
-from streaming.storage.by_location import StorageByLocation, open_storage
-from streaming.storage.hadoop import HadoopStorage
+from streaming.storage.hadoop import HadoopStorage, StorageByLocation, open_storage
 from streaming.storage.local_disk import local_path
 from streaming.storage.port import Entry
 from tests.builders.components.spark_sessions import copy_file

@@ -12,11 +12,11 @@ import pytest
 from state.columns.types import ColumnType
 from state.errors import Inconsistent, InvalidRequest
 from streaming.batch.footers import Kind
-from streaming.batch.staging import Stager
+from streaming.batch.staged_files import Stager
 from streaming.settings import Publishing, Sealing
 from streaming.table.parameters import NARROWING
-from streaming.upkeep import narrowing
 from streaming.upkeep.backfill import backfill
+from streaming.upkeep.type_changes import begin_narrowing
 from tests.builders.components.spark_sessions import copy_file
 from tests.builders.flat.streams import Stream, key, rules
 
@@ -159,9 +159,9 @@ def test_a_text_column_of_numbers_becomes_numeric_on_request_unless_text_arrives
         stream.run(spark)
     parts = stream.parts(spark)
     with pytest.raises(InvalidRequest, match="do not fit") as refused:
-        narrowing.begin(parts.sealer.rewriter, parts.stream.lease.hold(), key("uuid"))
+        begin_narrowing(parts.sealer.rewriter, parts.stream.lease.hold(), key("uuid"))
     assert refused.value.context["misfits"] == 20
-    narrowing.begin(parts.sealer.rewriter, parts.stream.lease.hold(), key("n"))
+    begin_narrowing(parts.sealer.rewriter, parts.stream.lease.hold(), key("n"))
     stream.land("4", [event(4, 0, n="x")])
     stream.run(spark)
     stream.upkeep(spark)
@@ -172,7 +172,7 @@ def test_a_text_column_of_numbers_becomes_numeric_on_request_unless_text_arrives
     parts.stream.table.drop_hours([FIRST + 4 * HOUR_S])
     stream.run(spark)
     parts = stream.parts(spark)
-    narrowing.begin(parts.sealer.rewriter, parts.stream.lease.hold(), key("n"))
+    begin_narrowing(parts.sealer.rewriter, parts.stream.lease.hold(), key("n"))
     stream.upkeep(spark)
     assert columns(stream, spark)["n"] is ColumnType.SMALLINT
     count = f"select count(*), sum(n) from {database}.events_flat where n >= 200"
@@ -202,7 +202,7 @@ def test_numbers_that_arrived_as_text_stay_in_a_narrowed_column_if_their_rows_ar
     stream.land("1", [event(1, n, n=f"{n}", m="x" if n == 3 else n) for n in range(5)])
     stream.run(spark)
     parts = stream.parts(spark)
-    narrowing.begin(parts.sealer.rewriter, parts.stream.lease.hold(), key("n"))
+    begin_narrowing(parts.sealer.rewriter, parts.stream.lease.hold(), key("n"))
     stream.upkeep(spark)
     assert columns(stream, spark)["n"] is ColumnType.TINYINT
     stream.land("2", [event(2, n, n=n, m=n) for n in range(5)])

@@ -109,7 +109,7 @@ def test_what_is_left_out_is_printed_with_the_reason_and_no_file_takes_the_colum
     assert f"{reports}/other.sql: reads no key of json in web.raw" in done.output
 
     (made / "queries" / "further.sql").write_text("select get_json_object(json, '$.user.name') from web.raw")
-    monkeypatch.setattr("daemon.flat.driver.driver.run_driver", lambda order, *_, **__: order())
+    monkeypatch.setattr("daemon.flat.driver.run_driver", lambda order, *_, **__: order())
     arguments = ("events", "-c", str(made / "tideline.yaml"))
     again = CliRunner().invoke(tideline, ["split", "run", *arguments, "--once"])
     assert again.output == "queries read: 1\n", "only the new file"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 
-from daemon.flat.driver.driver import (
+from daemon.flat.driver import (
     DriverOrder,
     hours_between,
     keep_view,
@@ -26,14 +26,13 @@ from daemon.flat.text import backfill_text, event_text, plan_answer, plan_text, 
 from daemon.service.command_line import tideline
 from state.columns.changes import Change, ChangeKind, Evolution
 from state.columns.demand import Demand
-from state.columns.slots.slots import Layout, Slot
+from state.columns.slots import Layout, Slot
 from state.columns.types import ColumnType
 from state.errors import BadInput, ConfigError, MalformedEvent, MetastoreUnavailable
 from streaming.batch.schema_evolution import Proposal
 from streaming.driver.progress import report_rewrites, write_lines_to
 from streaming.upkeep.backfill import BackfillResult
-from streaming.upkeep.maintenance import UpkeepResult
-from streaming.upkeep.sealing import OpenHour
+from streaming.upkeep.maintenance import OpenHour, UpkeepResult
 from tests.builders.flat.fake_drivers import progress
 from tests.builders.flat.streams import Stream, key, rules
 
@@ -205,7 +204,7 @@ def split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tupl
             event_time: {{key: t}}
         state: {{dir: {tmp_path}/state}}
     """)
-    monkeypatch.setattr("daemon.flat.driver.driver.spark_commands", FakeCommands)
+    monkeypatch.setattr("daemon.flat.driver.spark_commands", FakeCommands)
 
     def run(*arguments: str) -> tuple[int, str]:
         done = CliRunner().invoke(tideline, ["split", *arguments, "-c", str(config)])
@@ -217,9 +216,7 @@ def split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tupl
 def test_prepare_names_the_archive_that_drivers_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = tmp_path / "classes.jsa"
     archive.write_bytes(bytes(3_000_000))
-    monkeypatch.setattr(
-        "daemon.flat.driver.driver.spark_commands", lambda: SimpleNamespace(prepare=lambda: archive)
-    )
+    monkeypatch.setattr("daemon.flat.driver.spark_commands", lambda: SimpleNamespace(prepare=lambda: archive))
     told = CliRunner().invoke(tideline, ["split", "prepare"])
     assert (told.exit_code, told.output) == (0, f"{archive}: 3 MB; drivers of this installation use it\n")
     told = CliRunner().invoke(tideline, ["split", "prepare", "--json"])
@@ -340,7 +337,7 @@ def test_a_view_is_written_once_per_version_and_its_failure_stops_nobody(
             raise failures.pop()
         return {}
 
-    monkeypatch.setattr("daemon.flat.driver.driver.write_view", write)
+    monkeypatch.setattr("daemon.flat.driver.write_view", write)
     told: list[Mapping[str, Any]] = []
     tell = keep_view(Stream.of_directory(tmp_path, "db", rules("a")).settings, "old", told.append)
     for version in (3, 3, 3, 4):

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from daemon.config.sections.clusters import KafkaConfig
-from daemon.flat.driver.driver_settings import flat_settings, java_client
+from daemon.flat.driver_settings import flat_settings, java_client
 from daemon.flat.settings import FLAT
 from daemon.service.configuration import read_config
 from state.columns.paths import KeyPath
 from state.columns.types import ColumnType
 from state.errors import ConfigError
-from streaming.driver import address
+from streaming.driver import masters
 from streaming.settings import (
     DirectorySource,
     EpochUnit,
@@ -210,7 +210,7 @@ def test_a_driver_with_executors_is_reachable_and_owns_them(
 ) -> None:
     namespace = tmp_path / "namespace"
     namespace.write_text("prod\n")
-    monkeypatch.setattr(address, "NAMESPACE_FILE", namespace)
+    monkeypatch.setattr(masters, "NAMESPACE_FILE", namespace)
     monkeypatch.setattr(socket, "gethostname", lambda: "tideline-0")
     monkeypatch.setattr(socket, "gethostbyname", lambda _: "10.1.2.3")
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")

@@ -32,8 +32,7 @@ from state.errors import (
     MalformedEvent,
     UnsafePath,
 )
-from streaming.copyjob.job import JobSettings
-from streaming.copyjob.package import write_package
+from streaming.copyjob.job import JobSettings, write_package
 from streaming.copyjob.records import read_outcome, write_outcome
 from streaming.copyjob.share import ShareSettings, copy_share
 from streaming.settings import SparkSettings

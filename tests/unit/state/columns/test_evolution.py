@@ -14,7 +14,7 @@ from state.columns.counts.observations import DAY_S, HourCounts, KeyCounts, Obse
 from state.columns.demand import compute_demand
 from state.columns.evolution import decide, promote_to_string
 from state.columns.rules import FlatRules
-from state.columns.slots.slots import HOUR_S, Layout, SlotState
+from state.columns.slots import HOUR_S, Layout, SlotState
 from state.columns.sniffing import sniff
 from state.columns.types import ColumnType, integers
 from tests.builders.flat.columns import (

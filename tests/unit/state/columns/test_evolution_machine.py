@@ -13,8 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from state.columns.changes import ChangeKind
 from state.columns.demand import Demand, compute_demand
 from state.columns.rules import FlatRules, IntWidth
-from state.columns.slots.slot_codec import encode_columns, encode_parameters, parse_layout
-from state.columns.slots.slots import HOUR_S, SlotState
+from state.columns.slot_codec import encode_columns, encode_parameters, parse_layout
+from state.columns.slots import HOUR_S, SlotState
 from state.columns.types import ColumnType, metastore_accepts
 from tests.builders.flat.columns import a_key, requested_by
 from tests.builders.flat.table_model import FlatWorld
@@ -23,7 +23,7 @@ from tests.builders.flat.table_model import FlatWorld
 if TYPE_CHECKING:
     from state.columns.changes import Evolution
     from state.columns.paths import KeyPath
-    from state.columns.slots.slots import Layout
+    from state.columns.slots import Layout
     from tests.builders.flat.table_model import Value
 
 

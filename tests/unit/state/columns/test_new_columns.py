@@ -14,7 +14,7 @@ from state.columns.counts.observations import HourCounts
 from state.columns.demand import compute_demand
 from state.columns.evolution import decide
 from state.columns.rules import FlatRules
-from state.columns.slots.slots import HOUR_S, Layout
+from state.columns.slots import HOUR_S, Layout
 from state.columns.sniffing import sniff
 from state.columns.types import ColumnType
 from tests.builders.flat.columns import T0, a_key, requested_by

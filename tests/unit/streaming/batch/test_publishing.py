@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from state.columns.changes import Change, ChangeKind, Evolution, RetainedValues
-from state.columns.counts.misfits import MisfitCounts
 from state.columns.counts.observations import DAY_S, HourCounts, KeyCounts, Observations
+from state.columns.counts.promotion import MisfitCounts
 from state.columns.rules import FlatRules
-from state.columns.slots.slot_codec import format_hour
+from state.columns.slot_codec import format_hour
 from state.columns.types import ColumnType, Evidence
 from streaming.batch.key_demand import RequestedKeys
-from streaming.batch.publishing import Publisher
 from streaming.batch.records import HourDelta, Move, StagedBatch
 from streaming.batch.schema_evolution import announce_promotions, begin_promotion, propose
+from streaming.batch.staged_files import Publisher
 from streaming.batch.watermark import Watermark
 from streaming.settings import Sealing
 from streaming.split.file_columns import promoting_slots, textual_slots
@@ -24,8 +24,8 @@ from streaming.split.pushdown_guard import stored_chunks
 from streaming.table.parameters import ANNOUNCED, LAST_PROMOTION, LAYOUT_VERSION, SEALED, TOUCHED, VALUES
 from streaming.table.partition_cache import CachedTable
 from streaming.table.value_counts import parse_counts
-from streaming.upkeep.promotion import advance, find_pending
-from streaming.upkeep.sealing import find_due, find_outgrown
+from streaming.upkeep.maintenance import find_due, find_outgrown
+from streaming.upkeep.type_changes import advance_promotion, find_pending
 from tests.builders.flat.layouts import HOUR, a_layout
 from tests.builders.flat.local_storage import LocalStorage
 from tests.builders.flat.memory_catalog import a_flat_table
@@ -165,14 +165,14 @@ def test_files_are_marked_until_queries_planned_before_the_change_of_type_have_e
     promote = Change(ChangeKind.PROMOTE, "misfits", index=1, type=ColumnType.STRING)
     state = begin_promotion(table, table.read(), Evolution(table.read().layout, (promote,)))
     assert promoting_slots(state) == textual_slots(state) == {1}
-    state, left = advance(rewriter, state, hours_max=1)
+    state, left = advance_promotion(rewriter, state, hours_max=1)
     assert (left, state.layout.slots[1].type) == (0, ColumnType.STRING)
     assert not promoting_slots(state)
     assert textual_slots(state) == {1}
     now_s = 1_059.0
-    assert textual_slots(advance(rewriter, state, hours_max=1)[0]) == {1}
+    assert textual_slots(advance_promotion(rewriter, state, hours_max=1)[0]) == {1}
     now_s = 1_060.0
-    assert textual_slots(advance(rewriter, state, hours_max=1)[0]) == set()
+    assert textual_slots(advance_promotion(rewriter, state, hours_max=1)[0]) == set()
 
 
 def test_a_footer_of_several_chunks_is_stored_with_a_header_for_each() -> None:

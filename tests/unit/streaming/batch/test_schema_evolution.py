@@ -12,7 +12,7 @@ from state.columns.changes import Change, ChangeKind, Evolution, RetainedValues
 from state.columns.counts.observations import HourCounts, KeyCounts, Observations
 from state.columns.demand import Demand
 from state.columns.paths import KeyPath
-from state.columns.slots.slots import Layout
+from state.columns.slots import Layout
 from state.columns.types import ColumnType
 from streaming.batch.schema_evolution import Proposal, current_hour, propose_proven, select_widening
 from tests.builders.flat.columns import a_layout, a_slot

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.copyjob.copy_shares import SHARES_MAX, SHARES_PER_SLOT, copy_cost, count_shares, split_shares
+from streaming.copyjob.share import SHARES_MAX, SHARES_PER_SLOT, copy_cost, count_shares, split_shares
 
 
 COSTS = st.lists(st.integers(1, 1 << 50), max_size=200)

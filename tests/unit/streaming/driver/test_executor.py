@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from state.errors import ConfigError
-from streaming.driver.executor import PROGRAM, build_command, replace_process
+from streaming.driver.executor_pods import PROGRAM, build_command, replace_process
 
 
 JARS = Path("/spark/jars")

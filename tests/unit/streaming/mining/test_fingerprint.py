@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.mining.fingerprint import fingerprint
 from streaming.mining.json_functions import functions_by_name
 from streaming.mining.miner import Miner
 from streaming.mining.model import Form
+from streaming.mining.tokens import fingerprint
 from tests.builders.keylog.mining import FUNCTIONS, RULES, named, query
 
 

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state.columns.slots.slots import Layout
+from state.columns.slots import Layout, check_successor
 from state.columns.types import ColumnType, readers_accept
 from state.errors import BadInput, InvalidRequest, LimitExceeded
-from streaming.table.layout_changes import check_successor
 from streaming.table.parameters import check_columns, check_parameters, merge_parameters
 from tests.builders.flat.layouts import a_layout, next_version, rekeyed, retyped, with_keys
 

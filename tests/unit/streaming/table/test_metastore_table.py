@@ -11,7 +11,7 @@ import pytest
 
 from handlers.files.paths import parse_location
 from state.columns.paths import KeyPath
-from state.columns.slots.slots import SlotState
+from state.columns.slots import SlotState
 from state.columns.types import ColumnType
 from state.errors import (
     AmbiguousCall,

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from state.columns.changes import ChangeKind, RetainedValues, decide_type_change
 from state.columns.counts.hour_counts_json import hour_counts_from_json, hour_counts_to_json
-from state.columns.counts.misfits import NO_MISFITS, MisfitCounts
 from state.columns.counts.observations import (
     DAY_S,
     HourCounts,
     KeyCounts,
     Observations,
 )
+from state.columns.counts.promotion import NO_MISFITS, MisfitCounts
 from state.columns.rules import FlatRules
-from state.columns.slots.slots import HOUR_S
+from state.columns.slots import HOUR_S
 from state.columns.types import NOTHING, ColumnType, Evidence, integers
 from state.errors import StateCorrupt
 from tests.builders.flat.columns import FLOATS, T0, TEXT, a_key, a_slot, misfit_counts

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state.columns.counts.hour_counts_json import hour_counts_from_json, hour_counts_to_json
-from state.columns.counts.misfits import MisfitCounts
 from state.columns.counts.observations import (
     DAY_S,
     HourCounts,
@@ -19,8 +18,9 @@ from state.columns.counts.observations import (
     KeyWindow,
     Observations,
 )
+from state.columns.counts.promotion import MisfitCounts
 from state.columns.paths import KeyPath
-from state.columns.slots.slots import HOUR_S
+from state.columns.slots import HOUR_S
 from state.columns.types import Evidence, integers
 from state.errors import StateCorrupt
 from tests.builders.flat.columns import FLOATS, T0, TEXT, a_key, hour_counts, observations, some_hour_counts

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state.columns.counts.promotion_delay import (
+from state.columns.counts.promotion import (
     ANNOUNCED_MAX,
     announce,
     encode_announced,

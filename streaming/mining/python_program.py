@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from streaming.mining.json_functions import Path, join_paths, parse_path
 from streaming.mining.lineage import Lineage
 from streaming.mining.model import Parser, Unresolved
-from streaming.mining.python.syntax import SchemaReader, find_assigned, function_of, list_texts, text_of
+from streaming.mining.python_syntax import SchemaReader, find_assigned, function_of, list_texts, text_of
 from streaming.mining.templates import VARIABLE, has_placeholder
 
 

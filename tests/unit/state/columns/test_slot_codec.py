@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from state.columns.names import choose_column_name
 from state.columns.paths import KeyPath
-from state.columns.slots.slot_codec import (
+from state.columns.slot_codec import (
     COMMENT_CHARS_MAX,
     VERSION_PARAMETER,
     Column,
@@ -22,7 +22,7 @@ from state.columns.slots.slot_codec import (
     parse_layout,
     replace_parameters,
 )
-from state.columns.slots.slots import HOUR_S, Layout, Slot, SlotState
+from state.columns.slots import HOUR_S, Layout, Slot, SlotState
 from state.columns.types import ColumnType
 from state.errors import BadInput, TableAltered
 from tests.builders.flat.columns import T0, a_layout, a_slot, keys

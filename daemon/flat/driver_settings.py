@@ -14,7 +14,7 @@ from daemon.flat.settings import Around, flat_config
 from daemon.keylog.opening import key_log_address
 from daemon.keylog.settings import MINING
 from state.errors import ConfigError
-from streaming.driver.address import make_reachable
+from streaming.driver.masters import make_reachable
 
 
 if TYPE_CHECKING:

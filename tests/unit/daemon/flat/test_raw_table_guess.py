@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.mining.raw_table_guess import guess_raw_table
+from daemon.flat.trial.queries import guess_table
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ from streaming.mining.raw_table_guess import guess_raw_table
     ],
 )
 def test_the_table_with_the_most_keys_is_chosen(texts: list[str], expected: tuple[str, str]) -> None:
-    found = guess_raw_table(texts)
+    found = guess_table(texts)
     assert found is not None
     assert (found.name, found.json_column) == expected
 
@@ -38,4 +38,4 @@ def test_the_table_with_the_most_keys_is_chosen(texts: list[str], expected: tupl
     "text", ["", "select 1", "select a from b", "get_json_object(", "from `x.y`.z.w join 5"]
 )
 def test_queries_without_keys_give_no_table(text: str) -> None:
-    assert guess_raw_table([text]) is None
+    assert guess_table([text]) is None

@@ -1,22 +1,29 @@
-"""Misfits by kind: how many values did not fit a column's type, and which types would hold them.
+"""What decides that a column becomes STRING: the misfits by kind, and since when the promotion has been announced.
 
-A total is not evidence. An integer that outgrew its column fits after the column is widened in place, and says nothing about text. The
+Misfits are values that did not fit a column's type. A total is not evidence. An integer that outgrew its column fits after the column is widened in place, and says nothing about text. The
 kinds are therefore counted apart, and a promotion to STRING counts only values that no widening in place can hold. Counts of hours
 before a widening need no correction: those values fit the wider type and are not counted any more.
+
+A promotion is announced for some hours before it begins, so that a user can pin the key to its type instead.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import astuple, dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from state.columns.types import DOUBLE_EXACT_MAX, ColumnType
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from state.columns.types import Evidence
+
+
+ANNOUNCED_MAX: Final = 150
+"""Announcements at the same time, so that their text fits into a table parameter. Further promotions are announced later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,3 +99,30 @@ class MisfitCounts:
 
 
 NO_MISFITS: Final = MisfitCounts()
+
+
+def announce(announced: Mapping[int, int], proposed: Collection[int], now_s: int) -> dict[int, int]:
+    """Return since when (seconds since 1970) each proposed slot has been announced, given the earlier announcements."""
+    known = {slot: min(announced[slot], now_s) for slot in sorted(proposed) if slot in announced}
+    new = [slot for slot in sorted(proposed) if slot not in announced]
+    return (known | dict.fromkeys(new[: max(0, ANNOUNCED_MAX - len(known))], now_s)) if new else known
+
+
+def find_due(announced: Mapping[int, int], delay_hours: int, now_s: int) -> frozenset[int]:
+    """Return the slots whose promotion may begin."""
+    return frozenset(slot for slot, since_s in announced.items() if now_s - since_s >= delay_hours * 3_600)
+
+
+def encode_announced(announced: Mapping[int, int]) -> str | None:
+    """Return the announcements as text; None if there are none."""
+    return json.dumps({str(slot): announced[slot] for slot in sorted(announced)}) if announced else None
+
+
+def parse_announced(text: str | None) -> dict[int, int]:
+    """Return what ``encode_announced`` wrote. Any other text counts as no announcement, so that only the delay starts again."""
+    try:
+        form: Any = json.loads(text or "{}")
+        announced = {int(slot): since_s for slot, since_s in form.items()}
+    except (ValueError, AttributeError, RecursionError):
+        return {}
+    return announced if all(type(each) is int for each in announced.values()) else {}

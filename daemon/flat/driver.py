@@ -3,6 +3,9 @@
 The view lets former column names return values. It needs no Spark, only the table's entry in the metastore. A driver writes it again
 after each batch that has changed the columns. If the view cannot be written, the driver continues and prints the reason; the view
 stays as it was until the next change.
+
+Before a driver runs by hand, SQL files of the configuration are read into the key log, so that their keys become columns. The daemon mines
+all sources of queries itself (``mining.every_s``). Without it, the queries of ``tideline split try`` would wait for ``tideline keys mine``.
 """
 
 from __future__ import annotations
@@ -17,8 +20,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from daemon.keylog.opening import open_key_log
+from daemon.keylog.settings import MINING
 from daemon.process.signals import stop_signals
-from state.columns.slots.slots import HOUR_S
+from state.columns.slots import HOUR_S
 from state.errors import BadInput, ConfigError, TidelineError
 
 
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import ModuleType
 
+    from daemon.config.model import Config
     from daemon.flat.settings import FlatConfig
     from streaming.driver.progress import ProgressListener
     from streaming.driver.run import Driver
@@ -172,3 +178,25 @@ def keep_view(settings: FlatSettings, name: str, progress: ProgressListener) -> 
             click.echo(f"the compatibility view {name} was not written: {error}", err=True)
 
     return listen
+
+
+def mine_query_files(config: Config) -> int:
+    """Mine all sources of kind 'sql-files', unless the daemon does; return the number of new or changed queries.
+
+    Raises ConfigError if sources are configured without a raw table, and errors of the key log.
+    """
+    mining = MINING.of(config)
+    sources = {name: each for name, each in mining.sources.items() if each.kind == "sql-files"}
+    if not sources or mining.every_s is not None:
+        return 0
+    from handlers.files.systems.schemes import open_file_systems
+    from streaming.mining.miner import Miner, mine
+    from streaming.mining.sources.directory import Directory
+    from streaming.mining.sources.sql_files import SqlFilesSource
+
+    miner, queries = Miner(mining.rules()), 0
+    with closing(open_key_log(config)) as log:
+        for name, source in sources.items():
+            tree = Directory.open(str(source.path), open_file_systems(config.files.all_options()))
+            queries += mine(SqlFilesSource(name, tree, source.user, source.standing), miner, log).queries
+    return queries

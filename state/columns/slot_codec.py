@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from state.columns.names import check_name, digest_key
 from state.columns.paths import KeyPath
-from state.columns.slots.slots import HOUR_S, RESCUED, Layout, Slot, SlotState
+from state.columns.slots import HOUR_S, RESCUED, Layout, Slot, SlotState
 from state.columns.types import ColumnType
 from state.errors import BadInput, TableAltered
 

@@ -1,0 +1,147 @@
+"""The outcome of a first try, and its text for a terminal: the columns, and what is not in the table, each with the reason."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from daemon.terminal.layout import aligned_lines, bytes_text, number_text
+from state.columns.slots import RESCUED
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+COLUMNS_SHOWN: Final = 30
+LEFT_OUT_SHOWN: Final = 20
+SAMPLE_CHARS: Final = 160
+_MEANINGS: Final = {
+    "wrong-time": "the time is missing, of another form, before the year 2000 or in the future",
+    "malformed": "not a JSON object; also in _rescued of its hour",
+    "oversize": "longer than limits.record_bytes",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The outcome of a try."""
+
+    name: str
+    """Name of the table in the configuration of the try."""
+    table: Mapping[str, Any]
+    """The answer about the table, as ``/api/v1/flat/TABLE`` gives it."""
+    time: str
+    unit: str
+    raw_table: str
+    """The table that the queries read; empty without queries."""
+    dead_letters: Mapping[str, int]
+    samples: Mapping[str, str]
+    """The text of a dead letter for each reason."""
+    rows_left: int
+    """Rows with a time; if there are none, the try has failed."""
+    left_out: Sequence[tuple[str, str]]
+    """Keys without a column, with the reason."""
+    queries: Sequence[Mapping[str, Any]]
+    """The query files, with the keys that each reads, and its problem."""
+    directory: str
+    page: str
+    config: str
+    spark_sql: str
+    pyarrow: str
+
+
+def read_samples(directory: str) -> dict[str, str]:
+    """Return the text of one dead letter for each reason; none for files that cannot be read."""
+    from pyarrow import ArrowException, orc
+
+    samples: dict[str, str] = {}
+    for path in sorted(Path(directory).glob("*/*.orc")):
+        if path.parent.name in samples:
+            continue
+        try:
+            texts = orc.ORCFile(path).read_stripe(0, columns=[RESCUED]).column(0)
+        except (OSError, ArrowException, IndexError):
+            continue
+        if len(texts):
+            samples[path.parent.name] = str(texts[0].as_py())[:SAMPLE_CHARS]
+    return samples
+
+
+def trial_text(done: Trial) -> str:
+    """Return the outcome for a terminal: the columns, where everything is, and how to query it."""
+    totals, columns = done.table["totals"], [each for each in done.table["columns"] if each["key"]]
+    saving = ""
+    if totals["flat_bytes"]:
+        saving = f"; {bytes_text(totals['sealed_raw_bytes'])} of JSON are stored in {bytes_text(totals['flat_bytes'])}"
+    rows = [
+        (
+            each["name"],
+            each["type"],
+            "-" if each["fill"] is None else f"{each['fill']:.1%}",
+            number_text(each["misfits"] or None),
+            ", ".join(each["users"] or ()) or "-",
+        )
+        for each in columns[:COLUMNS_SHOWN]
+    ]
+    lines = [
+        f"{number_text(totals['rows'])} events in {number_text(totals['partitions'])} hours by {done.time}{saving}",
+        "",
+        *aligned_lines(("column", "type", "filled", "misfits", "requested by"), rows),
+    ]
+    if len(columns) > COLUMNS_SHOWN:
+        lines.append(f"{len(columns) - COLUMNS_SHOWN} more columns are on the page")
+    lines += _omissions(done)
+    lines += [
+        "",
+        f"page: {done.page}",
+        "",
+        "Query it with Spark SQL:",
+        f"  {done.spark_sql}",
+        "or with PyArrow:",
+        *(f"  {line}" for line in done.pyarrow.splitlines()),
+        "",
+        f"Files moved into {done.directory}/landing are added, and keys of .sql files in {done.directory}/queries become columns, by:",
+        f"  tideline split run {done.name} --once -c {shlex.quote(str(done.config))}",
+    ]
+    return "\n".join(lines)
+
+
+def _omissions(done: Trial) -> list[str]:
+    """Return what is not in the table: rows, keys and queries, each with the reason."""
+    lines: list[str] = []
+    if done.dead_letters:
+        lines += ["", f"dead letters, by reason (in {done.directory}/table/.dead-letters):"]
+        lines += _dead_letter_lines(done.dead_letters, done.samples)
+    if not done.rows_left:
+        lines += [
+            "",
+            f"no event is left: {done.time} was read as {done.unit!r}. Name another key with --time.",
+        ]
+    if trailing := done.table["totals"]["trailing"]:
+        lines += [
+            "",
+            f"{number_text(trailing)} rows have text behind their first document; it is in _rescued",
+        ]
+    if done.left_out:
+        listed = done.left_out[:LEFT_OUT_SHOWN]
+        lines += ["", "keys without a column:", *(f"  {key}: {reason}" for key, reason in listed)]
+        if more := len(done.left_out) - len(listed):
+            lines.append(f"  and {number_text(more)} more")
+    if unread := [each for each in done.queries if each["problem"]]:
+        lines += ["", f"queries that were not read completely, of {len(done.queries)} files:"]
+        lines += [f"  {each['path']}: {each['problem']}" for each in unread[:LEFT_OUT_SHOWN]]
+    return lines
+
+
+def _dead_letter_lines(counts: Mapping[str, int], samples: Mapping[str, str]) -> list[str]:
+    """Return a line for each reason, with the text of one of its dead letters."""
+    lines = []
+    for reason, count in counts.items():
+        meaning = f" ({_MEANINGS[reason]})" if reason in _MEANINGS else ""
+        lines.append(f"  {count:,} {reason}{meaning}")
+        if reason in samples:
+            lines.append(f"    for example: {samples[reason]}")
+    return lines

@@ -1,1 +1,0 @@
-"""Slots: the physical columns of a flat table, and how keys are assigned to them."""

@@ -1,1 +1,0 @@
-"""Keys in Python programs: SQL in strings, and PySpark's functions on columns."""
