@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final
 from state.columns.slots import HOUR_S
 from streaming.settings import LatePolicy
 from streaming.source.event_times import event_seconds
-from streaming.split.splitter import MALFORMED, split_packed
+from streaming.split.split_plan import MALFORMED
+from streaming.split.splitter import split_packed
 
 
 if TYPE_CHECKING:

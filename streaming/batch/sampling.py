@@ -16,7 +16,8 @@ from streaming.batch.observations import FileCounts, Misfits
 from streaming.batch.routing import TO, parse_destination, route_rows
 from streaming.split.file_columns import write_columns
 from streaming.split.parse_schema import quote
-from streaming.split.splitter import MALFORMED, split
+from streaming.split.split_plan import MALFORMED
+from streaming.split.splitter import split
 from streaming.table.value_counts import count_retained_values
 
 

@@ -27,7 +27,8 @@ from handlers.failpoints import failpoint
 from streaming.batch.routing import TO, WHEN, parse_destination, route_rows
 from streaming.split.file_columns import write_files
 from streaming.split.parse_schema import quote
-from streaming.split.splitter import MALFORMED, SHORT_LIVED_OPTIONS, SLOTS, replace_rescued, row_counts
+from streaming.split.split_plan import MALFORMED, SLOTS
+from streaming.split.splitter import SHORT_LIVED_OPTIONS, replace_rescued, row_counts
 from streaming.table.hours import parse_version
 from streaming.table.parameters import BATCHES, RAW_BYTES, ROWS, SEALED, TOUCHED, VALUES
 from streaming.table.value_counts import add_counts, format_counts, parse_counts

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from state.columns.types import ColumnType
 from streaming.split.parse_schema import quote
 from streaming.split.plain_rows import FORMAT, is_available
-from streaming.split.splitter import SLOTS, pack, unpack
+from streaming.split.split_plan import SLOTS
+from streaming.split.splitter import pack, unpack
 from streaming.table.parameters import NARROWING, PROMOTED, PROMOTION
 
 

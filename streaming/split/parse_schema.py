@@ -1,4 +1,4 @@
-"""Schemas and SQL for Spark's JSON reader that extract all keys in as few parses of a row as possible.
+"""Schemas for Spark's JSON reader that extract all keys in as few parses of a row as possible.
 
 One ``get_json_object`` per key reads the row once per key. ``from_json`` into nested STRUCTs reads it once for all keys and costs a sixth
 at 30 keys (docs/SPLITTING.md). A field is either a STRUCT or a STRING, so a key that contains another requested key needs a parse of its
@@ -14,7 +14,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from state.columns.types import DOUBLE_EXACT_MAX, ColumnType
+from state.columns.types import ColumnType
 
 
 if TYPE_CHECKING:
@@ -110,17 +110,3 @@ def _build_struct(types: Mapping[tuple[str, ...], str]) -> dict[str, object]:
 
 def _build_field(name: str, kind: object) -> dict[str, object]:
     return {"name": name, "type": kind, "nullable": True, "metadata": {}}
-
-
-def read_number(text: str, column_type: ColumnType) -> str:
-    """Return, as SQL, the number in ``text`` (SQL too) if the text is what JSON and a column of this type write for it; otherwise NULL.
-
-    A DOUBLE also accepts integers.
-    """
-    typed = f"try_cast({text} AS {column_type.hive})"
-    same = f"CAST({typed} AS STRING) = {text}"
-    if column_type is ColumnType.DOUBLE:
-        integer = f"try_cast({text} AS BIGINT)"
-        bounds = f"{integer} BETWEEN -{DOUBLE_EXACT_MAX} AND {DOUBLE_EXACT_MAX}"
-        same = f"({same} AND abs({typed}) < double('Infinity')) OR (CAST({integer} AS STRING) = {text} AND {bounds})"
-    return f"CASE WHEN {same} THEN {typed} END"

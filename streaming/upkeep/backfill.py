@@ -26,7 +26,8 @@ from state.errors import InvalidRequest, NotFound
 from streaming.batch.observations import merge_counts
 from streaming.split.file_columns import textual_slots
 from streaming.split.parse_schema import quote
-from streaming.split.splitter import MALFORMED, split
+from streaming.split.split_plan import MALFORMED
+from streaming.split.splitter import split
 from streaming.table.parameters import ROWS, VALUES
 from streaming.table.value_counts import parse_counts
 from streaming.upkeep.raw_hours import hour_directory, open_raw, stage_hours

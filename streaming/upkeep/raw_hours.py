@@ -20,7 +20,8 @@ from streaming.source.raw_events import FILE_OPTIONS, normalize_columns
 from streaming.split.file_columns import write_files
 from streaming.split.parse_schema import quote
 from streaming.split.plain_rows import separate_documents
-from streaming.split.splitter import MALFORMED, SHORT_LIVED_OPTIONS, split_packed
+from streaming.split.split_plan import MALFORMED
+from streaming.split.splitter import SHORT_LIVED_OPTIONS, split_packed
 
 
 if TYPE_CHECKING:

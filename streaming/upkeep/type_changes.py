@@ -41,7 +41,8 @@ from state.columns.evolution import promote_to_string
 from state.columns.types import ColumnType
 from state.errors import InvalidRequest, NotFound
 from streaming.split.file_columns import narrowing_types, promoting_slots, textual_slots
-from streaming.split.parse_schema import quote, read_number
+from streaming.split.parse_schema import quote
+from streaming.split.split_plan import read_number
 from streaming.table.parameters import (
     LAST_NARROWING,
     LAST_PROMOTION,

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from state.columns.slots import RESCUED, Layout, Slot
 from state.columns.types import DOUBLE_EXACT_MAX, ColumnType
 from streaming.split.parse_schema import quote
-from streaming.split.splitter import MALFORMED, TRAILING, split
+from streaming.split.split_plan import MALFORMED, TRAILING
+from streaming.split.splitter import split
 from tests.builders.flat.columns import spark_json_path
 
 

@@ -14,7 +14,8 @@ from state.columns.types import ColumnType
 from state.errors import ConfigError
 from streaming.settings import Documents
 from streaming.split.plain_rows import separate_documents
-from streaming.split.splitter import MALFORMED, REQUIRED_CONF, TRAILING, split
+from streaming.split.split_plan import MALFORMED, TRAILING
+from streaming.split.splitter import REQUIRED_CONF, split
 from tests.builders.flat.columns import a_key
 from tests.builders.flat.json_rows import layout_of
 from tests.builders.flat.streams import Stream, rules

@@ -14,7 +14,8 @@ from state.columns.slots import RESCUED, Layout, Slot, SlotState
 from state.columns.types import ColumnType
 from streaming.split.file_columns import write_files
 from streaming.split.plain_rows import is_available
-from streaming.split.splitter import MALFORMED, SHORT_LIVED_OPTIONS, SLOTS, replace_rescued, split_packed
+from streaming.split.split_plan import MALFORMED, SLOTS
+from streaming.split.splitter import SHORT_LIVED_OPTIONS, replace_rescued, split_packed
 from tests.builders.flat.columns import a_key
 from tests.builders.flat.json_rows import layout_of
 from tests.integration.flat.test_plain_rows import TYPES, session, without_parser
