@@ -118,7 +118,7 @@ def _columns(answer: Row) -> str:
         ("key", ""),
         ("type", ""),
         ("state", ""),
-        ("filled", ""),
+        ("filled", "t"),
         ("misfits", "n"),
         ("first seen", ""),
         ("last seen", ""),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from daemon.terminal.layout import bytes_text, duration_text, left_aligned, number_text
+from daemon.terminal.layout import bytes_text, count_text, duration_text, left_aligned, number_text
 from state.columns.changes import ChangeKind
 from state.columns.demand import Verdict
 
@@ -63,22 +63,21 @@ def _rewritten_text(event: Mapping[str, Any]) -> str:
 def _progress_text(event: Mapping[str, Any]) -> str:
     letters = sum(event["dead_letters"].values())
     parts = [
-        f"batch {event['batchId']}: {number_text(event['rows'])} rows",
+        f"batch {event['batchId']}: {count_text(event['rows'], 'row')}",
         bytes_text(event["bytes"]),
-        f"{event['columns']['live']} columns",
+        count_text(event["columns"]["live"], "column"),
         f"{event['durations']['batch_s']:.1f} s",
     ]
-    counted = (
-        (event["misfits"], "misfits"),
-        (event["trailing"], "with text behind their document"),
-        (letters, "dead letters"),
-    )
-    for count, what in counted:
-        parts += [f"{number_text(count)} {what}"] if count else []
+    if event["misfits"]:
+        parts.append(count_text(event["misfits"], "misfit"))
+    if event["trailing"]:
+        parts.append(f"{number_text(event['trailing'])} with text behind their document")
+    if letters:
+        parts.append(count_text(letters, "dead letter"))
     if event["lag"]:
         parts.append(f"{number_text(sum(event['lag'].values()))} behind")
     if event["seal_backlog"]:
-        parts.append(f"{event['seal_backlog']} hours to seal")
+        parts.append(f"{count_text(event['seal_backlog'], 'hour')} to seal")
     return ", ".join(parts)
 
 
@@ -93,7 +92,7 @@ def upkeep_text(done: UpkeepResult) -> str:
     lines = [text[0].upper() + text[1:]]
     lines += [f"{hour_text(each.hour)} is open: {_open_reason(each)}" for each in done.open[:OPEN_SHOWN]]
     if len(done.open) > OPEN_SHOWN:
-        lines.append(f"{len(done.open) - OPEN_SHOWN} more hours are open")
+        lines.append(f"and {count_text(len(done.open) - OPEN_SHOWN, 'more open hour')}")
     return "\n".join(lines)
 
 
@@ -110,14 +109,15 @@ def _moment_text(at_s: int) -> str:
 
 
 def _upkeep_text(done: Mapping[str, Any]) -> str:
-    parts = [f"{done['sealed']} hours sealed"]
+    parts = [f"{count_text(done['sealed'], 'hour')} sealed"]
     for name, what in (
-        ("backlog", "hours left to seal"),
-        ("rewrites_left", "hours left to rewrite"),
-        ("dropped", "hours dropped"),
-        ("deleted", "old directories deleted"),
+        ("backlog", "left to seal"),
+        ("rewrites_left", "left to rewrite"),
+        ("dropped", "dropped"),
     ):
-        parts += [f"{done[name]} {what}"] if done[name] else []
+        parts += [f"{count_text(done[name], 'hour')} {what}"] if done[name] else []
+    if done["deleted"]:
+        parts.append(f"{count_text(done['deleted'], 'old directory', 'old directories')} deleted")
     if done["refused"]:
         parts.append(f"no hour dropped: {done['refused']}")
     return ", ".join(parts)
@@ -192,9 +192,10 @@ def plan_text(answer: Mapping[str, Any]) -> str:
     changes: Sequence[Mapping[str, Any]] = answer["changes"]
     waiting = sum(each["mark"] == "?" for each in changes)
     announced = sum(each["kind"] == ChangeKind.PROMOTE for each in changes)
-    counts = [f"{len(changes) - waiting - announced} changes", f"{waiting} keys wait"]
+    counts = [count_text(len(changes) - waiting - announced, "change")]
     if announced:
-        counts.insert(1, f"{announced} promotions announced")
+        counts.append(f"{count_text(announced, 'promotion')} announced")
+    counts.append(f"{count_text(waiting, 'key')} {'waits' if waiting == 1 else 'wait'}")
     verb = "would become" if answer["alters"] else "stays at"
     head = f"{answer['table']} {verb} version {answer['version']}: {', '.join(counts)}"
     rows = [_plan_row(each) for each in sorted(changes, key=lambda each: "+~-?".index(each["mark"]))]

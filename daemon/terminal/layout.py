@@ -54,6 +54,11 @@ def number_text(value: int | None) -> str:
     return "-" if value is None else f"{value:,}"
 
 
+def count_text(count: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun, such as ``1 hour`` or ``2 hours``."""
+    return f"{number_text(count)} {noun if count == 1 else plural or noun + 's'}"
+
+
 def duration_text(seconds: float | None) -> str:
     """Return a duration such as ``42 s``, ``3 min 20 s``, ``2 h 5 min`` or ``3 d 4 h``, or ``-`` for None."""
     if seconds is None:

@@ -61,7 +61,7 @@ def test_a_plan_reads_like_a_diff_and_says_why() -> None:
     )
     answer = plan_answer("web.flat", Proposal(Demand(()), evolution))
     assert plan_text(answer).splitlines() == [
-        "web.flat would become version 4: 1 changes, 1 keys wait",
+        "web.flat would become version 4: 1 change, 1 key waits",
         "~ widen  a/b   int  tinyint is too narrow",
         "? wait   $.zz       no row has brought it",
     ]
@@ -76,7 +76,7 @@ def test_a_plan_shows_promotions_apart_because_the_next_batch_does_not_make_them
     change = Change(ChangeKind.PROMOTE, "20 values do not fit", key("n"), 1, ColumnType.STRING)
     text = plan_text(plan_answer("web.flat", Proposal(Demand(()), Evolution(layout, (change,)))))
     assert text.splitlines() == [
-        "web.flat stays at version 4: 0 changes, 1 promotions announced, 0 keys wait",
+        "web.flat stays at version 4: 0 changes, 1 promotion announced, 0 keys wait",
         "~ promote  n  string  20 values do not fit",
     ]
 
@@ -85,6 +85,7 @@ def test_a_batch_is_one_line_with_what_matters() -> None:
     assert event_text(progress(12, rows=1_234)) == (
         "batch 12: 1,234 rows, 4.9 KiB, 5 columns, 2.0 s, 3 misfits, 4 dead letters, 7 behind, 2 hours to seal"
     )
+    assert ", 1 dead letter, " in event_text(progress(12, dead_letters={"too-late": 1}))
     assert ", 5 with text behind their document, " in event_text(progress(12, trailing=5))
     assert event_text({"event": "stopped", "reason": "stop requested"}) == "stopped: stop requested"
     assert event_text({"event": "idle"}) == "idle"
@@ -92,7 +93,7 @@ def test_a_batch_is_one_line_with_what_matters() -> None:
 
 def test_upkeep_and_backfills_are_told_in_words() -> None:
     assert upkeep_text(UpkeepResult(sealed=2, dropped=1, refused="it is too much")) == (
-        "2 hours sealed, 1 hours dropped, no hour dropped: it is too much"
+        "2 hours sealed, 1 hour dropped, no hour dropped: it is too much"
     )
     assert backfill_text(
         [
@@ -265,7 +266,7 @@ def test_commands_tell_what_they_did_in_words_or_as_json(split: Callable[..., tu
     )
     assert json.loads(split("seal", "web.flat", "--json")[1].partition("\n")[2])["sealed"] == 3
     assert split("plan", "events")[1].startswith(
-        "web.flat stays at version 1: 0 changes, 1 keys wait\n? wait"
+        "web.flat stays at version 1: 0 changes, 1 key waits\n? wait"
     )
     assert json.loads(split("plan", "events", "--json")[1])["changes"][0]["key"] == "$.zz"
 
