@@ -254,7 +254,7 @@ def files(table: str, config_path: Path | None, as_json: bool) -> None:
 
     The directory of a table also has files that were replaced, or that are not complete. Listed files exist for sealing.old_files_s.
     """
-    from daemon.flat.current_files import list_current_files
+    from daemon.flat.answers import list_current_files
     from daemon.flat.settings import flat_config
 
     config = _config(config_path)

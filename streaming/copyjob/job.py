@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from handlers.files.systems.hadoop_settings import CONF_DIR, find_configuration, read_hadoop_settings
 from state.errors import ConfigError, TidelineError, Transient
-from streaming.copyjob.records import write_copy
 from streaming.copyjob.share import (
     Numbered,
     Outcomes,
@@ -35,6 +34,7 @@ from streaming.copyjob.share import (
     copy_cost,
     count_shares,
     split_shares,
+    write_copy,
 )
 from streaming.settings import SparkSettings
 

@@ -3,9 +3,10 @@
 A share is the work of one task. It is the unit that is repeated when a process is lost and the step in which progress is reported, so
 shares are small. A file costs its bytes and a constant, because opening and publishing it takes time as well.
 
-A task runs in a Python process of an executor: copies its share of the files like the daemon's own copy threads.
+A task runs in a Python process of an executor. It copies its share of the files like the daemon's own copy threads. Copies and outcomes
+pass from process to process as JSON.
 
-It imports nothing but ``handlers.files`` and ``state``, which the driver sends along. An executor needs only the clients of the file
+This module imports nothing but ``handlers.files`` and ``state``, which the driver sends along. An executor needs only the clients of the file
 systems that are used. A failure of a file is an outcome and not a failure of the task, because Spark would repeat all files of the
 share. Unfinished files of other processes are not removed, because several tasks may write into one directory.
 """
@@ -15,17 +16,17 @@ from __future__ import annotations
 import heapq
 import os
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from handlers.files.copying.copies import Copier
-from handlers.files.copying.jobs import require_fence
+from handlers.events import SourceFile
+from handlers.files.copying.copies import Copied, Copier, CopyTask
+from handlers.files.copying.jobs import SizedTask, require_fence
 from handlers.files.copying.pool import CopyPool
 from handlers.files.copying.throttle import Throttle
 from handlers.files.paths import AllowedRoots
 from handlers.files.systems.schemes import open_file_systems
-from state.errors import TidelineError
-from streaming.copyjob.records import read_copy, write_outcome
+from state.errors import MalformedEvent, Refused, TidelineError
 
 
 if TYPE_CHECKING:
@@ -133,3 +134,57 @@ def _wait(handle: CopyHandle) -> Outcome:
         return handle.result()
     except TidelineError as error:
         return error
+
+
+def write_copy(copy: SizedTask) -> dict[str, Any]:
+    """Return the JSON form of a copy."""
+    task = copy.task
+    return {
+        "source": asdict(task.source),
+        "target": task.target_uri,
+        "above": task.above_uri,
+        "bytes": copy.size_bytes,
+    }
+
+
+def read_copy(values: Mapping[str, Any]) -> SizedTask:
+    """Read the JSON form of a copy; raise MalformedEvent."""
+    try:
+        task = CopyTask(SourceFile(**values["source"]), values["target"], values["above"])
+        return SizedTask(task, int(values["bytes"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise MalformedEvent("a copy of a job cannot be read", reason=repr(error)) from error
+
+
+def write_outcome(outcome: Outcome) -> dict[str, Any]:
+    """Return the JSON form of an outcome."""
+    if isinstance(outcome, Copied):
+        return {"copied": asdict(outcome)}
+    context = {name: value if _is_plain(value) else str(value) for name, value in outcome.context.items()}
+    failed = {"code": outcome.code, "message": outcome.message, "hint": outcome.hint, "context": context}
+    return {"failed": failed}
+
+
+def read_outcome(values: Mapping[str, Any]) -> Outcome:
+    """Read the JSON form of an outcome; raise MalformedEvent. An error has the class of its code."""
+    try:
+        if "copied" in values:
+            return Copied(**values["copied"])
+        failed = values["failed"]
+        kind = _kinds(TidelineError).get(failed["code"], Refused)
+        error = kind(failed["message"], hint=failed["hint"])
+        error.context.update(failed["context"])
+    except (KeyError, TypeError) as malformed:
+        raise MalformedEvent("an outcome of a job cannot be read", reason=repr(malformed)) from malformed
+    return error
+
+
+def _is_plain(value: object) -> bool:
+    return value is None or isinstance(value, str | int | float | bool)
+
+
+def _kinds(root: type[TidelineError]) -> dict[str, type[TidelineError]]:
+    found = {root.code: root}
+    for kind in root.__subclasses__():
+        found |= _kinds(kind)
+    return found

@@ -13,8 +13,7 @@ import orjson
 
 from handlers.files.copying.jobs import SizedTask
 from state.errors import MalformedEvent
-from streaming.copyjob.records import read_copy, write_copy
-from streaming.copyjob.share import ShareSettings
+from streaming.copyjob.share import ShareSettings, read_copy, write_copy
 from streaming.settings import SparkSettings
 
 

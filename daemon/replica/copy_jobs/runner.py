@@ -27,8 +27,7 @@ from handlers.files.filesystems import sweep
 from handlers.files.paths import parse_location
 from state.errors import DriverEnded, FilesUnavailable, Interrupted, TidelineError, Transient
 from streaming.copyjob.job import JobSettings
-from streaming.copyjob.records import read_outcome
-from streaming.copyjob.share import ShareSettings
+from streaming.copyjob.share import ShareSettings, read_outcome
 
 
 if TYPE_CHECKING:

@@ -65,8 +65,7 @@ def open_row_comparison(settings: SparkSettings) -> Iterator[CompareRows]:
     """
     from streaming.driver.session import start
     from streaming.jvm_errors import jvm_errors
-    from streaming.rows.comparison import RowComparison
-    from streaming.rows.row_reader import CONF
+    from streaming.rows.comparison import CONF, RowComparison
 
     spark = start(replace(settings, conf={**settings.conf, **CONF}), name="tideline-verify")
     with jvm_errors(spark):

@@ -8,7 +8,7 @@ import pytest
 
 from daemon.replica.verification.session import open_row_comparison
 from state.errors import ConfigError, Unsupported
-from streaming.rows.row_reader import RowSummary, find_format, to_event_schema, to_spark_schema, to_spark_type
+from streaming.rows.comparison import RowSummary, find_format, to_event_schema, to_spark_schema, to_spark_type
 from streaming.settings import SparkSettings
 
 

@@ -20,8 +20,7 @@ from handlers.files.systems.schemes import open_file_systems
 from state.errors import ConfigError, Transient
 from streaming.copyjob import job
 from streaming.copyjob.job import JobSettings, run_job, share_environment
-from streaming.copyjob.records import write_copy
-from streaming.copyjob.share import ShareSettings, copy_share
+from streaming.copyjob.share import ShareSettings, copy_share, write_copy
 from streaming.driver import session
 from streaming.settings import SparkSettings
 

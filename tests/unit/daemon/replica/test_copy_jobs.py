@@ -33,8 +33,7 @@ from state.errors import (
     UnsafePath,
 )
 from streaming.copyjob.job import JobSettings, write_package
-from streaming.copyjob.records import read_outcome, write_outcome
-from streaming.copyjob.share import ShareSettings, copy_share
+from streaming.copyjob.share import ShareSettings, copy_share, read_outcome, write_outcome
 from streaming.settings import SparkSettings
 
 
@@ -50,7 +49,7 @@ import json, os, signal, sys
 from pathlib import Path
 from daemon.replica.copy_jobs.order import read_order
 from daemon.process.children.parent_watch import end_with_parent
-from streaming.copyjob.records import write_copy
+from streaming.copyjob.share import write_copy
 from streaming.copyjob.share import copy_share
 
 directory = Path(sys.argv[1])
@@ -202,7 +201,7 @@ def test_nothing_is_published_without_the_fence(job: Job) -> None:
     settings = ShareSettings([f"file:{job.root}/in"], f"file:{job.root}/out/._tideline_gone")
     order = list(write_order(JobSettings(settings), enumerate(job.copies)))
     read, copies = read_order(io.BytesIO(b"".join(order)))
-    from streaming.copyjob.records import write_copy
+    from streaming.copyjob.share import write_copy
 
     found = copy_share(read.share, [(number, write_copy(copy)) for number, copy in copies])
     assert {type(read_outcome(values)) for _, values in found} == {FilesUnavailable}
