@@ -127,9 +127,9 @@ def jvm_errors(spark: SparkSession) -> Iterator[None]:
     except Exception as error:
         if _has_ended(process, error):
             raise end_error(process.returncode) from None
-        if isinstance(error, TidelineError) or (found := run_error(read_causes(error))) is None:
+        if isinstance(error, TidelineError) or (cause := run_error(read_causes(error))) is None:
             raise
-        raise found from error
+        raise cause from error
     finally:
         # PySpark logs a stack trace for each call of a JVM that is dead or ends.
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
@@ -171,12 +171,12 @@ def read_causes(error: BaseException) -> tuple[Cause, ...]:
     from py4j.protocol import Py4JError
 
     thrown = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
-    found: list[Cause] = []
+    causes: list[Cause] = []
     with suppress(Py4JError, OSError):  # the JVM may end meanwhile
-        while thrown is not None and len(found) < CAUSES_MAX:
-            found.append(Cause(_read_classes(thrown), str(thrown.getMessage() or "")))
+        while thrown is not None and len(causes) < CAUSES_MAX:
+            causes.append(Cause(_read_classes(thrown), str(thrown.getMessage() or "")))
             thrown = thrown.getCause()
-    return tuple(found)
+    return tuple(causes)
 
 
 def _read_classes(thrown: Any) -> tuple[str, ...]:
@@ -199,9 +199,9 @@ def start_error(error: BaseException, conf: Mapping[str, str]) -> TidelineError:
     context = {"reason": text[:REASON_CHARS]}
     if named := find_setting(text, conf):
         context = {"setting": named, **context}
-    found = environment_error("Spark does not start", causes, context)
-    if found is not None:
-        return found
+    reported = environment_error("Spark does not start", causes, context)
+    if reported is not None:
+        return reported
     hint = f"Correct {named or 'spark.conf, spark.master or spark.jars'}; Spark's own output may say more."
     return ConfigError("Spark does not start", hint=hint, **context)
 

@@ -122,8 +122,8 @@ class FlatAnswers:
 
     def _driver(self, name: str) -> Answer | None:
         """Return the state of the driver; None if this daemon does not run it."""
-        found = next((each for each in self._statuses() if each.name == name), None)
-        return None if found is None else dataclasses.asdict(found)
+        status = next((each for each in self._statuses() if each.name == name), None)
+        return None if status is None else dataclasses.asdict(status)
 
 
 def _age(snapshot: TableSnapshot | None) -> Answer:
@@ -179,7 +179,7 @@ def list_current_files(config: Config, flat: FlatConfig) -> dict[str, Any]:
         )
     table = parse_location(flat.location)
     files = _Files(open_file_systems(config.files.all_options()).of(table))
-    current, found = find_current_files(table, files.read, files.list_directories)
+    current, data_files = find_current_files(table, files.read, files.list_directories)
     names = [name for name, _ in current.partition_columns]
     return {
         "table": flat.table,
@@ -187,7 +187,7 @@ def list_current_files(config: Config, flat: FlatConfig) -> dict[str, Any]:
         "partition_columns": [{"name": name, "type": kind} for name, kind in current.partition_columns],
         "files": [
             {"path": str(each.location), "partition": dict(zip(names, each.values, strict=True))}
-            for each in found
+            for each in data_files
         ],
     }
 

@@ -55,16 +55,16 @@ def flat_problems(
     Every failure is a problem, none is raised. ``require`` raises if something of Spark is missing on this machine.
     """
     open_metastore = connect or _connect
-    found: list[Problem] = []
+    problems: list[Problem] = []
     if any(flat.is_written for flat in FLAT.of(config).values()):
-        found += _installation_problems(require or _require_spark)
+        problems += _installation_problems(require or _require_spark)
     for name, flat in FLAT.of(config).items():
-        found += _source_problems(config, name, flat)
+        problems += _source_problems(config, name, flat)
         uris = metastores_of(config, flat)
         if flat.is_written and uris:
             with closing(open_metastore(uris)) as metastore:
-                found += _problems(metastore, name, flat.table.partition(".")[0])
-    return found
+                problems += _problems(metastore, name, flat.table.partition(".")[0])
+    return problems
 
 
 def _connect(uris: Sequence[str]) -> LiveMetastore:
@@ -137,26 +137,26 @@ def cross_problems(document: Document) -> Iterator[Problem]:
 def _unknown_raw_tables(document: Document) -> Iterator[Problem]:
     """A misspelt raw table would not be mined, so none of its keys would become a column."""
     mining = document.values.get("mining")
-    known = (
+    raw_tables = (
         list(mining["raw_tables"])
         if isinstance(mining, dict) and isinstance(mining.get("raw_tables"), dict)
         else []
     )
     for name, flat in entries(document, "flat"):
         raw_table = flat.get("raw_table")
-        if known and isinstance(raw_table, str) and raw_table not in known:
-            hint = f"known raw tables: {', '.join(map(str, known))}"
+        if raw_tables and isinstance(raw_table, str) and raw_table not in raw_tables:
+            hint = f"known raw tables: {', '.join(map(str, raw_tables))}"
             reason = "must be one of mining.raw_tables"
             yield problem(document, ("flat", name, "raw_table"), raw_table, reason, hint)
 
 
 def _unknown_clusters(document: Document) -> Iterator[Problem]:
     """The metastore of a flat table is that of a cluster, or given by its addresses."""
-    known = [name for section in ("targets", "sources") for name, _ in entries(document, section)]
+    clusters = [name for section in ("targets", "sources") for name, _ in entries(document, section)]
     for name, flat in entries(document, "flat"):
         cluster, key = flat.get("cluster"), ("flat", name, "cluster")
-        if isinstance(cluster, str) and cluster not in known:
-            hint = f"known clusters: {', '.join(known) or 'none'}"
+        if isinstance(cluster, str) and cluster not in clusters:
+            hint = f"known clusters: {', '.join(clusters) or 'none'}"
             yield problem(document, key, cluster, "must be a target or a source", hint)
         if cluster and flat.get("metastore"):
             yield problem(document, key, cluster, "must not be set together with metastore", "remove one")
@@ -169,29 +169,31 @@ def _unknown_clusters(document: Document) -> Iterator[Problem]:
 def _shared_writers(document: Document) -> Iterator[Problem]:
     """A table, its directory and its checkpoint have one writer each."""
     for setting in ("table", "location", "checkpoint"):
-        seen: dict[str, str] = {}
+        owners: dict[str, str] = {}
         for name, flat in entries(document, "flat"):
             value = flat.get(setting)
             if not isinstance(value, str):
                 continue
-            if value in seen:
-                reason = f"is already the {setting} of flat table {seen[value]!r}"
+            if value in owners:
+                reason = f"is already the {setting} of flat table {owners[value]!r}"
                 yield problem(
                     document, ("flat", name, setting), value, reason, f"give each its own {setting}"
                 )
-            seen.setdefault(value, name)
+            owners.setdefault(value, name)
 
 
 def _short_retention(document: Document) -> Iterator[Problem]:
     """Requests that count must be kept."""
     key = ("keylog", "retention_days")
-    kept = number(document, key)
-    if kept is None:
-        kept = KeylogConfig().retention_days
+    retention_days = number(document, key)
+    if retention_days is None:
+        retention_days = KeylogConfig().retention_days
     for name, flat in entries(document, "flat"):
         rules = flat.get("rules")
-        given = rules.get("requested_days") if isinstance(rules, dict) else None
-        counted = given if isinstance(given, int) else FlatRules().requested_days
-        if counted > kept:
+        configured = rules.get("requested_days") if isinstance(rules, dict) else None
+        counted = configured if isinstance(configured, int) else FlatRules().requested_days
+        if counted > retention_days:
             reason = f"must be at least flat.{name}.rules.requested_days = {counted}"
-            yield problem(document, key, kept, reason, "keep requests at least as long as they count")
+            yield problem(
+                document, key, retention_days, reason, "keep requests at least as long as they count"
+            )

@@ -82,14 +82,14 @@ def try_(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
     from state.columns.paths import parse_column_key
 
     key = None if time_key is None else parse_column_key(time_key)
-    done = run_trial(TrialOrder(files, queries, into, key), _show_event)
+    trial = run_trial(TrialOrder(files, queries, into, key), _show_event)
     if as_json:
-        echo_json(done)
+        echo_json(trial)
     else:
-        click.echo(trial_text(done))
+        click.echo(trial_text(trial))
     if opens or (opens is None and not as_json):
-        open_page(done.page, always=bool(opens))
-    ctx.exit(0 if done.rows_left else 1)
+        open_page(trial.page, always=bool(opens))
+    ctx.exit(0 if trial.rows_left else 1)
 
 
 @split.command()
@@ -144,11 +144,11 @@ def seal(table: str, config_path: Path | None, as_json: bool) -> None:
     from daemon.flat.driver import spark_commands
     from daemon.flat.text import upkeep_text
 
-    done = spark_commands().seal(_settings(config_path, table), _show_event)
+    result = spark_commands().seal(_settings(config_path, table), _show_event)
     if as_json:
-        echo_json(done)
+        echo_json(result)
     else:
-        click.echo(upkeep_text(done))
+        click.echo(upkeep_text(result))
 
 
 @split.command()
@@ -190,14 +190,14 @@ def backfill(  # noqa: PLR0913, PLR0917 - one parameter per option is click's wa
         raise click.UsageError("--match needs --key")
     column, by = (None if text is None else parse_column_key(text) for text in (key, match))
     hours = hours_between(first, end)
-    done = spark_commands().backfill(
+    results = spark_commands().backfill(
         settings, hours, _show_event, any_number=any_number, key=column, match=by
     )
     if as_json:
-        echo_json(done)
+        echo_json(results)
     else:
-        click.echo(backfill_text(done))
-    ctx.exit(0 if all(each.is_done for each in done) else 1)
+        click.echo(backfill_text(results))
+    ctx.exit(0 if all(each.is_done for each in results) else 1)
 
 
 @split.command()
@@ -221,11 +221,11 @@ def narrow(table: str, key: str, to: str | None, config_path: Path | None, as_js
 
     settings, column = _settings(config_path, table), parse_column_key(key)
     target = None if to is None else ColumnType[to.upper()]
-    done = spark_commands().narrow(settings, column, target, _show_event).hive
+    type_name = spark_commands().narrow(settings, column, target, _show_event).hive
     if as_json:
-        echo_json({"table": settings.name, "key": column.text, "type": done})
+        echo_json({"table": settings.name, "key": column.text, "type": type_name})
     else:
-        click.echo(f"{settings.name}: the column of {column.text} is {done}")
+        click.echo(f"{settings.name}: the column of {column.text} is {type_name}")
 
 
 @split.command()
@@ -279,12 +279,14 @@ def view(table: str, name: str | None, config_path: Path | None, as_json: bool) 
     from daemon.flat.settings import flat_config
 
     config = _config(config_path)
-    done = write_view(_settings(config_path, table), name or view_name(flat_config(config, table)))
+    summary = write_view(_settings(config_path, table), name or view_name(flat_config(config, table)))
     if as_json:
-        echo_json(done)
+        echo_json(summary)
     else:
-        did = "was written" if done["changed"] else "was already up to date"
-        click.echo(f"{done['view']} {did}: version {done['version']}, {len(done['old_names'])} former names")
+        did = "was written" if summary["changed"] else "was already up to date"
+        click.echo(
+            f"{summary['view']} {did}: version {summary['version']}, {len(summary['old_names'])} former names"
+        )
 
 
 def _config(config_path: Path | None) -> Config:

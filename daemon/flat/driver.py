@@ -114,11 +114,11 @@ def parse_hour(text: str) -> int:
     """Parse ``2016-04-18-21``, ``2016-04-18T21`` or ``2016-04-18`` (its first hour), UTC; raise BadInput."""
     from datetime import UTC, datetime
 
-    found = _HOUR.fullmatch(text)
+    match = _HOUR.fullmatch(text)
     try:
-        if found is None:
+        if match is None:
             raise ValueError(text)  # noqa: TRY301 - one error for all malformed hours
-        year, month, day, hour = (int(part or 0) for part in found.groups())
+        year, month, day, hour = (int(part or 0) for part in match.groups())
         return int(datetime(year, month, day, hour, tzinfo=UTC).timestamp())
     except ValueError:
         raise BadInput(

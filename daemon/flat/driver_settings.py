@@ -60,17 +60,17 @@ def java_client(kafka: KafkaConfig) -> dict[str, str]:
     Raises ConfigError for a login mechanism that cannot be translated; it must then be set in the table's own source.
     """
     options = {name: str(value) for name, value in kafka.options.items()}
-    given = options | {name: secret.get_secret_value() for name, secret in kafka.secrets.items()}
-    found = {name: value for name, value in given.items() if name in _SAME}
-    if protocol := given.get("security.protocol"):
-        found["security.protocol"] = protocol.upper()
-    if authority := given.get("ssl.ca.location"):
-        found |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": authority}
-    return found | _login(given)
+    settings = options | {name: secret.get_secret_value() for name, secret in kafka.secrets.items()}
+    translated = {name: value for name, value in settings.items() if name in _SAME}
+    if protocol := settings.get("security.protocol"):
+        translated["security.protocol"] = protocol.upper()
+    if authority := settings.get("ssl.ca.location"):
+        translated |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": authority}
+    return translated | _login(settings)
 
 
-def _login(given: Mapping[str, str]) -> dict[str, str]:
-    mechanism = given.get("sasl.mechanism", given.get("sasl.mechanisms", "")).upper()
+def _login(settings: Mapping[str, str]) -> dict[str, str]:
+    mechanism = settings.get("sasl.mechanism", settings.get("sasl.mechanisms", "")).upper()
     if not mechanism:
         return {}
     if mechanism not in _LOGIN_MODULES:
@@ -79,7 +79,7 @@ def _login(given: Mapping[str, str]) -> dict[str, str]:
             mechanism=mechanism,
             hint="Set bootstrap, options and secrets in the flat table's source, as the Java client names them.",
         )
-    user, password = (_quoted(given.get(f"sasl.{part}", "")) for part in ("username", "password"))
+    user, password = (_quoted(settings.get(f"sasl.{part}", "")) for part in ("username", "password"))
     login = f"{_LOGIN_MODULES[mechanism]} required username={user} password={password};"
     return {"sasl.mechanism": mechanism, "sasl.jaas.config": login}
 
@@ -97,9 +97,9 @@ def metastores_of(config: Config, flat: FlatConfig) -> tuple[str, ...]:
     """Return the addresses of the table's metastore; none for a table in Spark's own catalog."""
     if flat.cluster is None:
         return tuple(flat.metastore)
-    found = config.targets.get(flat.cluster) or config.sources.get(flat.cluster)
-    assert found is not None, "checked with the configuration"
-    return tuple(found.metastore)
+    cluster = config.targets.get(flat.cluster) or config.sources.get(flat.cluster)
+    assert cluster is not None, "checked with the configuration"
+    return tuple(cluster.metastore)
 
 
 def _raw_column(config: Config, flat: FlatConfig) -> str:

@@ -224,8 +224,8 @@ def _hours(totals: Row) -> str:
     if not totals["hours"]:
         return "none"
     first, last = totals["hours"]
-    kept = f"{number_text(totals['partitions'])} from {_hour(first)} to {_hour(last)}"
-    return f"{kept}, {number_text(totals['sealed'])} sealed"
+    hours = f"{number_text(totals['partitions'])} from {_hour(first)} to {_hour(last)}"
+    return f"{hours}, {number_text(totals['sealed'])} sealed"
 
 
 def _hour(hour: int | None) -> str:

@@ -150,27 +150,27 @@ class DriverProgress:
         return heard
 
 
-def _add_batch(known: DriverProgress, batch: _Batch) -> DriverProgress:
-    done = replace(
-        _add_upkeep(known, batch.upkeep),
+def _add_batch(before: DriverProgress, batch: _Batch) -> DriverProgress:
+    progress = replace(
+        _add_upkeep(before, batch.upkeep),
         batch=batch.batchId,
-        batch_s=known.reported_s,
+        batch_s=before.reported_s,
         watermark_s=batch.watermark,
         lag=batch.lag,
         columns=batch.columns,
         layout_version=batch.layout_version,
     )
-    if batch.batchId == known.batch:
-        return done
-    letters = dict(known.dead_letters)
+    if batch.batchId == before.batch:
+        return progress
+    letters = dict(before.dead_letters)
     for reason, count in batch.dead_letters.items():
         shown = reason if reason in letters or len(letters) < REASONS_MAX else "other"
         letters[shown] = letters.get(shown, 0) + count
-    return replace(done, counts=known.counts.plus(batch), dead_letters=letters)
+    return replace(progress, counts=before.counts.plus(batch), dead_letters=letters)
 
 
-def _add_upkeep(known: DriverProgress, upkeep: _Upkeep) -> DriverProgress:
-    return replace(known, seal_backlog=upkeep.backlog, refused_to_drop=upkeep.refused)
+def _add_upkeep(before: DriverProgress, upkeep: _Upkeep) -> DriverProgress:
+    return replace(before, seal_backlog=upkeep.backlog, refused_to_drop=upkeep.refused)
 
 
 def _parse(event_type: TypeAdapter[T], event: Mapping[str, Any]) -> T:

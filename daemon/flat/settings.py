@@ -134,9 +134,9 @@ class FlatConfig(Section):
 
     @model_validator(mode="after")
     def _check_stream(self) -> Self:
-        given = {name: getattr(self, name) is not None for name in ("location", "source", "event_time")}
-        if any(given.values()):
-            for name, is_given in given.items():
+        is_set = {name: getattr(self, name) is not None for name in ("location", "source", "event_time")}
+        if any(is_set.values()):
+            for name, is_given in is_set.items():
                 if not is_given:
                     raise refused(f"has no {name}: location, source and event_time are required together")
             try:

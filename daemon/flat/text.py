@@ -81,18 +81,18 @@ def _progress_text(event: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def upkeep_text(done: UpkeepResult) -> str:
+def upkeep_text(result: UpkeepResult) -> str:
     """Return the upkeep of a table in one line, and a line for each of the first hours that are still open, with the reason."""
     text = _upkeep_text(
         {
-            name: getattr(done, name)
+            name: getattr(result, name)
             for name in ("sealed", "backlog", "rewrites_left", "dropped", "deleted", "refused")
         }
     )
     lines = [text[0].upper() + text[1:]]
-    lines += [f"{hour_text(each.hour)} is open: {_open_reason(each)}" for each in done.open[:OPEN_SHOWN]]
-    if len(done.open) > OPEN_SHOWN:
-        lines.append(f"and {count_text(len(done.open) - OPEN_SHOWN, 'more open hour')}")
+    lines += [f"{hour_text(each.hour)} is open: {_open_reason(each)}" for each in result.open[:OPEN_SHOWN]]
+    if len(result.open) > OPEN_SHOWN:
+        lines.append(f"and {count_text(len(result.open) - OPEN_SHOWN, 'more open hour')}")
     return "\n".join(lines)
 
 
@@ -108,30 +108,30 @@ def _moment_text(at_s: int) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(at_s))
 
 
-def _upkeep_text(done: Mapping[str, Any]) -> str:
-    parts = [f"{count_text(done['sealed'], 'hour')} sealed"]
+def _upkeep_text(counts: Mapping[str, Any]) -> str:
+    parts = [f"{count_text(counts['sealed'], 'hour')} sealed"]
     for name, what in (
         ("backlog", "left to seal"),
         ("rewrites_left", "left to rewrite"),
         ("dropped", "dropped"),
     ):
-        parts += [f"{count_text(done[name], 'hour')} {what}"] if done[name] else []
-    if done["deleted"]:
-        parts.append(f"{count_text(done['deleted'], 'old directory', 'old directories')} deleted")
-    if done["refused"]:
-        parts.append(f"no hour dropped: {done['refused']}")
+        parts += [f"{count_text(counts[name], 'hour')} {what}"] if counts[name] else []
+    if counts["deleted"]:
+        parts.append(f"{count_text(counts['deleted'], 'old directory', 'old directories')} deleted")
+    if counts["refused"]:
+        parts.append(f"no hour dropped: {counts['refused']}")
     return ", ".join(parts)
 
 
-def backfill_text(done: Sequence[BackfillResult]) -> str:
+def backfill_text(results: Sequence[BackfillResult]) -> str:
     """Return a line per hour, and how many hours were split again."""
     lines = [
         f"{hour_text(each.hour)}  {number_text(each.raw_rows if each.is_done else each.rows):>12} rows  "
         + _backfill_outcome(each)
-        for each in done
+        for each in results
     ]
-    count = sum(each.is_done for each in done)
-    lines.append(f"{count} of {len(done)} sealed hours were split again from the raw table")
+    count = sum(each.is_done for each in results)
+    lines.append(f"{count} of {len(results)} sealed hours were split again from the raw table")
     return "\n".join(lines)
 
 
@@ -143,20 +143,20 @@ def _backfill_outcome(hour: BackfillResult) -> str:
     return "split again" if hour.raw_rows == hour.rows else f"split again, {number_text(hour.rows)} before"
 
 
-def plan_answer(table: str, found: Proposal) -> dict[str, Any]:
+def plan_answer(table: str, proposal: Proposal) -> dict[str, Any]:
     """Return the plan as plain values."""
-    evolution = found.evolution
+    evolution = proposal.evolution
     return {
         "table": table,
         "version": evolution.layout.version,
         "alters": evolution.alters,
-        "changes": [*(_change(each, found) for each in evolution.changes), *_missing_keys(found)],
+        "changes": [*(_change(each, proposal) for each in evolution.changes), *_missing_keys(proposal)],
     }
 
 
-def _missing_keys(found: Proposal) -> list[dict[str, Any]]:
+def _missing_keys(proposal: Proposal) -> list[dict[str, Any]]:
     """Return the requested keys that no row has had yet: each batch looks for them."""
-    decisions = (found.demand.decisions or {}).values()
+    decisions = (proposal.demand.decisions or {}).values()
     return [
         {
             "mark": "?",
@@ -171,8 +171,8 @@ def _missing_keys(found: Proposal) -> list[dict[str, Any]]:
     ]
 
 
-def _change(change: Change, found: Proposal) -> dict[str, Any]:
-    slots = found.evolution.layout.slots
+def _change(change: Change, proposal: Proposal) -> dict[str, Any]:
+    slots = proposal.evolution.layout.slots
     slot = slots[change.index] if change.index is not None and change.index < len(slots) else None
     kind = change.type or (slot.type if slot is not None else None)
     return {

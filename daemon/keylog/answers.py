@@ -46,7 +46,7 @@ _FORMER_VERDICTS: Final = {"wanted": Verdict.SELECTED.value, "not asked": Verdic
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _KeyFacts:
     """All that is known about the keys of a flat table."""
 
     rules: FlatRules
@@ -74,24 +74,24 @@ class _Known:
 
 def read_keys(log: KeyLog, flat: KeyedTable) -> Answer:
     """Return every key of the flat table, columns first and by rank, each with its verdict and the reason."""
-    known = _read_known(log, flat)
-    reasons = _driver_reasons(known) if known.is_driver_current else {}
-    demand = compute_demand(known.requested.values(), known.rules, None, list(_parse_keys(known.columns)))
+    facts = _read_known(log, flat)
+    reasons = _driver_reasons(facts) if facts.is_driver_current else {}
+    demand = compute_demand(facts.requested.values(), facts.rules, None, list(_parse_keys(facts.columns)))
     computed = _computed_reasons(demand)
     groups = {each.key.text: each for each in demand.selected}
-    keys = {*known.requested, *known.last_days, *computed, *known.columns}
+    keys = {*facts.requested, *facts.last_days, *computed, *facts.columns}
     rows = [
-        _row(text, reasons.get(text) or computed.get(text) or {}, groups.get(text), known) for text in keys
+        _row(text, reasons.get(text) or computed.get(text) or {}, groups.get(text), facts) for text in keys
     ]
     return {
         "table": flat.table,
         "raw_table": flat.raw_table,
-        "requested_days": known.rules.requested_days,
-        "requested": len(known.requested),
-        "columns": len(known.columns),
-        "columns_max": known.rules.columns_max,
-        "reasons_from": "driver" if known.is_driver_current else "rules",
-        "driver_at_s": None if known.snapshot is None else known.snapshot.updated_at_s,
+        "requested_days": facts.rules.requested_days,
+        "requested": len(facts.requested),
+        "columns": len(facts.columns),
+        "columns_max": facts.rules.columns_max,
+        "reasons_from": "driver" if facts.is_driver_current else "rules",
+        "driver_at_s": None if facts.snapshot is None else facts.snapshot.updated_at_s,
         "keys": sorted(rows, key=_sort_key),
     }
 
@@ -99,14 +99,16 @@ def read_keys(log: KeyLog, flat: KeyedTable) -> Answer:
 def list_rules(log: KeyLog, flat: KeyedTable) -> Answer:
     """Return the decisions about the flat table's keys, from the configuration and from users."""
     configured = flat.rules
-    given: list[tuple[str, str, str | None]] = [
+    configured_rules: list[tuple[str, str, str | None]] = [
         ("always", key.text, None) for key in sorted(configured.whitelist)
     ]
-    given += [("skip", pattern, None) for pattern in configured.skip]
-    given += [("pin", key.text, pinned.name.lower()) for key, pinned in sorted(configured.pins.items())]
+    configured_rules += [("skip", pattern, None) for pattern in configured.skip]
+    configured_rules += [
+        ("pin", key.text, pinned.name.lower()) for key, pinned in sorted(configured.pins.items())
+    ]
     rows: list[Answer] = [
         {"kind": kind, "key": text, "type": pinned, "by": "configuration", "at_s": None}
-        for kind, text, pinned in given
+        for kind, text, pinned in configured_rules
     ]
     rows += [
         {
@@ -159,19 +161,19 @@ def _add_rule(rule: KeyRule, others: Iterable[KeyRule]) -> KeyRuleSet:
     return group_rules([*(each for each in others if not rule.replaces(each)), rule])
 
 
-def _read_known(log: KeyLog, flat: KeyedTable) -> _Known:
+def _read_known(log: KeyLog, flat: KeyedTable) -> _KeyFacts:
     decided = tuple(read_rules(log, flat.table))
     rules = group_rules(decided).apply_to(flat.rules)
     requested = {
         each.key.text: each for each in read_requested_keys(log, flat.raw_table, rules.requested_days)
     }
     last_days = {key.text: day for key, day in read_last_request_days(log, flat.raw_table).items()}
-    return _Known(rules, decided, requested, last_days, read_snapshot(log, flat.table))
+    return _KeyFacts(rules, decided, requested, last_days, read_snapshot(log, flat.table))
 
 
-def _driver_reasons(known: _Known) -> dict[str, Mapping[str, Any]]:
-    assert known.snapshot is not None
-    document = known.snapshot.document
+def _driver_reasons(facts: _KeyFacts) -> dict[str, Mapping[str, Any]]:
+    assert facts.snapshot is not None
+    document = facts.snapshot.document
     reasons: dict[str, Mapping[str, Any]] = {
         each["key"]: {**each, "verdict": _FORMER_VERDICTS.get(each["verdict"], each["verdict"])}
         for each in document.get("keys", ())
@@ -203,14 +205,14 @@ def _parse_keys(texts: Iterable[str]) -> Iterable[KeyPath]:
             continue
 
 
-def _row(text: str, decision: Mapping[str, Any], group: SelectedKey | None, known: _Known) -> Answer:
+def _row(text: str, decision: Mapping[str, Any], group: SelectedKey | None, facts: _KeyFacts) -> Answer:
     """Return the row of a key; the requests of the keys that it serves count for it too."""
-    requested, column = known.requested.get(text), known.columns.get(text) or {}
+    requested, column = facts.requested.get(text), facts.columns.get(text) or {}
     counted = group or requested
     return {
         "key": text,
         "verdict": decision.get("verdict", Verdict.NOT_REQUESTED.value),
-        "reason": decision.get("reason") or _describe_silence(text, known),
+        "reason": decision.get("reason") or _describe_silence(text, facts),
         "rank": decision.get("rank"),
         "into": decision.get("into"),
         "serves": [key.text for key in group.serves] if group else [],
@@ -220,23 +222,23 @@ def _row(text: str, decision: Mapping[str, Any], group: SelectedKey | None, know
         "users": sorted(counted.users) if counted else [],
         "days": counted.days if counted else 0,
         "count": counted.count if counted else 0,
-        "last_s": _last_s(text, group, known),
+        "last_s": _last_s(text, group, facts),
     }
 
 
-def _last_s(text: str, group: SelectedKey | None, known: _Known) -> int | None:
+def _last_s(text: str, group: SelectedKey | None, facts: _KeyFacts) -> int | None:
     served = [text, *(key.text for key in group.serves)] if group else [text]
-    found = [known.requested[each].last_s for each in served if each in known.requested]
-    if found:
-        return max(found)
-    return known.last_days[text] * DAY_S if text in known.last_days else None
+    times = [facts.requested[each].last_s for each in served if each in facts.requested]
+    if times:
+        return max(times)
+    return facts.last_days[text] * DAY_S if text in facts.last_days else None
 
 
-def _describe_silence(text: str, known: _Known) -> str:
-    last_day = known.last_days.get(text)
+def _describe_silence(text: str, facts: _KeyFacts) -> str:
+    last_day = facts.last_days.get(text)
     if last_day is None:
         return "not queried"
-    return f"last queried on {_day_text(last_day)}; {known.rules.requested_days} days count"
+    return f"last queried on {_day_text(last_day)}; {facts.rules.requested_days} days count"
 
 
 def _day_text(day: int) -> str:

@@ -189,8 +189,8 @@ class MiningConfig(Section):
 
     @model_validator(mode="after")
     def _have_something(self) -> Self:
-        for name, found in (("raw_tables", self.raw_tables), ("sources", self.sources)):
-            if self.every_s is not None and not found:
+        for name, entries in (("raw_tables", self.raw_tables), ("sources", self.sources)):
+            if self.every_s is not None and not entries:
                 raise refused(f"must have {name}, because every_s is set")
         return self
 

@@ -130,9 +130,9 @@ def mine(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
         from daemon.keys.text import passes_text
 
         miner = build_miner(config)
-        chosen = [open_standard_input(user)] if from_stdin else open_sources(config, sources)
+        query_sources = [open_standard_input(user)] if from_stdin else open_sources(config, sources)
         while True:
-            passes = mine_all(config, miner, log, chosen, stopped.is_set)
+            passes = mine_all(config, miner, log, query_sources, stopped.is_set)
             echo(passes, as_json, passes_text)
             if every_s is None or from_stdin or stopped.wait(every_s):
                 break
@@ -227,8 +227,8 @@ def forget(days: int | None, dry_run: bool, config_path: Path | None, as_json: b
         from streaming.keylog import retention
 
         keep = days or KEYLOG.of(config).retention_days
-        done = retention.count_old_rows(log, keep) if dry_run else retention.delete_old_rows(log, keep)
-    answer = {"keep_days": keep, "dry_run": dry_run, **dataclasses.asdict(done)}
+        counts = retention.count_old_rows(log, keep) if dry_run else retention.delete_old_rows(log, keep)
+    answer = {"keep_days": keep, "dry_run": dry_run, **dataclasses.asdict(counts)}
     echo(answer, as_json, _deletion_text)
 
 
@@ -268,12 +268,10 @@ def _config(config_path: Path | None) -> Config:
     return load_config(config_path)
 
 
-def _deletion_text(done: dict[str, Any]) -> str:
-    did = "would be" if done["dry_run"] else "were"
-    rest = "" if done["is_complete"] else "; more remain: run the command again"
-    return (
-        f"{done['rows']} rows and {done['keys']} keys older than {done['keep_days']} days {did} deleted{rest}"
-    )
+def _deletion_text(counts: dict[str, Any]) -> str:
+    did = "would be" if counts["dry_run"] else "were"
+    rest = "" if counts["is_complete"] else "; more remain: run the command again"
+    return f"{counts['rows']} rows and {counts['keys']} keys older than {counts['keep_days']} days {did} deleted{rest}"
 
 
 def _decision_text(done: dict[str, Any]) -> str:

@@ -73,20 +73,26 @@ class MinerLoop(ChildLoop):
         """Count the passes of a ``mined`` event; only those are progress."""
         if event["event"] != MINED:
             return False
-        for done in read_passes(event):
-            self._count(done if done.error is None else replace(done, error=self.clean(done.error)))
+        for source_pass in read_passes(event):
+            self._count(
+                source_pass
+                if source_pass.error is None
+                else replace(source_pass, error=self.clean(source_pass.error))
+            )
         return True
 
     def reported_end(self, stopped: Mapping[str, Any]) -> TidelineError | None:
         """Return the miner's error; None after an orderly end."""
         return reported_error(stopped, self.clean) if "message" in stopped else None
 
-    def _count(self, done: SourcePass) -> None:
-        known = self._sources.get(done.source)
-        if known is None:
+    def _count(self, source_pass: SourcePass) -> None:
+        source = self._sources.get(source_pass.source)
+        if source is None:
             return  # the configuration has changed since the daemon's start
         now_s = time.time()
-        self._metrics.count_pass(done, now_s)
-        self._sources[done.source] = known.after(done, now_s)
-        if done.error is not None:
-            log.warning("a query source was not read completely", source=done.source, problem=done.error)
+        self._metrics.count_pass(source_pass, now_s)
+        self._sources[source_pass.source] = source.after(source_pass, now_s)
+        if source_pass.error is not None:
+            log.warning(
+                "a query source was not read completely", source=source_pass.source, problem=source_pass.error
+            )

@@ -62,16 +62,16 @@ class MiningMetrics(MetricTable):
             for counter in (self.queries, self.queries_with_keys, self.requests, self.failures):
                 counter.labels(source)
 
-    def count_pass(self, done: SourcePass, now_s: float) -> None:
+    def count_pass(self, source_pass: SourcePass, now_s: float) -> None:
         """Count a pass over one source."""
-        self.queries.labels(done.source).inc(done.queries)
-        self.queries_with_keys.labels(done.source).inc(done.queries_with_keys)
-        self.requests.labels(done.source).inc(done.requests)
-        for counter, counts in ((self.unresolved, done.unresolved), (self.dead, done.dead)):
+        self.queries.labels(source_pass.source).inc(source_pass.queries)
+        self.queries_with_keys.labels(source_pass.source).inc(source_pass.queries_with_keys)
+        self.requests.labels(source_pass.source).inc(source_pass.requests)
+        for counter, counts in ((self.unresolved, source_pass.unresolved), (self.dead, source_pass.dead)):
             for reason, count in counts.items():
-                counter.labels(done.source, reason).inc(count)
-        self.pass_s.labels(done.source).observe(done.took_s)
-        if done.error is None:
-            self.read.labels(done.source).set(now_s)
+                counter.labels(source_pass.source, reason).inc(count)
+        self.pass_s.labels(source_pass.source).observe(source_pass.took_s)
+        if source_pass.error is None:
+            self.read.labels(source_pass.source).set(now_s)
         else:
-            self.failures.labels(done.source).inc()
+            self.failures.labels(source_pass.source).inc()

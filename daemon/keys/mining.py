@@ -36,17 +36,17 @@ DELETE_TRANSACTIONS_MAX: Final = 20
 
 def open_sources(config: Config, names: Iterable[str]) -> list[QuerySource]:
     """Return the sources of these names, or all; raise ConfigError for an unknown name."""
-    known = MINING.of(config).sources
-    chosen = list(names) or list(known)
-    for name in chosen:
-        if name not in known:
-            raise ConfigError("unknown query source", name=name, known=sorted(known) or None)
-    if not chosen:
+    configured = MINING.of(config).sources
+    selection = list(names) or list(configured)
+    for name in selection:
+        if name not in configured:
+            raise ConfigError("unknown query source", name=name, known=sorted(configured) or None)
+    if not selection:
         raise ConfigError(
             "no query source is configured",
             hint="List sources under mining.sources, or give queries on standard input: --stdin.",
         )
-    return [_open_source(config, name, known[name]) for name in chosen]
+    return [_open_source(config, name, configured[name]) for name in selection]
 
 
 def open_standard_input(user: str) -> QuerySource:

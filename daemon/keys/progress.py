@@ -67,17 +67,17 @@ class MinedSource:
     problem: str | None = None
     """Why the last pass did not read it completely."""
 
-    def after(self, done: SourcePass, now_s: float) -> MinedSource:
+    def after(self, source_pass: SourcePass, now_s: float) -> MinedSource:
         """Return the counts after a pass."""
         return replace(
             self,
-            queries=self.queries + done.queries,
-            queries_with_keys=self.queries_with_keys + done.queries_with_keys,
-            requests=self.requests + done.requests,
-            unresolved=self.unresolved + sum(done.unresolved.values()),
-            dead=self.dead + sum(done.dead.values()),
-            read_s=now_s if done.error is None else self.read_s,
-            problem=done.error,
+            queries=self.queries + source_pass.queries,
+            queries_with_keys=self.queries_with_keys + source_pass.queries_with_keys,
+            requests=self.requests + source_pass.requests,
+            unresolved=self.unresolved + sum(source_pass.unresolved.values()),
+            dead=self.dead + sum(source_pass.dead.values()),
+            read_s=now_s if source_pass.error is None else self.read_s,
+            problem=source_pass.error,
         )
 
 

@@ -109,13 +109,13 @@ def compute_demand(
 def _without_skipped(
     requested: Iterable[RequestedKey], rules: FlatRules, decisions: dict[KeyPath, Decision]
 ) -> list[RequestedKey]:
-    kept = []
+    others = []
     for each in requested:
         if rules.skips(each.key):
             decisions[each.key] = Decision(each.key, Verdict.SKIPPED, "matches a pattern of the skip list")
         else:
-            kept.append(each)
-    return kept
+            others.append(each)
+    return others
 
 
 def _decision(displaced: DisplacedKey) -> Decision:

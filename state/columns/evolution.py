@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 def decide(
     layout: Layout,
     demand: Demand,
-    seen: Mapping[KeyPath, KeyWindow],
+    window: Mapping[KeyPath, KeyWindow],
     retained: RetainedValues,
     now_hour: int,
     rules: FlatRules,
@@ -56,12 +56,12 @@ def decide(
 ) -> Evolution:
     """Decide the next layout.
 
-    ``seen`` holds the observations of the retained window (``HourCounts.window``). ``now_hour`` is the hour that is being written, in
+    ``window`` holds the observations of the retained window (``HourCounts.window``). ``now_hour`` is the hour that is being written, in
     seconds since 1970. An empty demand retires nothing: an empty key log more likely means that the log was lost than that users
     stopped running queries.
     """
     selected = [each.key for each in demand.selected]
-    step = _Step(layout, seen, retained, now_hour, rules, partition_keys)
+    step = _Step(layout, window, retained, now_hour, rules, partition_keys)
     step.reserve(selected)
     if selected:
         step.retire(frozenset(selected))

@@ -50,12 +50,12 @@ _BREAKING: Final = frozenset(".:,`\\")
 _ROOM_FOR_SUFFIX: Final = 8
 
 
-def choose_column_name(key: KeyPath, taken: Iterable[str]) -> str:
-    """Return a name for ``key`` that differs from all names in ``taken``, even when case is ignored. The choice is deterministic.
+def choose_column_name(key: KeyPath, used_names: Iterable[str]) -> str:
+    """Return a name for ``key`` that differs from all names in ``used_names``, even when case is ignored. The choice is deterministic.
 
-    ``taken`` holds the table's column names and partition keys. Names that Hive, Spark and Tideline reserve always count as taken.
+    ``used_names`` holds the table's column names and partition keys. Names that Hive, Spark and Tideline reserve always count as taken.
     """
-    folded_taken = RESERVED_NAMES.union(map(fold_case, taken))
+    folded_taken = RESERVED_NAMES.union(map(fold_case, used_names))
     plain = _shorten("/".join(map(_escape, key.members)).lower(), key)
     candidates = itertools.chain([plain], (f"{plain}~{n}" for n in itertools.count(1)))
     name = next(each for each in candidates if fold_case(each) not in folded_taken)

@@ -136,9 +136,9 @@ def _find_objects_by_shape(
         if len(ancestors) >= rules.depth_max:
             objects[ancestors[rules.depth_max - 1]] = f"its members lie deeper than {rules.depth_max}"
         for at, parent in enumerate(ancestors, 1):
-            seen, name = members[parent], key.members[at]
+            names, name = members[parent], key.members[at]
             if rate > 0.0:
-                seen[name] = max(rate, seen.get(name, 0.0))
+                names[name] = max(rate, names.get(name, 0.0))
                 rows[parent] = max(rows[parent], searched)
     for parent, filled in members.items():
         reason = _reason(filled, rows[parent], rules, is_column=parent in live)

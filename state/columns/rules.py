@@ -115,9 +115,9 @@ class FlatRules:
             return pinned
         if evidence.has_floats and self.exact_floats:
             return ColumnType.STRING
-        found = evidence.type
-        if found.is_integer and self.int_width is IntWidth.BIGINT:
+        derived = evidence.type
+        if derived.is_integer and self.int_width is IntWidth.BIGINT:
             return ColumnType.BIGINT
-        if found is ColumnType.BOOLEAN and not self.booleans:
+        if derived is ColumnType.BOOLEAN and not self.booleans:
             return ColumnType.STRING
-        return found
+        return derived

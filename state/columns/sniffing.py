@@ -62,8 +62,8 @@ def sniff(
     At most ``keys_max`` distinct keys are returned; later ones are left out. The row count of each key is the number of texts.
     """
     numeric = frozenset(key.members for key in rules.numeric_strings)
-    chosen = None if keys is None else [key.members for key in keys]
-    found: dict[tuple[str, ...], _Count] = {}
+    only = None if keys is None else [key.members for key in keys]
+    counts: dict[tuple[str, ...], _Count] = {}
     rows = malformed = trailing = 0
     for text in texts:
         rows += 1
@@ -72,12 +72,12 @@ def sniff(
             malformed += 1
             continue
         trailing += bool(text[end:].strip(SEPARATORS))
-        values = _find_all(document, rules.depth_max) if chosen is None else _find_chosen(document, chosen)
+        values = _find_all(document, rules.depth_max) if only is None else _find_chosen(document, only)
         for members, value in values:
-            if members in found or len(found) < keys_max:
-                found.setdefault(members, _Count()).add(_evidence(value, is_numeric=members in numeric))
-    seen = {KeyPath(members): each.to_counts(rows, rules) for members, each in found.items()}
-    return Observations(rows, malformed, seen, trailing)
+            if members in counts or len(counts) < keys_max:
+                counts.setdefault(members, _Count()).add(_evidence(value, is_numeric=members in numeric))
+    keys_counts = {KeyPath(members): each.to_counts(rows, rules) for members, each in counts.items()}
+    return Observations(rows, malformed, keys_counts, trailing)
 
 
 def parse_object(text: str) -> dict[str, Any] | None:

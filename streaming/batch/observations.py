@@ -51,8 +51,8 @@ def merge_counts(files: Iterable[FileCounts]) -> FileCounts:
         rows += each.rows
         nonnull = add_counts(nonnull, each.nonnull)
         for slot, (least, most) in each.bounds.items():
-            known = bounds.get(slot, (least, most))
-            bounds[slot] = (min(least, known[0]), max(most, known[1]))
+            bound = bounds.get(slot, (least, most))
+            bounds[slot] = (min(least, bound[0]), max(most, bound[1]))
     return FileCounts(rows, nonnull, bounds)
 
 
@@ -68,8 +68,8 @@ def observe_batch(layout: Layout, counts: FileCounts, misfits: Misfits, rules: F
         room = max(0, counts.rows - nonnull)
         kinds = missing.kinds.limit(room)
         keys[slot.key] = KeyCounts(counts.rows, nonnull, kinds.total, evidence.join(missing.evidence), kinds)
-    found = sniff(misfits.texts, rules, ())
-    malformed, trailing = min(found.malformed, counts.rows), min(found.trailing, counts.rows)
+    sniffed = sniff(misfits.texts, rules, ())
+    malformed, trailing = min(sniffed.malformed, counts.rows), min(sniffed.trailing, counts.rows)
     return Observations(counts.rows, malformed, keys, trailing)
 
 
@@ -78,19 +78,19 @@ def find_misfits(layout: Layout, misfits: Misfits, rules: FlatRules) -> dict[Key
     slots = {
         slot.key: slot for slot in layout.live if slot.key is not None and slot.type is not ColumnType.STRING
     }
-    found: dict[KeyPath, KeyCounts] = defaultdict(KeyCounts)
+    misfits_by_key: dict[KeyPath, KeyCounts] = defaultdict(KeyCounts)
     for text in misfits.texts:
-        for key, seen in sniff([text], rules, slots).keys.items():
-            if not _fits(slots[key], seen.evidence):
-                kinds = MisfitCounts.of_value(seen.evidence)
-                found[key] = found[key].join(KeyCounts(0, 0, 1, seen.evidence, kinds))
+        for key, counts in sniff([text], rules, slots).keys.items():
+            if not _fits(slots[key], counts.evidence):
+                kinds = MisfitCounts.of_value(counts.evidence)
+                misfits_by_key[key] = misfits_by_key[key].join(KeyCounts(0, 0, 1, counts.evidence, kinds))
     scale = misfits.rows / max(1, len(misfits.texts))
-    return {key: _extrapolate(seen, scale) for key, seen in found.items()}
+    return {key: _extrapolate(counts, scale) for key, counts in misfits_by_key.items()}
 
 
-def _extrapolate(seen: KeyCounts, scale: float) -> KeyCounts:
-    kinds = MisfitCounts(*(round(count * scale) for count in seen.kinds.to_list()))
-    return KeyCounts(0, 0, kinds.total, seen.evidence, kinds)
+def _extrapolate(counts: KeyCounts, scale: float) -> KeyCounts:
+    kinds = MisfitCounts(*(round(count * scale) for count in counts.kinds.to_list()))
+    return KeyCounts(0, 0, kinds.total, counts.evidence, kinds)
 
 
 def observe_sample(
@@ -102,9 +102,9 @@ def observe_sample(
     """
     hours = {}
     for hour, sample in texts.items():
-        found = sniff(sample, rules, keys)
+        sniffed = sniff(sample, rules, keys)
         unseen = {key: KeyCounts(len(sample)) for key in keys}
-        hours[hour] = Observations(keys={**unseen, **found.keys})
+        hours[hour] = Observations(keys={**unseen, **sniffed.keys})
     return hours
 
 

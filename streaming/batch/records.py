@@ -176,19 +176,19 @@ class BatchRecords:
 
     def finish(self, staged: StagedBatch) -> StagedBatch:
         """Record that the batch is done, and delete the records of old batches."""
-        done = replace(staged, done=True)
-        self.save_staged(done)
+        finished = replace(staged, done=True)
+        self.save_staged(finished)
         if staged.batch >= KEPT:
             for kind in ("plan", "staged"):
                 self._storage.remove(self._path(staged.batch - KEPT, kind))
-        return done
+        return finished
 
     def last(self) -> StagedBatch | None:
         """Return the newest decided batch; None before the first."""
         numbers = [
-            int(found.name.partition(".")[0])
-            for found in self._storage.list(self._directory)
-            if found.name.endswith(".staged.json") and found.name[0].isdigit()
+            int(entry.name.partition(".")[0])
+            for entry in self._storage.list(self._directory)
+            if entry.name.endswith(".staged.json") and entry.name[0].isdigit()
         ]
         return self.staged(max(numbers)) if numbers else None
 
@@ -251,6 +251,8 @@ class HourCountsFile:
 
     def save(self, counts: HourCounts, now_hour: int) -> HourCounts:
         """Write the counts without hours that are older than the retention, and return them."""
-        kept = counts.since(now_hour - self._retention_s).merge_days_before(now_hour - FINE_HOURS * HOUR_S)
-        self._storage.write(self._path, hour_counts_to_json(kept))
-        return kept
+        retained = counts.since(now_hour - self._retention_s).merge_days_before(
+            now_hour - FINE_HOURS * HOUR_S
+        )
+        self._storage.write(self._path, hour_counts_to_json(retained))
+        return retained

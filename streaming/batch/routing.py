@@ -89,10 +89,10 @@ def destination(
 
     when = settings.event_time
     possible = seconds.between(sql.lit(when.earliest_s), _per_batch(plan.now_s + when.future_s, part))
-    taken = sql.when(malformed, sql.least(arrival, _per_batch(plan.now_s, part))).when(possible, seconds)
-    hour = taken - taken % HOUR_S
+    event_s = sql.when(malformed, sql.least(arrival, _per_batch(plan.now_s, part))).when(possible, seconds)
+    hour = event_s - event_s % HOUR_S
     routed = sql.when(size > settings.limits.record_bytes, Reason.OVERSIZE.value).when(
-        taken.isNull(), Reason.WRONG_TIME.value
+        event_s.isNull(), Reason.WRONG_TIME.value
     )
     reached = plan.watermark.reached_s
     if reached is not None:

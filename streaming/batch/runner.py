@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from streaming.batch.observations import FileCounts
     from streaming.batch.records import BatchRecords, HourCountsFile
     from streaming.batch.sampling import Sampler
-    from streaming.batch.staged_files import Publisher, StagedFiles, Stager
+    from streaming.batch.staged_files import BatchPublisher, StagedFiles, Stager
     from streaming.settings import FlatSettings
     from streaming.table.current_files import CurrentTableFile
     from streaming.table.flat_table import TableState
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class BatchOrigin:
     """The rows of a batch, as Spark recorded them: a line of offsets, and the source's partitions."""
 
     line: str
@@ -74,7 +74,7 @@ class Stream:
     records: BatchRecords
     hour_counts: HourCountsFile
     stager: Stager
-    publisher: Publisher
+    publisher: BatchPublisher
     current: CurrentTableFile
     key_demand: KeyDemand
     sampler: Sampler
@@ -87,7 +87,7 @@ class BatchRunner:
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
 
-    def run(self, raw: DataFrame, batch: int, origin: Origin) -> StagedBatch:
+    def run(self, raw: DataFrame, batch: int, origin: BatchOrigin) -> StagedBatch:
         """Bring the rows of ``raw`` into the table and return the completed batch.
 
         Raises Inconsistent if the batch was staged from other rows, StateLocked or Conflict if another writer owns the table, and
@@ -113,14 +113,14 @@ class BatchRunner:
         stream.current.write(stream.lease.hold())
         published = stream.publisher.publish(staged)
         # 4. published: the hour counts name the last batch that they include, so no batch is added twice.
-        known = stream.hour_counts.load()
-        counts = known.with_batch(published.batch, published.observed.hours)
-        if counts is not known:
+        hour_counts = stream.hour_counts.load()
+        counts = hour_counts.with_batch(published.batch, published.observed.hours)
+        if counts is not hour_counts:
             stream.hour_counts.save(counts, current_hour(counts, published.watermark.reached_s))
         failpoint("flat.noted")
         return stream.records.finish(published)
 
-    def _stage(self, raw: DataFrame, batch: int, origin: Origin) -> StagedBatch:
+    def _stage(self, raw: DataFrame, batch: int, origin: BatchOrigin) -> StagedBatch:
         stream = self._stream
         state = stream.lease.hold()
         # 1. new: the plan is recorded before a row is read.
@@ -156,7 +156,7 @@ class BatchRunner:
         partitions = stream.table.partitions()
         hour = current_hour(counts, watermark.reached_s)
         proposal = propose_proven(
-            lambda held: propose(state, requested, counts, held, hour), partitions, stream.sampler
+            lambda retained: propose(state, requested, counts, retained, hour), partitions, stream.sampler
         )
         altered = evolve(stream.table, state, proposal.evolution)
         altered = announce_promotions(
@@ -167,8 +167,10 @@ class BatchRunner:
             altered.version, document, proposal.changes if altered is not state else ()
         )
         live = set(altered.layout.by_key)
-        kept = {hour: seen.without(live) for hour, seen in sample.items()}
-        return replace(draft, layout=altered.layout, textual=textual_slots(altered), sampled=HourCounts(kept))
+        new_keys = {hour: observations.without(live) for hour, observations in sample.items()}
+        return replace(
+            draft, layout=altered.layout, textual=textual_slots(altered), sampled=HourCounts(new_keys)
+        )
 
     def _widen_plan(self, plan: BatchPlan, staged: StagedBatch) -> BatchPlan | None:
         """Widen the columns that numbers of the staged rows have outgrown; return the plan with them, None if there are none."""
@@ -199,7 +201,7 @@ class BatchRunner:
             return {}
         return observe_sample(self._stream.sampler.sample(raw, draft), requested.rules, keys)
 
-    def _describe_staged(self, plan: BatchPlan, origin: Origin, staged: StagedFiles) -> StagedBatch:
+    def _describe_staged(self, plan: BatchPlan, origin: BatchOrigin, staged: StagedFiles) -> StagedBatch:
         stream = self._stream
         sampler = stream.sampler
         counts = {hour: merge_counts(sampler.read_counts(files)) for hour, files in staged.hours.items()}
@@ -265,4 +267,4 @@ def _build_delta(counts: FileCounts, staged: StagedFiles) -> HourDelta:
 
 
 def _sum_misfits(observed: Mapping[int, Observations]) -> int:
-    return sum(seen.misfits for each in observed.values() for seen in each.keys.values())
+    return sum(counts.misfits for each in observed.values() for counts in each.keys.values())

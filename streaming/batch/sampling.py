@@ -89,9 +89,9 @@ class Sampler:
     def list_files(self, directory: str) -> list[str]:
         """Return the data files of a directory in order."""
         return [
-            f"{directory}/{found.name}"
-            for found in self.storage.list(directory)
-            if found.name.endswith(".orc")
+            f"{directory}/{entry.name}"
+            for entry in self.storage.list(directory)
+            if entry.name.endswith(".orc")
         ]
 
     def _read_rescued(self, files: Sequence[str], layout: Layout) -> DataFrame:

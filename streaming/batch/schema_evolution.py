@@ -106,16 +106,18 @@ def propose(
     state: TableState,
     requested: RequestedKeys,
     counts: HourCounts,
-    held: RetainedValues,
+    retained: RetainedValues,
     current_hour: int,
 ) -> Proposal:
-    """Return the changes for a table whose partitions hold ``held`` values. Changes nothing."""
+    """Return the changes for a table whose partitions hold ``retained`` values. Changes nothing."""
     window = counts.window()
     fills = {key: each.total.fill_rate for key, each in window.items()} if counts.hours else None
     live = {slot.key for slot in state.layout.live if slot.key is not None}
     examined = {key: each.total.rows for key, each in window.items()}
     demand = compute_demand(requested.keys, requested.rules, fills, live, examined)
-    evolution = decide(state.layout, demand, window, held, current_hour, requested.rules, state.columns.names)
+    evolution = decide(
+        state.layout, demand, window, retained, current_hour, requested.rules, state.columns.names
+    )
     return Proposal(demand, _describe_delays(evolution, state, requested.rules))
 
 
@@ -127,7 +129,11 @@ def current_hour(counts: HourCounts, reached_s: int | None) -> int:
     """
     if reached_s is not None:
         return reached_s - reached_s % HOUR_S
-    valued = [hour for hour, seen in counts.hours.items() if any(each.values for each in seen.keys.values())]
+    valued = [
+        hour
+        for hour, observations in counts.hours.items()
+        if any(each.values for each in observations.keys.values())
+    ]
     return max(valued or counts.hours, default=0)
 
 
@@ -141,15 +147,15 @@ def propose_proven(
     ``propose_for`` makes a proposal from the retained values. If a slot to be reused holds a value after all, the counts were
     wrong, and the proposal is made again with this knowledge, so that the other changes need not wait.
     """
-    held = read_retained(partitions)
+    retained = read_retained(partitions)
     while True:
-        found = propose_for(held)
-        reused = _reused_slots(found.evolution)
+        proposal = propose_for(retained)
+        reused = _reused_slots(proposal.evolution)
         filled = files.find_filled(partitions, reused) if reused else frozenset()
         if not filled:
-            return found
-        assert not filled <= held.filled, "a slot that holds a value must not be reused"
-        held = replace(held, filled=held.filled | filled)
+            return proposal
+        assert not filled <= retained.filled, "a slot that holds a value must not be reused"
+        retained = replace(retained, filled=retained.filled | filled)
 
 
 def select_widening(proposal: Proposal, layout: Layout) -> Proposal | None:
@@ -207,10 +213,10 @@ def announce_promotions(
     due = find_due(announced, rules.promotion_delay_hours, now_s)
     begun = [change for slot, change in proposed.items() if slot in due or change.key in rules.pins]
     state = begin_promotion(table, state, Evolution(evolution.layout, tuple(begun)))
-    left = {slot: since_s for slot, since_s in announced.items() if slot not in promoting_slots(state)}
-    if left == recorded:
+    not_begun = {slot: since_s for slot, since_s in announced.items() if slot not in promoting_slots(state)}
+    if not_begun == recorded:
         return state
-    return table.alter(state, parameters={ANNOUNCED: encode_announced(left)})
+    return table.alter(state, parameters={ANNOUNCED: encode_announced(not_begun)})
 
 
 def _describe_delays(evolution: Evolution, state: TableState, rules: FlatRules) -> Evolution:
@@ -231,12 +237,12 @@ def _describe_delay(change: Change, announced: Mapping[int, int], state: TableSt
         return "in progress"
     if change.key in rules.pins:
         return "begins with the next batch"
-    kept = f"unless the key is pinned to {state.layout.slots[change.index].type.hive}"
+    condition = f"unless the key is pinned to {state.layout.slots[change.index].type.hive}"
     since_s = announced.get(change.index)
     if since_s is None:
-        return f"begins {rules.promotion_delay_hours} hours after the next batch, {kept}"
+        return f"begins {rules.promotion_delay_hours} hours after the next batch, {condition}"
     begins_s = since_s + rules.promotion_delay_hours * HOUR_S
-    return f"begins at {time.strftime('%Y-%m-%d %H:%M', time.gmtime(begins_s))} UTC, {kept}"
+    return f"begins at {time.strftime('%Y-%m-%d %H:%M', time.gmtime(begins_s))} UTC, {condition}"
 
 
 def _reused_slots(evolution: Evolution) -> frozenset[int]:
@@ -249,7 +255,7 @@ def read_retained(partitions: Sequence[HourPartition]) -> RetainedValues:
 
 
 def _describe_column(slot: Slot, window: Mapping[KeyPath, KeyWindow]) -> dict[str, object]:
-    seen = window.get(slot.key) if slot.key is not None else None
+    key_window = window.get(slot.key) if slot.key is not None else None
     return {
         "index": slot.index,
         "name": slot.name,
@@ -258,8 +264,8 @@ def _describe_column(slot: Slot, window: Mapping[KeyPath, KeyWindow]) -> dict[st
         "state": slot.state.value,
         "first_seen_hour": slot.first_seen_hour,
         "last_seen_hour": slot.last_seen_hour,
-        "fill": None if seen is None else round(seen.total.fill_rate, 6),
-        "misfits": 0 if seen is None else seen.total.misfits,
+        "fill": None if key_window is None else round(key_window.total.fill_rate, 6),
+        "misfits": 0 if key_window is None else key_window.total.misfits,
         "former": slot.former_name,
     }
 

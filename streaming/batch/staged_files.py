@@ -93,9 +93,9 @@ class Stager:
         options = {"compression": self._settings.compression, **SHORT_LIVED_OPTIONS, **_NO_MARKER}
         write_files(rows, plan.layout, directory, options=options, textual=plan.textual, by=[TO])
         failpoint("flat.written")
-        seen = observation.get
+        observed = observation.get
         self._mark_hours(directory, plan.textual)
-        return self._list_staged(directory, seen, parts)
+        return self._list_staged(directory, observed, parts)
 
     def _mark_hours(self, directory: str, textual: frozenset[int]) -> None:
         if not textual:
@@ -107,7 +107,7 @@ class Stager:
             ):
                 self._guard.mark_directory(f"{directory}/{folder.name}", textual)
 
-    def _list_staged(self, directory: str, seen: Mapping[str, Any], parts: Sequence[int]) -> StagedFiles:
+    def _list_staged(self, directory: str, observed: Mapping[str, Any], parts: Sequence[int]) -> StagedFiles:
         hours: dict[int, list[str]] = {}
         dead_letters: dict[str, list[str]] = {}
         for folder in self._storage.list(directory):
@@ -122,23 +122,24 @@ class Stager:
                 dead_letters[to] = files
             else:
                 hours[hour] = files
-        latest = {part: seen.get(f"p{part % PARTS_MAX}") for part in parts}
+        latest = {part: observed.get(f"p{part % PARTS_MAX}") for part in parts}
         counted = {
-            name: int(seen.get(name) or 0) for name in ("rows", "bytes", "malformed", "trailing", "rescued")
+            name: int(observed.get(name) or 0)
+            for name in ("rows", "bytes", "malformed", "trailing", "rescued")
         }
         return StagedFiles(directory, hours, dead_letters, latest, counted)
 
     def _files(self, directory: str) -> list[str]:
-        return [found.name for found in self._storage.list(directory) if found.name.endswith(".orc")]
+        return [entry.name for entry in self._storage.list(directory) if entry.name.endswith(".orc")]
 
     def _clear(self) -> None:
         """Remove leftovers of this stream: all earlier batches are published when a batch is staged."""
-        for found in self._storage.list(self._root):
-            if found.name.startswith(f"{self._query}-"):
-                self._storage.remove(f"{self._root}/{found.name}")
+        for entry in self._storage.list(self._root):
+            if entry.name.startswith(f"{self._query}-"):
+                self._storage.remove(f"{self._root}/{entry.name}")
 
 
-class Publisher:
+class BatchPublisher:
     """Publishes the batches of one stream; ``query`` is the id of its checkpoint."""
 
     def __init__(self, table: FlatTable, storage: Storage, query: str) -> None:
@@ -163,8 +164,8 @@ class Publisher:
 
     def hour(self, hour: int) -> HourPartition:
         """Return the partition of ``hour``; if it is missing, add it with a directory that no earlier partition used."""
-        if found := self._table.partitions([hour]):
-            return found[0]
+        if partitions := self._table.partitions([hour]):
+            return partitions[0]
         state = self._table.read()
         entries = self._storage.list(str(state.columns.directory(state.location, hour)))
         used = [

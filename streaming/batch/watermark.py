@@ -38,10 +38,10 @@ class Watermark:
         """Return the watermark after a batch at ``now_s`` with these latest events by partition (None: no event)."""
         partitions = dict(self.partitions)
         for number, latest in latest_s.items():
-            known = partitions.get(number, PartitionProgress(None, now_s))
+            progress = partitions.get(number, PartitionProgress(None, now_s))
             if latest is not None:
-                known = PartitionProgress(max(latest, known.latest_s or latest), now_s)
-            partitions[number] = known
+                progress = PartitionProgress(max(latest, progress.latest_s or latest), now_s)
+            partitions[number] = progress
         return Watermark(partitions, _later(self.reached_s, _slowest(partitions, now_s - idle_s)))
 
     def to_json(self) -> dict[str, object]:
@@ -54,26 +54,30 @@ class Watermark:
     @classmethod
     def of_json(cls, form: Mapping[str, object]) -> Watermark:
         """Return the watermark that ``to_json`` encoded."""
-        found = form["partitions"]
-        assert isinstance(found, dict), form
+        partitions = form["partitions"]
+        assert isinstance(partitions, dict), form
         reached = form["reached"]
         assert reached is None or isinstance(reached, int), form
-        return cls({int(number): PartitionProgress(*known) for number, known in found.items()}, reached)
+        return cls(
+            {int(number): PartitionProgress(*progress) for number, progress in partitions.items()}, reached
+        )
 
     def check(self) -> None:
         """Assert that the watermark is not ahead of every event."""
-        latest = [known.latest_s for known in self.partitions.values() if known.latest_s is not None]
+        latest = [progress.latest_s for progress in self.partitions.values() if progress.latest_s is not None]
         assert self.reached_s is None or self.reached_s <= max(latest), self
 
 
 def _slowest(partitions: Mapping[int, PartitionProgress], active_since_s: int) -> int | None:
-    active = [known for known in partitions.values() if known.active_s > active_since_s]
-    if any(known.latest_s is None for known in active):
+    active = [progress for progress in partitions.values() if progress.active_s > active_since_s]
+    if any(progress.latest_s is None for progress in active):
         return None
-    latest = [known.latest_s for known in active if known.latest_s is not None]
+    latest = [progress.latest_s for progress in active if progress.latest_s is not None]
     if latest:
         return min(latest)
-    return max((known.latest_s for known in partitions.values() if known.latest_s is not None), default=None)
+    return max(
+        (progress.latest_s for progress in partitions.values() if progress.latest_s is not None), default=None
+    )
 
 
 def _later(one: int | None, other: int | None) -> int | None:

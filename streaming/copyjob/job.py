@@ -214,8 +214,8 @@ def write_package(path: Path) -> Path:
     """Write the code that executors need to an archive, and return its path."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for part in PARTS:
-            found = ROOT / part
-            for file in sorted(found.rglob("*.py")) if found.is_dir() else [found]:
+            path_of_part = ROOT / part
+            for file in sorted(path_of_part.rglob("*.py")) if path_of_part.is_dir() else [path_of_part]:
                 archive.write(file, file.relative_to(ROOT))
     return path
 
@@ -242,9 +242,9 @@ def share_environment(settings: JobSettings) -> JobSettings:
 
 def _with_hadoop_settings(options: Mapping[str, object]) -> dict[str, Any]:
     """Return the options of a file system with the settings that its client finds in files here, in place of their directory."""
-    given = {name: value for name, value in options.items() if name != _DIRECTORY}
+    others = {name: value for name, value in options.items() if name != _DIRECTORY}
     directory = Path(str(options[_DIRECTORY])) if _DIRECTORY in options else find_configuration()
-    return (read_hadoop_settings(directory) if directory else {}) | given
+    return (read_hadoop_settings(directory) if directory else {}) | others
 
 
 def _find_user() -> str | None:

@@ -54,8 +54,8 @@ def copy_cost(size_bytes: int) -> int:
 def count_shares(costs: Sequence[int], slots: int) -> int:
     """Return into how many shares files of these costs are split if ``slots`` tasks run at the same time."""
     assert slots >= 1, slots
-    wanted = max(-(-sum(costs) // SHARE_COST_BYTES), slots * SHARES_PER_SLOT)
-    return min(wanted, len(costs), SHARES_MAX)
+    shares = max(-(-sum(costs) // SHARE_COST_BYTES), slots * SHARES_PER_SLOT)
+    return min(shares, len(costs), SHARES_MAX)
 
 
 def split_shares(costs: Sequence[int], shares: int) -> list[list[int]]:
@@ -184,7 +184,7 @@ def _is_plain(value: object) -> bool:
 
 
 def _kinds(root: type[TidelineError]) -> dict[str, type[TidelineError]]:
-    found = {root.code: root}
+    kinds = {root.code: root}
     for kind in root.__subclasses__():
-        found |= _kinds(kind)
-    return found
+        kinds |= _kinds(kind)
+    return kinds

@@ -27,9 +27,9 @@ from state.columns.slots import Layout
 from state.errors import AlreadyExists, ConfigError, NotFound, StateCorrupt, StateLocked
 from streaming.batch.key_demand import open_key_demand
 from streaming.batch.records import BatchRecords, HourCountsFile
-from streaming.batch.runner import BatchRunner, Origin, Stream
+from streaming.batch.runner import BatchOrigin, BatchRunner, Stream
 from streaming.batch.sampling import Sampler
-from streaming.batch.staged_files import Publisher, Stager
+from streaming.batch.staged_files import BatchPublisher, Stager
 from streaming.settings import KafkaSource, Publishing
 from streaming.source.raw_events import open_source, parse_offsets
 from streaming.source.topic_identity import SparkTopicReader, Topic, TopicGuard
@@ -85,13 +85,13 @@ class Assembly:
         source = self.settings.source
         return separate_documents(open_source(self.spark, source), source.documents)
 
-    def origin(self, batch: int) -> Origin:
+    def origin(self, batch: int) -> BatchOrigin:
         """Return the origin of ``batch``: Spark writes its offsets to the checkpoint before the batch runs."""
         path = f"{self.settings.checkpoint.rstrip('/')}/offsets/{batch}"
         lines = (self.storage.read(path) or "").splitlines()
         if len(lines) < 3:
             raise StateCorrupt("Spark's checkpoint has no offsets of a batch", path=path)
-        return Origin(lines[2], tuple(parse_offsets(lines[2], self._topic)) or (0,))
+        return BatchOrigin(lines[2], tuple(parse_offsets(lines[2], self._topic)) or (0,))
 
     def check_topic(self) -> Topic | None:
         """Return the topic, None for a directory. Raises TopicReplaced if it is not the topic that was read before."""
@@ -140,7 +140,7 @@ def assemble(
         records=BatchRecords(storage, f"{own}/batches"),
         hour_counts=HourCountsFile(storage, f"{own}/book.json", settings.retention_s),
         stager=Stager(settings, storage, query, guard),
-        publisher=Publisher(table, storage, query),
+        publisher=BatchPublisher(table, storage, query),
         current=current,
         key_demand=open_key_demand(settings),
         sampler=sampler,

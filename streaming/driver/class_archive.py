@@ -168,8 +168,8 @@ def _lock(directory: Path) -> Iterator[None]:
             raise StateLocked(
                 "another process writes the class archive", directory=str(directory), hint="Wait for it."
             ) from error
-        for left in directory.glob(f"{_UNFINISHED}*"):  # by a writer that was killed
-            shutil.rmtree(left)
+        for unfinished in directory.glob(f"{_UNFINISHED}*"):  # by a writer that was killed
+            shutil.rmtree(unfinished)
         yield
     finally:
         os.close(descriptor)

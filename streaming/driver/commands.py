@@ -83,9 +83,9 @@ def seal(settings: FlatSettings, progress: ProgressListener = ignore_progress) -
     ``progress`` receives an event for every rewritten hour.
     """
     with _session(settings, progress) as parts:
-        done = parts.maintenance.run(everything=True)
+        result = parts.maintenance.run(everything=True)
         _save_snapshot(parts)
-        return done
+        return result
 
 
 def backfill(
@@ -106,9 +106,9 @@ def backfill(
     with _session(settings, progress) as parts:
         parts.maintenance.run(everything=True)
         state, rewriter = parts.stream.lease.hold(), parts.sealer.rewriter
-        done = filled(rewriter, state, hours, any_number=any_number, key=key, match=match)
+        results = filled(rewriter, state, hours, any_number=any_number, key=key, match=match)
         _save_snapshot(parts)
-        return done
+        return results
 
 
 def narrow(
@@ -169,8 +169,8 @@ def _propose_first(settings: FlatSettings) -> Proposal:
 def _save_snapshot(parts: Assembly) -> None:
     """Save a snapshot of the table's final state; a batch saves the state before it."""
     with suppress(TidelineError):  # the command itself succeeded; an older snapshot is acceptable
-        found, state, counts, partitions = _propose(parts)
-        parts.stream.key_demand.save_snapshot(state.version, found.document(state, counts, partitions), ())
+        proposal, state, counts, partitions = _propose(parts)
+        parts.stream.key_demand.save_snapshot(state.version, proposal.document(state, counts, partitions), ())
 
 
 def _propose(parts: Assembly) -> tuple[Proposal, TableState, HourCounts, list[HourPartition]]:
@@ -180,9 +180,9 @@ def _propose(parts: Assembly) -> tuple[Proposal, TableState, HourCounts, list[Ho
     counts, last = stream.hour_counts.load(), stream.records.last()
     reached = None if last is None else last.watermark.reached_s
     state, partitions = stream.table.read(), list(stream.table.partitions())
-    requested, held = stream.key_demand.read(), read_retained(partitions)
-    found = propose(state, requested, counts, held, current_hour(counts, reached))
-    return found, state, counts, partitions
+    requested, retained = stream.key_demand.read(), read_retained(partitions)
+    proposal = propose(state, requested, counts, retained, current_hour(counts, reached))
+    return proposal, state, counts, partitions
 
 
 @contextmanager

@@ -102,10 +102,10 @@ def build_command(environment: Mapping[str, str], jars: Path) -> list[str]:
 
 def _read_options(environment: Mapping[str, str]) -> list[str]:
     """Return Java's options in the order of their numbers, so that the last of two wins."""
-    found = {
+    options = {
         int(numbered[1]): text for name, text in environment.items() if (numbered := _OPTION.fullmatch(name))
     }
-    return [found[number] for number in sorted(found)]
+    return [options[number] for number in sorted(options)]
 
 
 def _build_class_path(environment: Mapping[str, str], jars: Path) -> str:

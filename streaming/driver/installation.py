@@ -91,8 +91,8 @@ def _find_java_homes() -> list[Path]:
     homes = []
     if named := os.environ.get("JAVA_HOME"):
         homes.append(Path(named))
-    if found := shutil.which("java"):
-        homes.append(Path(found).resolve().parent.parent)
+    if program := shutil.which("java"):
+        homes.append(Path(program).resolve().parent.parent)
     return [*homes, *sorted(Path("/usr/lib/jvm").glob("*17*"))]
 
 
@@ -107,5 +107,5 @@ def _read_major_version(home: Path) -> int:
         )
     except (OSError, subprocess.SubprocessError):
         return 0
-    found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
-    return int(found[1]) if found else 0
+    match = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
+    return int(match[1]) if match else 0

@@ -92,8 +92,8 @@ def find_addresses(master: str, environment: Mapping[str, str] = os.environ) -> 
         texts = [f"{split.hostname}:{split.port or (80 if split.scheme == 'http' else 443)}"]
     else:
         texts = []
-    found = [text.strip().rpartition(":") for text in texts]
-    return [(host.strip("[]"), int(port)) for host, _, port in found if host and port.isdecimal()]
+    parts = [text.strip().rpartition(":") for text in texts]
+    return [(host.strip("[]"), int(port)) for host, _, port in parts if host and port.isdecimal()]
 
 
 def _find_directories(environment: Mapping[str, str]) -> list[Path]:
@@ -117,7 +117,7 @@ def _read_addresses(settings: Mapping[str, str]) -> Iterator[str]:
         host = settings.get(f"{_MANAGER}.hostname{suffix}")
         if address or host:
             yield _VARIABLE.sub(
-                lambda found: settings.get(found[1], found[0]), address or f"{host}:{YARN_PORT}"
+                lambda variable: settings.get(variable[1], variable[0]), address or f"{host}:{YARN_PORT}"
             )
 
 

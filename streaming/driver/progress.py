@@ -59,7 +59,7 @@ def started_event(table: str, application: str) -> dict[str, Any]:
 
 
 def batch_event(
-    done: StagedBatch,
+    batch: StagedBatch,
     layout: Layout,
     lag: Mapping[int, int],
     upkeep: UpkeepResult,
@@ -76,11 +76,11 @@ def batch_event(
     states = [slot.state for slot in layout.slots]
     return {
         "event": "progress",
-        "batchId": done.batch,
-        **{name: done.counts.get(name, 0) for name in _COUNTS},
-        "dead_letters": {name: count for name, count in done.counts.items() if name not in _COUNTS},
-        "hours": len(done.hours),
-        "watermark": done.watermark.reached_s,
+        "batchId": batch.batch,
+        **{name: batch.counts.get(name, 0) for name in _COUNTS},
+        "dead_letters": {name: count for name, count in batch.counts.items() if name not in _COUNTS},
+        "hours": len(batch.hours),
+        "watermark": batch.watermark.reached_s,
         "lag": {str(part): behind for part, behind in lag.items()},
         "columns": {
             "live": states.count(SlotState.LIVE),

@@ -124,10 +124,10 @@ class Driver:
             raise
         except Exception as error:
             # Here the exception is complete. Spark's account of it later has the trace of this thread as its only message.
-            if (found := run_error(read_causes(error))) is None:
+            if (cause := run_error(read_causes(error))) is None:
                 raise
-            self._error = found
-            raise found from error
+            self._error = cause
+            raise cause from error
         failpoint("flat.batch")
 
     @contextmanager
@@ -156,8 +156,8 @@ class Driver:
             return bool(query.awaitTermination(IDLE_S))
         except PySparkException as error:
             if self._error is None:
-                found = run_error(read_causes(error))
-                raise found or Transient("Spark ended the stream", reason=str(error)[:2000]) from error
+                cause = run_error(read_causes(error))
+                raise cause or Transient("Spark ended the stream", reason=str(error)[:2000]) from error
             return True
 
     def _maintain_when_idle(self, query: StreamingQuery) -> None:
@@ -187,11 +187,11 @@ class Driver:
         return {}
 
 
-def _count_lag(done: StagedBatch, topic: Topic | None) -> dict[int, int]:
+def _count_lag(batch: StagedBatch, topic: Topic | None) -> dict[int, int]:
     """Return the number of unread records of each partition after the batch."""
     if topic is None:
         return {}
-    offsets = parse_offsets(done.origin, topic.name)
+    offsets = parse_offsets(batch.origin, topic.name)
     return {part: end - offsets.get(part, 0) for part, end in topic.ends.items()}
 
 

@@ -111,9 +111,9 @@ def remove_rule(log: KeyLog, flat_table: str, kind: RuleKind, text: str) -> bool
 def read_rules(log: KeyLog, flat_table: str) -> list[KeyRule]:
     """Return the rules of a flat table, ordered by kind and key."""
     with log.database.read() as connection:
-        wanted = select(rule_table).where(rule_table.c.flat_table == flat_table)
-        found = [_rule(row) for row in connection.execute(wanted).mappings()]
-    return sorted(found, key=lambda rule: (rule.kind, rule.text))
+        query = select(rule_table).where(rule_table.c.flat_table == flat_table)
+        rules = [_rule(row) for row in connection.execute(query).mappings()]
+    return sorted(rules, key=lambda rule: (rule.kind, rule.text))
 
 
 def read_rule_set(log: KeyLog, flat_table: str) -> KeyRuleSet:
@@ -121,13 +121,13 @@ def read_rule_set(log: KeyLog, flat_table: str) -> KeyRuleSet:
     return group_rules(read_rules(log, flat_table))
 
 
-def group_rules(given: Iterable[KeyRule]) -> KeyRuleSet:
+def group_rules(key_rules: Iterable[KeyRule]) -> KeyRuleSet:
     """Group rules of one flat table by kind."""
-    found = list(given)
-    keys = [(rule, rule.subject) for rule in found if isinstance(rule.subject, KeyPath)]
+    rules = list(key_rules)
+    keys = [(rule, rule.subject) for rule in rules if isinstance(rule.subject, KeyPath)]
     return KeyRuleSet(
         always=frozenset(key for rule, key in keys if rule.kind is RuleKind.ALWAYS),
-        skip=tuple(rule.text for rule in found if rule.kind is RuleKind.SKIP),
+        skip=tuple(rule.text for rule in rules if rule.kind is RuleKind.SKIP),
         pins={key: rule.type for rule, key in keys if rule.kind is RuleKind.PIN and rule.type is not None},
     )
 

@@ -95,9 +95,9 @@ class KeyLog:
     def position(self, source: str) -> str | None:
         """Return the position up to which ``source`` was read, None at first. ``record`` continues from there."""
         with self.database.read() as connection:
-            found = _stored_position(connection, source, lock=False)
-        self._seen[source] = found
-        return found
+            position = _stored_position(connection, source, lock=False)
+        self._seen[source] = position
+        return position
 
     def record(self, requests: Iterable[KeyRequest], *, source: str, position: str | None) -> RecordResult:
         """Record ``requests`` and the position up to which ``source`` was read, both or neither.
@@ -106,8 +106,10 @@ class KeyLog:
         in which case nothing is recorded.
         """
         now_s = int(self.clock())
-        given = list(requests)
-        accepted = [each for each in given if EARLIEST_S <= each.at_s <= now_s + FUTURE_S and each.count > 0]
+        key_requests = list(requests)
+        accepted = [
+            each for each in key_requests if EARLIEST_S <= each.at_s <= now_s + FUTURE_S and each.count > 0
+        ]
         key_rows, request_rows = _rows(accepted, source)
         if position is not None and source not in self._seen:
             self.position(source)
@@ -121,7 +123,7 @@ class KeyLog:
         is_new = self.database.write(work)
         if position is not None:
             self._seen[source] = position
-        rows, refused = len(request_rows), len(given) - len(accepted)
+        rows, refused = len(request_rows), len(key_requests) - len(accepted)
         return RecordResult(rows, refused) if is_new else RecordResult(0, refused, is_repeated=True)
 
     def _advance(self, connection: Connection, source: str, position: str, now_s: int) -> bool:
@@ -162,8 +164,8 @@ class KeyLog:
 
 def _stored_position(connection: Connection, source: str, *, lock: bool) -> str | None:
     query = select(position_table.c.position).where(position_table.c.source_digest == digest(source))
-    found: str | None = connection.scalar(query.with_for_update() if lock else query)
-    return None if found is None else unpack_position(found)
+    position: str | None = connection.scalar(query.with_for_update() if lock else query)
+    return None if position is None else unpack_position(position)
 
 
 def _rows(requests: Iterable[KeyRequest], source: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -101,10 +101,10 @@ def read_last_request_days(log: KeyLog, raw_table: str) -> dict[KeyPath, int]:
         return {decode_members(members): day for members, day in connection.execute(query)}
 
 
-def read_entries(log: KeyLog, chosen: LogFilter, limit: int) -> list[LogEntry]:
+def read_entries(log: KeyLog, log_filter: LogFilter, limit: int) -> list[LogEntry]:
     """Return at most ``limit`` rows of the log, the newest first."""
     with log.database.read() as connection:
-        rows = connection.execute(_entry_query(chosen, _since(log, chosen.days)).limit(limit))
+        rows = connection.execute(_entry_query(log_filter, _since(log, log_filter.days)).limit(limit))
         return [LogEntry(raw_table, decode_members(members), *rest) for raw_table, members, *rest in rows]
 
 
@@ -128,7 +128,7 @@ def _window_query(raw_table: str, since_day: int) -> Select[Any]:
     )
 
 
-def _entry_query(chosen: LogFilter, since_day: int) -> Select[Any]:
+def _entry_query(log_filter: LogFilter, since_day: int) -> Select[Any]:
     statement = (
         select(
             key_table.c.raw_table,
@@ -151,10 +151,10 @@ def _entry_query(chosen: LogFilter, since_day: int) -> Select[Any]:
         )
     )
     for column, value in (
-        (key_table.c.raw_table, chosen.raw_table),
-        (request_table.c.user_name, chosen.user),
-        (request_table.c.source, chosen.source),
-        (key_table.c.members, None if chosen.key is None else encode_members(chosen.key)),
+        (key_table.c.raw_table, log_filter.raw_table),
+        (request_table.c.user_name, log_filter.user),
+        (request_table.c.source, log_filter.source),
+        (key_table.c.members, None if log_filter.key is None else encode_members(log_filter.key)),
     ):
         if value is not None:
             statement = statement.where(column == value)

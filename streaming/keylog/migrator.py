@@ -89,8 +89,8 @@ def _upgrade(connection: Connection, target: str, address: str) -> None:
 
 
 def _refuse_newer(stored: str | None, address: str) -> None:
-    known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
-    if stored is not None and stored not in known:
+    revisions = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
+    if stored is not None and stored not in revisions:
         raise StateCorrupt(
             "the key log was written by a newer version of Tideline",
             address=address,

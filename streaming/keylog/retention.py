@@ -97,8 +97,8 @@ def _delete_some(connection: Connection, kind: _ExpiringRows, before_day: int) -
     # Select primary keys first: only MySQL has DELETE … LIMIT, and it does not allow LIMIT in such a subquery.
     key = tuple(kind.table.primary_key)
     oldest = select(*key).where(kind.is_old(before_day)).order_by(*key).limit(ROWS_PER_TRANSACTION)
-    found = [tuple(row) for row in connection.execute(oldest)]
-    if found:
-        up_to_last = tuple_(*key) <= tuple_(*found[-1])
+    rows = [tuple(row) for row in connection.execute(oldest)]
+    if rows:
+        up_to_last = tuple_(*key) <= tuple_(*rows[-1])
         connection.execute(delete(kind.table).where(and_(kind.is_old(before_day), up_to_last)))
-    return len(found)
+    return len(rows)

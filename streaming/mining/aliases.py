@@ -126,13 +126,13 @@ class Aliases:
                 continue
             parts, end = self.tokens.read_dotted(at)
             name = [part.lower() for part in parts[-3:]]
-            found = self.tables.find(name, self.database)
-            if found is None:
+            table = self.tables.find(name, self.database)
+            if table is None:
                 continue
             end += self.tokens.lower_name(end) == "as"
             alias = self.tokens.lower_name(end) if self.tokens.token(end).kind in NAME_KINDS else ""
-            for known in {name[-1], name[-1].rpartition(".")[2], *({alias} - _NO_ALIAS - {""})}:
-                self.raw[known] = found
+            for alias_name in {name[-1], name[-1].rpartition(".")[2], *({alias} - _NO_ALIAS - {""})}:
+                self.raw[alias_name] = table
 
     def _find_names(self, at: int) -> None:
         """Record the names of the values that the call at ``at`` extracts: ``f(…) AS a``, ``f(…) a``, ``VIEW f(…) t AS a, b``."""

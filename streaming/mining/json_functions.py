@@ -212,15 +212,15 @@ def parse_schema(text: str) -> Schema | None:
 
 def _fields(tokens: list[Token], at: int, depth: int) -> tuple[Schema, int]:
     """Read ``name [:] type, …`` up to the end or the closing ``>``."""
-    found: Schema = {}
+    schema: Schema = {}
     while at + 1 < len(tokens) and tokens[at].text != ">":
         if tokens[at].kind not in {TokenKind.NAME, TokenKind.QUOTED} or depth > _DEPTH_MAX:
             return {}, len(tokens)
         name = name_value(tokens[at])
         at += 2 if tokens[at + 1].text == ":" else 1
-        found[name], at = _type(tokens, at, depth)
+        schema[name], at = _type(tokens, at, depth)
         at += at < len(tokens) and tokens[at].text == ","
-    return found, at + 1
+    return schema, at + 1
 
 
 def _type(tokens: list[Token], at: int, depth: int) -> tuple[Schema | None, int]:

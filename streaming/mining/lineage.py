@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True, eq=False)
-class Origin:
+class ValueOrigin:
     """A value extracted from a raw column; without members, the column itself."""
 
     table: RawTable
@@ -39,7 +39,7 @@ class Origin:
     is_used: bool = False
 
 
-Value = tuple[Origin, ...] | None
+Value = tuple[ValueOrigin, ...] | None
 """The value of a column or expression: its raw origins (several after a UNION), () for other data, None if it cannot be followed."""
 
 
@@ -48,11 +48,11 @@ class Lineage:
     """Collects the values of one text."""
 
     unresolved: Counter[Unresolved] = field(default_factory=Counter)
-    _origins: list[Origin] = field(default_factory=list)
+    _origins: list[ValueOrigin] = field(default_factory=list)
 
-    def root(self, table: RawTable, *, is_view: bool = False) -> Origin:
+    def root(self, table: RawTable, *, is_view: bool = False) -> ValueOrigin:
         """Return a reference to the raw column."""
-        return self._add(Origin(table, is_view=is_view))
+        return self._add(ValueOrigin(table, is_view=is_view))
 
     def below(self, document: Value, path: Path | Unresolved) -> Value:
         """Return the value that ``path`` extracts from ``document``."""
@@ -79,7 +79,7 @@ class Lineage:
             base.is_base = True
         return tuple(
             self._add(
-                Origin(
+                ValueOrigin(
                     each.table, each.members, True, each.ends_in_array, is_view=each.is_view, schema=schema
                 )
             )
@@ -96,11 +96,11 @@ class Lineage:
             value = self.below(value, Path((name,)))
         return value
 
-    def element(self, base: Origin) -> Origin:
+    def element(self, base: ValueOrigin) -> ValueOrigin:
         """Return ``value[0]``, which lies within the key of the array."""
         base.is_base = True
         return self._add(
-            Origin(
+            ValueOrigin(
                 base.table,
                 base.members,
                 base.is_parsed,
@@ -125,21 +125,23 @@ class Lineage:
         keys = tuple((tables[name], key) for name, key in sorted(found))
         return MinedKeys(keys, self.unresolved, parser)
 
-    def _below(self, base: Origin, path: Path) -> Origin:
+    def _below(self, base: ValueOrigin, path: Path) -> ValueOrigin:
         if base.ends_in_array:
-            return self._add(Origin(base.table, base.members, is_parsed=True, ends_in_array=True))
+            return self._add(ValueOrigin(base.table, base.members, is_parsed=True, ends_in_array=True))
         members, schema = path.members, base.schema
         if schema is not None:
             # Spark ignores case when it resolves a struct's fields; the schema has the spelling of the events.
-            name = next((known for known in schema if known.lower() == members[0].lower()), members[0])
+            name = next((member for member in schema if member.lower() == members[0].lower()), members[0])
             members, schema = (name, *members[1:]), schema.get(name)
-        return self._add(Origin(base.table, base.members + members, True, path.ends_in_array, schema=schema))
+        return self._add(
+            ValueOrigin(base.table, base.members + members, True, path.ends_in_array, schema=schema)
+        )
 
-    def _add(self, origin: Origin) -> Origin:
+    def _add(self, origin: ValueOrigin) -> ValueOrigin:
         self._origins.append(origin)
         return origin
 
-    def _requested_keys(self, origin: Origin) -> Iterable[KeyPath]:
+    def _requested_keys(self, origin: ValueOrigin) -> Iterable[KeyPath]:
         if origin.is_view:
             self.unresolved[Unresolved.VIEW] += 1
             return

@@ -94,15 +94,15 @@ class Miner:
             return "", NOTHING
         form = Form.PYTHON if query.form is Form.SQL and is_program(query.text) else query.form
         mark = fingerprint(query.text, form, self._functions)
-        known = self._known.get((mark, query.database))
-        if known is None:
-            known = self.read(query.text, form, query.database)
-            self._known[mark, query.database] = known
+        answer = self._known.get((mark, query.database))
+        if answer is None:
+            answer = self.read(query.text, form, query.database)
+            self._known[mark, query.database] = answer
             if len(self._known) > self.rules.remembered:
                 self._known.popitem(last=False)
         else:
             self._known.move_to_end((mark, query.database))
-        return mark, known
+        return mark, answer
 
     def read(self, text: str, form: Form, database: str | None) -> MinedKeys:
         """Read one text, regardless of remembered fingerprints."""
@@ -115,8 +115,8 @@ class Miner:
                 return program
             form = Form.SQL  # a program in another language, or a statement
         text = resolve_templates(text, self._tables.columns)
-        found = self._parse(text, form, current)
-        return found if found is not None else self._scan(text, form, current, _STRING_DEPTH_MAX)
+        keys = self._parse(text, form, current)
+        return keys if keys is not None else self._scan(text, form, current, _STRING_DEPTH_MAX)
 
     def _parse(self, text: str, form: Form, database: str) -> MinedKeys | None:
         """Return the result of the first parser that accepts the text; None if none does."""
@@ -147,13 +147,13 @@ class Miner:
             lambda query: self._find_tables(query, database),
         )
         try:
-            found = reader.run(tree)
+            results = reader.run(tree)
         except RecursionError:
             return None
         magic = read_magic(text)
         if self._tables.may_use(magic):
-            found.append(self.read(magic, Form.SQL, database))
-        return _join(found, Parser.PYTHON)
+            results.append(self.read(magic, Form.SQL, database))
+        return _join(results, Parser.PYTHON)
 
     def _find_tables(self, text: str, database: str) -> Iterator[RawTable]:
         """Yield the raw tables that a query names."""
@@ -172,13 +172,13 @@ class Miner:
         """Scan a text, then the contents of its strings: SQL inside a program, or inside SQL that no parser accepts."""
         tokens = TokenList(text, self._functions, is_trino=form is Form.TRINO)
         scan = Scanner(tokens, Aliases(tokens, self._tables, database), self._functions)
-        found = [scan.run(Parser.SCANNER)]
+        results = [scan.run(Parser.SCANNER)]
         inside = [inner for inner in scan.strings() if self._tables.may_use(inner)] if depth_max else []
-        found.extend(
+        results.extend(
             self._parse(inner, form, database) or self._scan(inner, form, database, depth_max - 1)
             for inner in inside
         )
-        return _join(found)
+        return _join(results)
 
 
 def _order_dialects(text: str, form: Form) -> Iterator[Parser]:
@@ -189,12 +189,12 @@ def _order_dialects(text: str, form: Form) -> Iterator[Parser]:
         yield Parser.TRINO
 
 
-def _join(found: list[MinedKeys], parser: Parser = Parser.SCANNER) -> MinedKeys:
-    if len(found) == 1:
-        return found[0]
-    keys = {(table.name, key): (table, key) for each in found for table, key in each.keys}
+def _join(results: list[MinedKeys], parser: Parser = Parser.SCANNER) -> MinedKeys:
+    if len(results) == 1:
+        return results[0]
+    keys = {(table.name, key): (table, key) for each in results for table, key in each.keys}
     unresolved: Counter[Unresolved] = Counter()
-    for each in found:
+    for each in results:
         unresolved.update(each.unresolved)
     return MinedKeys(tuple(keys[name] for name in sorted(keys)), unresolved, parser)
 

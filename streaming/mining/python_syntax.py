@@ -53,7 +53,7 @@ def parse_program(text: str) -> ast.Module | None:
 
 def read_magic(text: str) -> str:
     """Return the SQL in the cells of a Databricks notebook, which are comments: ``# MAGIC %sql``."""
-    lines = [found[1] for found in _MAGIC.finditer(text)]
+    lines = [match[1] for match in _MAGIC.finditer(text)]
     return "\n".join(";" if line.startswith("%") else line for line in lines)
 
 

@@ -56,8 +56,8 @@ class RawTables:
         """
         parts = ["", "", *(name[0].split(".") if len(name) == 1 else name)]
         if len(name) > 1 and parts[-2] in _FORMATS and "/" in parts[-1]:
-            found = self.find_by_location(parts[-1])
-            return None if found is None else (found, False)
+            stored_there = self.find_by_location(parts[-1])
+            return None if stored_there is None else (stored_there, False)
         catalog, database = parts[-3], "" if parts[-2] == VARIABLE else parts[-2]
         full = f"{database or current or self._default}.{parts[-1]}"
         table = self._raw.get(full) or self._views.get(full)

@@ -134,13 +134,13 @@ class Scanner:
         if len(lowered) > 1 and lowered[-2] in self.aliases.raw:
             table, is_view = self.aliases.raw[lowered[-2]]
             return (self.lineage.root(table, is_view=is_view),) if lowered[-1] == table.json_column else ()
-        known = self.aliases.raw_of(lowered[-1])
-        if not known:
+        column = self.aliases.raw_of(lowered[-1])
+        if not column:
             return None
-        if len(known) > 1:
+        if len(column) > 1:
             self.lineage.unresolved[Unresolved.AMBIGUOUS] += 1
             return ()
-        table, is_view = known[0]
+        table, is_view = column[0]
         return (self.lineage.root(table, is_view=is_view),)
 
     def _resolve_defined(self, named: NamedValue) -> Value:
@@ -191,8 +191,8 @@ class Scanner:
             has_operand or self.tokens.token(at + 1).kind in NAME_KINDS
         ):
             return
-        known = {table.json_column for table, _ in self.aliases.raw.values()} | set(self.aliases.named)
-        if self.tokens.lower_name(at - 1) in known:
+        columns = {table.json_column for table, _ in self.aliases.raw.values()} | set(self.aliases.named)
+        if self.tokens.lower_name(at - 1) in columns:
             self._primary(start)
 
     def _path(self, call: JsonFunction, start: int, end: int) -> Path | Unresolved:
@@ -216,7 +216,7 @@ class Scanner:
 
     def _use_names(self) -> None:
         """Mark a named value as used itself if its name occurs more often than as a definition or as a document."""
-        seen = Counter(
+        counts = Counter(
             self.tokens.lower_name(at)
             for at in range(len(self.tokens))
             if self.tokens.token(at).kind in NAME_KINDS
@@ -224,7 +224,7 @@ class Scanner:
         for name, defined in self.aliases.named.items():
             if (
                 len(defined) == 1
-                and seen[name] > 1 + self._as_base[name]
+                and counts[name] > 1 + self._as_base[name]
                 and self.tokens.is_call(defined[0].at)
             ):
                 self.lineage.use(self._resolve_defined(defined[0]))

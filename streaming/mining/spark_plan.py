@@ -75,19 +75,19 @@ def find_raw_attributes(text: str, tables: RawTables) -> dict[str, RawTable]:
 
 def _scans(text: str) -> Iterator[tuple[str, str, str]]:
     """Yield the table, the columns and the description of each scan."""
-    for found in _SCAN.finditer(text):
-        output = _OUTPUT.search(found["section"])
-        yield found["table"], output[1] if output else "", found["section"]
-    for found in _TREE_SCAN.finditer(text):
-        yield found["table"], found["output"], found["section"]
+    for match in _SCAN.finditer(text):
+        output = _OUTPUT.search(match["section"])
+        yield match["table"], output[1] if output else "", match["section"]
+    for match in _TREE_SCAN.finditer(text):
+        yield match["table"], match["output"], match["section"]
 
 
 def _table(tables: RawTables, name: str, section: str) -> RawTable | None:
     parts = name.replace("`", "").lower().split(".")
     if len(parts) > 1:
-        found = tables.find(parts)
-        if found is not None:
-            return found[0]
+        table = tables.find(parts)
+        if table is not None:
+            return table[0]
     location = _LOCATION.search(section)
     return tables.find_by_location(location[1]) if location else None
 
@@ -112,31 +112,31 @@ class _Plan:
         """Read the definitions (step 2), then the uses (step 3)."""
         names = sorted((*map(re.escape, self.functions), _PARSE_JSON.pattern), key=len, reverse=True)
         word = re.compile(rf"\b(?:{'|'.join(names)})(?:\(|(?<=\())", re.IGNORECASE)
-        positions = [found.start() for found in word.finditer(self.text)]
+        positions = [match.start() for match in word.finditer(self.text)]
         outermost = self._outermost(positions)
         for at in outermost:
             self._define(at)
         for at in outermost:
             self._read_call(at)
-        for found in ATTRIBUTE.finditer(self.text):
-            if found[2] in self._defined and self._brackets.fields(found.end())[0]:
-                self._fields(self._attribute(found[2]), found.end())
+        for match in ATTRIBUTE.finditer(self.text):
+            if match[2] in self._defined and self._brackets.fields(match.end())[0]:
+                self._fields(self._attribute(match[2]), match.end())
         return self.lineage.result(Parser.PLAN)
 
     def _outermost(self, positions: list[int]) -> list[int]:
         """Leave out calls inside other calls, and attributes that are named after a call."""
-        found, reached = [], 0
+        outermost, reached = [], 0
         for at in positions:
             if at < reached:
                 continue
             end = self._brackets.call_end(at)
             if self.text[end : end + 1] != "#":
-                found.append(at)
+                outermost.append(at)
                 alias = _ALIAS.match(self.text, self._brackets.fields(end)[1])
                 reached = alias.end() if alias else end
             else:
                 reached = end
-        return found
+        return outermost
 
     def _define(self, at: int) -> None:
         end = self._brackets.call_end(at)
@@ -256,36 +256,36 @@ class _PlanText:
 
     def arguments(self, opening: int, end: int) -> list[tuple[int, int]]:
         """Return the begin and end of each argument; arguments are separated by ``", "``."""
-        found, start, at, inner = [], opening + 1, opening + 1, end - 1
+        arguments, start, at, inner = [], opening + 1, opening + 1, end - 1
         while at < inner:
             if self.text[at] in "([":
                 at = self.end_of_bracket(at)
             elif self.text.startswith(", ", at):
-                found.append((start, at))
+                arguments.append((start, at))
                 start = at = at + 2
             else:
                 at += 1
-        return [*found, (start, inner)]
+        return [*arguments, (start, inner)]
 
     def fields(self, at: int) -> tuple[list[str], int]:
         """Return the fields of ``.a.b`` at a position, possibly none, and the position after them."""
         names = []
-        while (found := _FIELD.match(self.text, at)) is not None:
-            names.append(found[1])
-            at = found.end()
+        while (match := _FIELD.match(self.text, at)) is not None:
+            names.append(match[1])
+            at = match.end()
         return names, at
 
     def _find_brackets(self) -> None:
         opened: list[int] = []
-        for found in _BRACKET.finditer(self.text):
-            mark = found[0]
+        for match in _BRACKET.finditer(self.text):
+            mark = match[0]
             if mark == "\n":
                 for opening in opened:
-                    self._closings[opening] = found.start()
+                    self._closings[opening] = match.start()
                 opened.clear()
             elif mark in "([":
-                opened.append(found.start())
+                opened.append(match.start())
             elif mark in ")]" and opened:
-                self._closings[opened.pop()] = found.end()
+                self._closings[opened.pop()] = match.end()
             elif len(mark) > 1:
-                self._closings[found.start()] = found.end()
+                self._closings[match.start()] = match.end()

@@ -50,7 +50,7 @@ def resolve_templates(text: str, columns: Collection[str]) -> str:
     """Return ``text`` without templates. A macro that is given one of ``columns`` becomes an unknown function of it."""
     if not any(mark in text for mark in _MARKS):
         return text
-    return _FORMAT.sub(VARIABLE, _BLOCK.sub(lambda found: _replace(found, columns), text))
+    return _FORMAT.sub(VARIABLE, _BLOCK.sub(lambda block: _replace(block, columns), text))
 
 
 def has_placeholder(text: str) -> bool:
@@ -58,13 +58,13 @@ def has_placeholder(text: str) -> bool:
     return _PLACEHOLDER.search(text) is not None
 
 
-def _replace(found: re.Match[str], columns: Collection[str]) -> str:
-    value = found["value"] if found["value"] is not None else found["code"] if found["sign"] == "=" else None
+def _replace(block: re.Match[str], columns: Collection[str]) -> str:
+    value = block["value"] if block["value"] is not None else block["code"] if block["sign"] == "=" else None
     if value is None or _SILENT.match(value):
         return " "
     table = _TABLE.fullmatch(value)
     if table is not None:
         names = [table["database"], table["table"]] if table["table"] else [table["model"]]
         return ".".join(name if _WORD.fullmatch(name) else f"`{name}`" for name in names)
-    given = [word for word in _WORD.findall(value) if word.lower() in columns] if "(" in value else []
-    return f"{VARIABLE}({', '.join(given)})" if given else VARIABLE
+    arguments = [word for word in _WORD.findall(value) if word.lower() in columns] if "(" in value else []
+    return f"{VARIABLE}({', '.join(arguments)})" if arguments else VARIABLE

@@ -115,7 +115,7 @@ def string_value(token: Token) -> str:
     inner = token.text[1:] if token.kind is TokenKind.OPEN else token.text[1:-1]
     if "\\" not in inner and "''" not in inner and '""' not in inner:
         return inner
-    return _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1]) if found[1] else found[2], inner)
+    return _ESCAPE.sub(lambda escape: _ESCAPED.get(escape[1], escape[1]) if escape[1] else escape[2], inner)
 
 
 def name_value(token: Token) -> str:
@@ -214,16 +214,16 @@ class TokenList:
         """Return the begin and end of each argument."""
         end = self.end_of_bracket(opening)
         inner = end - 1 if self.token(end - 1).text == ")" else end
-        found, start, at = [], opening + 1, opening + 1
+        arguments, start, at = [], opening + 1, opening + 1
         while at < inner:
             if self.token(at).text in {"(", "["} and self.token(at).kind is TokenKind.MARK:
                 at = self.end_of_bracket(at)
                 continue
             if self.token(at).text == ",":
-                found.append((start, at))
+                arguments.append((start, at))
                 start = at + 1
             at += 1
-        return [*found, (start, inner)] if start < inner else found
+        return [*arguments, (start, inner)] if start < inner else arguments
 
     def _find_brackets(self) -> None:
         opened: list[int] = []
@@ -244,19 +244,19 @@ def fingerprint(text: str, form: Form, functions: Container[str]) -> str:
 
 
 def _significant_tokens(text: str, functions: Container[str]) -> list[str]:
-    """Return the texts of the significant tokens. ``kept`` is the depth of brackets inside one whose literals are kept."""
+    """Return the texts of the significant tokens. ``depth`` is the depth of brackets inside one whose literals are kept."""
     parts: list[str] = []
-    kept, before = 0, ""
+    depth, before = 0, ""
     for kind, part in tokenize_to_pairs(text):
         if kind == _MARK:
             if part in "([":
-                kept += bool(kept) or part == "[" or before in functions or before in _NAMED_FIELDS
-            elif kept and part in ")]":
-                kept -= 1
+                depth += bool(depth) or part == "[" or before in functions or before in _NAMED_FIELDS
+            elif depth and part in ")]":
+                depth -= 1
             parts.append(part)
         elif kind == _NAME:
-            parts.append(part if before in {".", ":"} or kept else part.lower())
-        elif kind == _QUOTED or kept or _CODE.search(part) or (before in {">", ":"} and _is_operand(parts)):
+            parts.append(part if before in {".", ":"} or depth else part.lower())
+        elif kind == _QUOTED or depth or _CODE.search(part) or (before in {">", ":"} and _is_operand(parts)):
             parts.append(part)
         elif parts[-2:] == ["?", ","]:
             parts.pop()  # a list of literals counts as one literal: IN (1, 2, 3) and IN (7) are the same query
@@ -274,4 +274,4 @@ def _is_operand(parts: list[str]) -> bool:
 def _renumber(plan: str) -> str:
     """Number the ids of a plan from its start. They differ in every run, but which of them are equal matters."""
     ids: dict[str, str] = {}
-    return _ID.sub(lambda found: ids.setdefault(found[0], str(len(ids))), _PER_RUN.sub("", plan))
+    return _ID.sub(lambda number: ids.setdefault(number[0], str(len(ids))), _PER_RUN.sub("", plan))

@@ -73,8 +73,8 @@ class RowComparison:
         try:
             return summarize_rows(self.spark, how, find_row_files(table, names))
         except (Py4JJavaError, PySparkException) as error:
-            if find_cause(causes := read_causes(error), NETWORK) and (found := run_error(causes)):
-                raise found from error
+            if find_cause(causes := read_causes(error), NETWORK) and (failure := run_error(causes)):
+                raise failure from error
             raise _Unreadable(_first_cause(str(error))) from error
 
 
@@ -153,9 +153,9 @@ class TableRows:
 def find_format(input_format: str | None) -> str:
     """Return Spark's name of a file format; raise Unsupported."""
     name = (input_format or "").lower()
-    for part, found in FORMATS.items():
+    for part, spark_format in FORMATS.items():
         if part in name:
-            return found
+            return spark_format
     raise Unsupported("rows of this format are not compared", format=input_format, supported=sorted(FORMATS))
 
 
@@ -163,20 +163,20 @@ def summarize_rows(
     spark: SparkSession, table: TableRows, files: Mapping[str, RowFiles]
 ) -> dict[str, RowSummary]:
     """Return the visible rows of each partition, by name. Raises Unsupported for files that cannot be read like this."""
-    found = dict.fromkeys(files, RowSummary())
+    summaries = dict.fromkeys(files, RowSummary())
     for name, each in files.items():
         if each.plain and each.deletes:
             raise Unsupported(
                 "rows from before the table was transactional have been deleted; they have no row ids in their files",
                 partition=name,
             )
-    _add_plain(spark, table, files, found)
-    _add_events(spark, table, files, found)
-    return found
+    _add_plain(spark, table, files, summaries)
+    _add_events(spark, table, files, summaries)
+    return summaries
 
 
 def _add_plain(
-    spark: SparkSession, table: TableRows, files: Mapping[str, RowFiles], found: dict[str, RowSummary]
+    spark: SparkSession, table: TableRows, files: Mapping[str, RowFiles], summaries: dict[str, RowSummary]
 ) -> None:
     paths = {parse_location(path): name for name, each in files.items() for path in each.plain}
     if not paths:
@@ -186,11 +186,11 @@ def _add_plain(
     values = [_column(rows, name) for name, _ in table.columns]
     for place, count, total in _summarize(rows, rows["_metadata.file_path"], values):
         name = _lookup(paths, place)
-        found[name] = found[name].plus(count, total)
+        summaries[name] = summaries[name].plus(count, total)
 
 
 def _add_events(
-    spark: SparkSession, table: TableRows, files: Mapping[str, RowFiles], found: dict[str, RowSummary]
+    spark: SparkSession, table: TableRows, files: Mapping[str, RowFiles], summaries: dict[str, RowSummary]
 ) -> None:
     inserted = [path for each in files.values() for path in each.events]
     if not inserted or table.write_ids is None:
@@ -205,7 +205,7 @@ def _add_events(
     values = [rows["row"][name] for name, _ in table.columns]
     for place, count, total in _summarize(rows, rows["place"], values):
         name = _lookup(roots, place)
-        found[name] = found[name].plus(count, total)
+        summaries[name] = summaries[name].plus(count, total)
 
 
 def _read_events(
@@ -237,10 +237,10 @@ def _column(rows: DataFrame, name: str) -> Column:
     return rows["`" + name.replace("`", "``") + "`"]
 
 
-def _lookup(known: Mapping[Location, str], place: Any) -> str:
+def _lookup(names: Mapping[Location, str], place: Any) -> str:
     """Return the partition of a location in Spark's spelling, which escapes special characters in some versions."""
     location = parse_location(str(place))
-    return known[location] if location in known else known[parse_location(unquote(str(place)))]
+    return names[location] if location in names else names[parse_location(unquote(str(place)))]
 
 
 def to_spark_type(hive_type: str) -> str:

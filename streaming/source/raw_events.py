@@ -87,10 +87,10 @@ def reads_committed(source: KafkaSource) -> bool:
 def parse_offsets(offset_line: str, topic: str) -> dict[int, int]:
     """Return the next offset of each partition from the line that Spark records for a Kafka source; empty for other sources."""
     try:
-        found: Mapping[str, Any] = json.loads(offset_line)
+        topics: Mapping[str, Any] = json.loads(offset_line)
     except ValueError:
         return {}
-    partitions = found.get(topic)
+    partitions = topics.get(topic)
     return {int(n): int(offset) for n, offset in partitions.items()} if isinstance(partitions, dict) else {}
 
 

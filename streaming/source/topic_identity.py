@@ -77,10 +77,10 @@ class TopicGuard:
         batch that ends before it begins, and the plan would stay in its checkpoint.
         """
         topic = self._describe(offsets)
-        known = self._storage.read(self._record)
-        if known is None:
+        recorded = self._storage.read(self._record)
+        if recorded is None:
             self._storage.write(self._record, json.dumps({"topic": topic.name, "id": topic.topic_id}))
-        elif (expected := _parse_identity(known, self._record)) != (topic.name, topic.topic_id):
+        elif (expected := _parse_identity(recorded, self._record)) != (topic.name, topic.topic_id):
             raise TopicReplaced(
                 "the topic was replaced by another topic of the same name",
                 topic=self._name,
@@ -159,8 +159,8 @@ class SparkTopicReader:
         admin, specs = self._jvm.org.apache.kafka.clients.admin, self._jvm.java.util.HashMap()
         for each in partitions.values():
             specs.put(each, admin.OffsetSpec.latest())
-        found = self._admin.listOffsets(specs, admin.ListOffsetsOptions(isolation)).all().get()
-        return {part: int(found.get(each).offset()) for part, each in sorted(partitions.items())}
+        offsets = self._admin.listOffsets(specs, admin.ListOffsetsOptions(isolation)).all().get()
+        return {part: int(offsets.get(each).offset()) for part, each in sorted(partitions.items())}
 
 
 @contextmanager
@@ -189,7 +189,7 @@ def _errors(topic: str) -> Iterator[None]:
 
 def _parse_identity(text: str, path: str) -> tuple[str, str]:
     try:
-        found = json.loads(text)
-        return found["topic"], found["id"]
+        form = json.loads(text)
+        return form["topic"], form["id"]
     except (ValueError, KeyError, TypeError) as broken:
         raise StateCorrupt("the record of the topic's identity is corrupt", path=path) from broken

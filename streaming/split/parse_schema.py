@@ -49,8 +49,8 @@ class Parse:
     @property
     def doubt(self) -> str:
         """The name of the field in which the reader leaves the row's text if something did not fit; no key begins with it."""
-        name, taken = "_doubt", {key.members[0] for key in self.types}
-        while name in taken:
+        name, first_members = "_doubt", {key.members[0] for key in self.types}
+        while name in first_members:
             name += "_"
         return name
 

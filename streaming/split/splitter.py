@@ -73,10 +73,10 @@ def split_packed(
     _check_session(frame)
     documents = split_documents(quote(text)) if is_available(frame.sparkSession) else None
     plan = SplitPlan(layout, texts or {}, quote(text), frozenset(numeric_strings), documents)
-    kept = [quote(name) for name in dict.fromkeys([text, *keep])]
+    columns = [quote(name) for name in dict.fromkeys([text, *keep])]
     plain = parse_plain_rows(frame.sparkSession, quote(text), layout.slots, plan.plain_texts, plan.quoted)
     parsed = plan.any_row() if plain is None else f"coalesce({plain}, {plan.any_row()})"
-    rows = frame.selectExpr(*kept, f"monotonically_increasing_id() AS {ROW}", f"{parsed} AS {PARSED}")
+    rows = frame.selectExpr(*columns, f"monotonically_increasing_id() AS {ROW}", f"{parsed} AS {PARSED}")
     return rows.selectExpr(*map(quote, keep), *plan.columns())
 
 
@@ -113,11 +113,11 @@ def row_counts() -> list[Column]:
 
 def _check_session(frame: DataFrame) -> None:
     for setting, value in REQUIRED_CONF.items():
-        found = frame.sparkSession.conf.get(setting)
-        if found != value:
+        configured = frame.sparkSession.conf.get(setting)
+        if configured != value:
             raise ConfigError(
                 "the Spark session cannot split rows: a required setting differs",
                 setting=setting,
-                value=found,
+                value=configured,
                 needed=value,
             )

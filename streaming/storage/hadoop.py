@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from state.errors import AlreadyExists, FileLost, FilesUnavailable, NotFound
 from streaming.settings import has_renames
 from streaming.storage.local_disk import LocalDisk, local_path
-from streaming.storage.port import Entry
+from streaming.storage.port import StorageEntry
 
 
 if TYPE_CHECKING:
@@ -40,13 +40,13 @@ class HadoopStorage:
         self._conf = context._jsc.hadoopConfiguration()  # noqa: SLF001 - likewise
         self._renames = renames
 
-    def list(self, directory: str) -> Sequence[Entry]:
+    def list(self, directory: str) -> Sequence[StorageEntry]:
         """Return the children in one call, because each call to an object store takes time."""
         try:
             with _errors(directory, report_missing=True):
                 path, files = self._open(directory)
                 return sorted(
-                    Entry(each.getPath().getName(), bool(each.isDirectory()), int(each.getLen()))
+                    StorageEntry(each.getPath().getName(), bool(each.isDirectory()), int(each.getLen()))
                     for each in files.listStatus(path)
                     if not each.getPath().getName().endswith(".crc")
                 )
@@ -193,7 +193,7 @@ class StorageByLocation:
         self._renames = renames
         self._local_paths = local_paths
 
-    def list(self, directory: str) -> Sequence[Entry]:
+    def list(self, directory: str) -> Sequence[StorageEntry]:
         """Return the children."""
         return self._of(directory).list(directory)
 

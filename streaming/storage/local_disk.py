@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from state.errors import AlreadyExists, FileLost, FilesUnavailable
-from streaming.storage.port import Entry
+from streaming.storage.port import StorageEntry
 
 
 if TYPE_CHECKING:
@@ -37,14 +37,14 @@ _NO_LINKS: Final = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 
 def local_path(path: str) -> Path | None:
     """Return the path on the disk; None for a URI of another file system. Hadoop's paths are not percent-encoded."""
-    found = _LOCAL.fullmatch(path.replace("file:///", "file:/", 1))
-    return None if found is None else Path(found[1])
+    match = _LOCAL.fullmatch(path.replace("file:///", "file:/", 1))
+    return None if match is None else Path(match[1])
 
 
 class LocalDisk:
     """The ``Storage`` of absolute paths and ``file:`` URIs, except for copies of data files, whose checksums are Hadoop's."""
 
-    def list(self, directory: str) -> Sequence[Entry]:
+    def list(self, directory: str) -> Sequence[StorageEntry]:
         """Return the children, without checksum files."""
         with _errors(directory):
             try:
@@ -116,28 +116,28 @@ class LocalDisk:
 
     def remove(self, path: str) -> None:
         """Delete recursively. Files that vanish meanwhile are as good as deleted."""
-        found = _path(path)
+        local = _path(path)
         with _errors(path):
-            if found.is_dir() and not found.is_symlink():
-                shutil.rmtree(found, onerror=_raise_unless_missing)
+            if local.is_dir() and not local.is_symlink():
+                shutil.rmtree(local, onerror=_raise_unless_missing)
             else:
-                _remove_file(found)
+                _remove_file(local)
 
 
 def _path(path: str) -> Path:
-    found = local_path(path)
-    assert found is not None, path
-    return found
+    local = local_path(path)
+    assert local is not None, path
+    return local
 
 
 def _checksum(path: Path) -> Path:
     return path.with_name(f".{path.name}{_CHECKSUM}")
 
 
-def _entry(child: os.DirEntry[str]) -> Entry | None:
+def _entry(child: os.DirEntry[str]) -> StorageEntry | None:
     """Return the child; None if it has vanished since the directory was read, or is a link to nothing."""
     try:
-        return Entry(child.name, child.is_dir(), child.stat().st_size)
+        return StorageEntry(child.name, child.is_dir(), child.stat().st_size)
     except FileNotFoundError:
         return None
 
@@ -176,9 +176,9 @@ def _remove_file(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
-def _raise_unless_missing(_: object, __: str, found: tuple[object, BaseException, object]) -> None:
-    if not isinstance(found[1], FileNotFoundError):
-        raise found[1]
+def _raise_unless_missing(_: object, __: str, failure: tuple[object, BaseException, object]) -> None:
+    if not isinstance(failure[1], FileNotFoundError):
+        raise failure[1]
 
 
 @contextmanager

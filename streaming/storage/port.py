@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Entry:
+class StorageEntry:
     """A child of a directory."""
 
     name: str
@@ -28,7 +28,7 @@ class Entry:
 class Storage(Protocol):
     """Paths are absolute paths or URIs. Raises FilesUnavailable for temporary failures, FileLost if a file has vanished."""
 
-    def list(self, directory: str) -> Sequence[Entry]:
+    def list(self, directory: str) -> Sequence[StorageEntry]:
         """Return the children sorted by name, without checksum files; none if the directory does not exist."""
 
     def read(self, path: str) -> str | None:

@@ -124,12 +124,12 @@ class HiveCatalog:
         """Return the partitions that exist. A few are requested one by one, which Hive 4.2 answers eight times faster for wide tables."""
         if len(names) > _FEW:
             return self._metastore.get_partitions(db, table, names, with_columns=with_columns)
-        found = []
+        partitions = []
         for name in names:
             values = [unquote(part.partition("=")[2]) for part in name.split("/")]
             with suppress(NotFound):
-                found.append(self._metastore.get_partition(db, table, values))
-        return found
+                partitions.append(self._metastore.get_partition(db, table, values))
+        return partitions
 
     def add_partition(self, partition: Partition) -> None:
         """Add the partition if it is missing."""
@@ -147,8 +147,8 @@ class HiveCatalog:
         """Delete statistics column by column: altering a partition keeps them, and no call deletes them all."""
         db, table = partition.dbName, partition.tableName
         columns = [column.name for column in partition.sd.cols or []]
-        found = self._metastore.partition_statistics(db, table, [name], columns)
-        for each in found.get(name, ()):
+        statistics = self._metastore.partition_statistics(db, table, [name], columns)
+        for each in statistics.get(name, ()):
             with suppress(NotFound):
                 self._metastore.delete_partition_statistics(db, table, name, each.colName)
 

@@ -77,8 +77,8 @@ class CompatibilityView:
 
         Old names that hold a key again, and those whose column no longer exists, are left out.
         """
-        kept = select_usable_names(state.layout, old_names)
-        new_view = self._view(state, kept)
+        usable_names = select_usable_names(state.layout, old_names)
+        new_view = self._view(state, usable_names)
         stored = self._stored()
         if stored is None:
             self._catalog.create_table(new_view)
@@ -93,12 +93,12 @@ class CompatibilityView:
 
     def _stored(self) -> Table | None:
         try:
-            found = self._catalog.get_table(self._database, self._name)
+            view = self._catalog.get_table(self._database, self._name)
         except NotFound:
             return None
-        if found.tableType != _VIEW or VERSION not in (found.parameters or {}):
+        if view.tableType != _VIEW or VERSION not in (view.parameters or {}):
             raise InvalidRequest("another table has the view's name", table=f"{self._database}.{self._name}")
-        return found
+        return view
 
     def _view(self, state: TableState, old_names: Mapping[str, OldName]) -> Table:
         query = build_query(self._database, self._table, state, old_names)
@@ -155,9 +155,9 @@ class OldName:
     def parse(cls, text: str) -> OldName:
         """Return the content of a parameter. Raises TableAltered if it is invalid."""
         try:
-            found: Any = json.loads(text)
-            path = found.get("p")
-            return cls(str(found["c"]), None if path is None else KeyPath.of_json_path(path))
+            form: Any = json.loads(text)
+            path = form.get("p")
+            return cls(str(form["c"]), None if path is None else KeyPath.of_json_path(path))
         except (ValueError, KeyError, AttributeError, TypeError, BadInput) as error:
             raise TableAltered("invalid old name in a compatibility view", value=text[:200]) from error
 
@@ -181,15 +181,15 @@ def locate_collapsed(child: KeyPath, parent: KeyPath, column: str) -> OldName:
 def find_collapsed_names(layout: Layout) -> dict[str, OldName]:
     """Return the old names that follow from ``layout``: empty slots whose key is within the key of a live slot."""
     live = layout.by_key
-    found = {}
+    names = {}
     for slot in layout.slots:
         parent = slot.key.parent if slot.key and slot.state is SlotState.EMPTY else None
         while parent is not None and parent not in live:
             parent = parent.parent
         if slot.key is not None and parent is not None:
             with suppress(BadInput):
-                found[slot.name] = locate_collapsed(slot.key, parent, live[parent].name)
-    return found
+                names[slot.name] = locate_collapsed(slot.key, parent, live[parent].name)
+    return names
 
 
 def build_query(database: str, table: str, state: TableState, old_names: Mapping[str, OldName]) -> str:

@@ -49,8 +49,8 @@ def open_dataset(location: str | os.PathLike[str], filesystem: Any = None) -> Da
     Raises NotFound if there is no flat table, or if its driver has not run since Tideline has this function.
     """
     files = _open_files(str(location), filesystem)
-    current, found = find_current_files(files.table, files.read, files.list_directories)
-    return _build_dataset(files, current, found)
+    current, data_files = find_current_files(files.table, files.read, files.list_directories)
+    return _build_dataset(files, current, data_files)
 
 
 class _ArrowFiles:
@@ -88,8 +88,8 @@ class _ArrowFiles:
     def _list(self, directory: Location) -> list[str]:
         from pyarrow.fs import FileSelector
 
-        found = self.library.get_file_info(FileSelector(self.path(directory), allow_not_found=True))
-        return [entry.base_name for entry in found if entry.is_file]
+        entries = self.library.get_file_info(FileSelector(self.path(directory), allow_not_found=True))
+        return [entry.base_name for entry in entries if entry.is_file]
 
 
 def _open_files(location: str, filesystem: Any) -> _ArrowFiles:
@@ -117,7 +117,7 @@ def _open_hdfs(table: Location) -> Any:
     return HdfsFileSystem(host=host or None, port=int(port) if port else None)
 
 
-def _build_dataset(files: _ArrowFiles, current: CurrentTable, found: Sequence[DataFile]) -> Dataset:
+def _build_dataset(files: _ArrowFiles, current: CurrentTable, data_files: Sequence[DataFile]) -> Dataset:
     import pyarrow as pa
     from pyarrow import dataset
 
@@ -125,7 +125,7 @@ def _build_dataset(files: _ArrowFiles, current: CurrentTable, found: Sequence[Da
     keys = [pa.field(name, pa.type_for_alias(_TYPES[kind])) for name, kind in current.partition_columns]
     form = dataset.OrcFileFormat()
     fragments = []
-    for each in found:
+    for each in data_files:
         condition = dataset.scalar(True)
         for key, value in zip(keys, each.values, strict=True):
             condition &= dataset.field(key.name) == pa.scalar(value).cast(key.type)

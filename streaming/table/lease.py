@@ -48,8 +48,8 @@ class LeaseRecord:
     def parse(cls, text: str | None) -> LeaseRecord | None:
         """Return the content; None for an absent or unreadable parameter, which counts as no lease."""
         try:
-            found = json.loads(text or "")
-            return cls(str(found["holder"]), float(found["until"]))
+            form = json.loads(text or "")
+            return cls(str(form["holder"]), float(form["until"]))
         except (ValueError, KeyError, TypeError):
             return None
 
@@ -79,30 +79,30 @@ class WriterLease:
         lease, and Conflict if another writer acquires it at the same moment.
         """
         state = self._table.read()
-        held, now_s = LeaseRecord.parse(state.parameters.get(WRITER)), self._clock()
-        if held is not None and held.holder != self._holder and now_s < held.until_s + SKEW_S:
+        record, now_s = LeaseRecord.parse(state.parameters.get(WRITER)), self._clock()
+        if record is not None and record.holder != self._holder and now_s < record.until_s + SKEW_S:
             raise StateLocked(
                 "another writer holds the table's lease",
                 table=self._table.title,
-                holder=held.holder,
-                seconds_left=round(held.until_s + SKEW_S - now_s),
+                holder=record.holder,
+                seconds_left=round(record.until_s + SKEW_S - now_s),
                 hint="Stop the other writer, or wait: the lease of a writer that died expires on its own.",
             )
-        mine = held is not None and held.holder == self._holder
-        if mine and held is not None and held.until_s - now_s > self._duration_s / 2:
+        mine = record is not None and record.holder == self._holder
+        if mine and record is not None and record.until_s - now_s > self._duration_s / 2:
             return state
         new = LeaseRecord(self._holder, now_s + self._duration_s)
         return self._table.alter(state, parameters={WRITER: new.text})
 
     def check(self, state: TableState) -> None:
         """Raise StateLocked unless this writer holds the lease in ``state`` for at least another ``SKEW_S``."""
-        held = LeaseRecord.parse(state.parameters.get(WRITER))
-        if held is None or held.holder != self._holder or self._clock() > held.until_s - SKEW_S:
+        record = LeaseRecord.parse(state.parameters.get(WRITER))
+        if record is None or record.holder != self._holder or self._clock() > record.until_s - SKEW_S:
             raise StateLocked("the writer lost its lease", table=self._table.title, holder=self._holder)
 
     def release(self) -> None:
         """Release the lease if this writer still holds it."""
         state = self._table.read()
-        held = LeaseRecord.parse(state.parameters.get(WRITER))
-        if held is not None and held.holder == self._holder:
+        record = LeaseRecord.parse(state.parameters.get(WRITER))
+        if record is not None and record.holder == self._holder:
             self._table.alter(state, parameters={WRITER: None})

@@ -134,8 +134,8 @@ class MetastoreTable:
         """Add the hour if it is missing, and return its partition."""
         check_parameters(parameters or {})
         state, stored = self._read_both()
-        if found := self._read_partitions(state, [hour]):
-            return found[0]
+        if present := self._read_partitions(state, [hour]):
+            return present[0]
         target = version_directory(state.columns.directory(state.location, hour), version)
         self._storage.make(str(target))
         self._catalog.add_partition(
@@ -186,8 +186,11 @@ class MetastoreTable:
         try:
             self._catalog.replace_table(table, key=VERSION, expected=str(expected), narrows=narrows)
         except AmbiguousCall:
-            found = self._catalog.get_table(self.database, self.name)
-            if (found.sd.cols, select_own(found.parameters)) != (table.sd.cols, select_own(table.parameters)):
+            stored = self._catalog.get_table(self.database, self.name)
+            if (stored.sd.cols, select_own(stored.parameters)) != (
+                table.sd.cols,
+                select_own(table.parameters),
+            ):
                 raise
 
     def _list_hours(self, columns: HourColumns) -> list[int]:
@@ -198,8 +201,8 @@ class MetastoreTable:
         self, state: TableState, hours: Sequence[int], *, with_columns: bool = False
     ) -> list[HourPartition]:
         names = [state.columns.partition_name(hour) for hour in sorted(set(hours))]
-        found = self._catalog.get_partitions(self.database, self.name, names, with_columns=with_columns)
-        listed = sorted((parse_partition(state, each) for each in found), key=lambda each: each.hour)
+        partitions = self._catalog.get_partitions(self.database, self.name, names, with_columns=with_columns)
+        listed = sorted((parse_partition(state, each) for each in partitions), key=lambda each: each.hour)
         _check_locations_differ(listed)
         return listed
 
@@ -209,10 +212,10 @@ class MetastoreTable:
 
     def _read_partition(self, state: TableState, hour: int) -> Partition:
         name = state.columns.partition_name(hour)
-        found = self._catalog.get_partitions(self.database, self.name, [name])
-        if not found:
+        partitions = self._catalog.get_partitions(self.database, self.name, [name])
+        if not partitions:
             raise NotFound("the flat table has no partition of this hour", table=self.title, partition=name)
-        return found[0]
+        return partitions[0]
 
     def _check_location(self, state: TableState, hour: int, location: Location) -> None:
         own = state.columns.directory(state.location, hour)
@@ -235,9 +238,9 @@ class MetastoreTable:
 
 
 def _check_locations_differ(partitions: Sequence[HourPartition]) -> None:
-    known: dict[Location, HourPartition] = {}
+    by_location: dict[Location, HourPartition] = {}
     for each in partitions:
-        other = known.setdefault(each.location, each)
+        other = by_location.setdefault(each.location, each)
         if other is not each:
             raise Inconsistent(
                 "two partitions of a flat table share a location",

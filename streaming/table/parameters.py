@@ -103,12 +103,12 @@ def check_columns(columns: Iterable[tuple[str, str]], partition_columns: Collect
     ``state.columns.names`` defines valid names. The metastore accepts the name of a partition column for a data column, which is
     then ambiguous in every query (flat-tables-hive4.md §1).
     """
-    seen: set[str] = set()
+    names: set[str] = set()
     for name, comment in columns:
         check_name(name, partition_columns)
-        if fold_case(name) in seen:
+        if fold_case(name) in names:
             raise BadInput("two columns have the same name", column=name)
-        seen.add(fold_case(name))
+        names.add(fold_case(name))
         if len(comment) > COMMENT_CHARS_MAX:
             raise LimitExceeded(
                 "a column's comment is too long",

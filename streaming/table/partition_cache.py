@@ -77,8 +77,8 @@ class CachedTable:
         """Return partitions from the cache, which has no columns; ``with_columns`` asks the metastore."""
         if with_columns:
             return self._inner.partitions(hours)
-        known = self._partitions()
-        return [known[hour] for hour in sorted(known if hours is None else set(hours)) if hour in known]
+        cached = self._partitions()
+        return [cached[hour] for hour in sorted(cached if hours is None else set(hours)) if hour in cached]
 
     def add_hour(
         self, hour: int, *, version: int = 1, parameters: Mapping[str, str] | None = None

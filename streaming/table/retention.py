@@ -140,22 +140,22 @@ class Deletions:
         """Return all notes in the order in which they are due."""
         entries = self._storage.list(str(self._directory))
         names = [entry.name for entry in entries if _FILE.fullmatch(entry.name)]
-        found = [note for name in names if (note := self._read(self._directory.child(name))) is not None]
-        return sorted(found, key=lambda note: (note.due_s, note.location))
+        notes = [note for name in names if (note := self._read(self._directory.child(name))) is not None]
+        return sorted(notes, key=lambda note: (note.due_s, note.location))
 
     def sweep(self, table: FlatTable, now_s: float) -> SweepResult:
         """Delete directories that are due and unused; the others stay noted. Safe to repeat and to interrupt."""
         notes = self.notes()
         due = [note for note in notes if note.due_s <= now_s][:DIRECTORIES_MAX]
-        done = SweepResult(waiting=len(notes) - len(due))
+        result = SweepResult(waiting=len(notes) - len(due))
         used = [partition.location for partition in table.partitions()] if due else []
         for note in due:
             if self._is_unused(note.location, used):
                 self._delete(note)
-                done.deleted.append(note.location)
+                result.deleted.append(note.location)
             else:
-                done.kept.append(note.location)
-        return done
+                result.kept.append(note.location)
+        return result
 
     def _is_unused(self, location: Location, used: Sequence[Location]) -> bool:
         if (
@@ -180,7 +180,7 @@ class Deletions:
     def _read(self, path: Location) -> DeletionNote | None:
         """Return a note; None for a file that is not a note, which is left alone."""
         try:
-            found = json.loads(self._storage.read(str(path)) or "")
-            return DeletionNote(parse_location(found["location"]), float(found["due"]), str(found["reason"]))
+            form = json.loads(self._storage.read(str(path)) or "")
+            return DeletionNote(parse_location(form["location"]), float(form["due"]), str(form["reason"]))
         except (ValueError, KeyError, TypeError, UnsafePath):
             return None

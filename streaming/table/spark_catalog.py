@@ -75,13 +75,13 @@ class SparkCatalog:
         """Compare and store under the process's lock, then drop the table from Spark's cache."""
         with _LOCK, _errors("alter_table"):
             current = self.get_table(table.dbName, table.tableName)
-            found = (current.parameters or {}).get(key)
-            if found != expected:
+            present = (current.parameters or {}).get(key)
+            if present != expected:
                 raise Conflict(
                     "another writer changed the table",
                     table=f"{table.dbName}.{table.tableName}",
                     expected=expected,
-                    found=found,
+                    found=present,
                 )
             client = self._open_client(checks_types=False) if narrows else self._client
             try:
@@ -102,8 +102,8 @@ class SparkCatalog:
         """Return the partitions that exist, always with their columns."""
         del with_columns
         with _LOCK, _errors("getPartitionsByNames"):
-            found = self._client.getPartitionsByNames(db, table, self._list(names))
-            return [self._python(Partition, each) for each in found]
+            partitions = self._client.getPartitionsByNames(db, table, self._list(names))
+            return [self._python(Partition, each) for each in partitions]
 
     def add_partition(self, partition: Partition) -> None:
         """Add the partition if it is missing."""

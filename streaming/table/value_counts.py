@@ -35,7 +35,7 @@ from streaming.table.parameters import LAYOUT_VERSION, NONNULL, VALUE_CHARS_MAX
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from streaming.storage.port import Entry, Storage
+    from streaming.storage.port import Storage, StorageEntry
     from streaming.table.flat_table import HourPartition
 
 
@@ -68,7 +68,9 @@ def add_counts(one: Sequence[int], other: Sequence[int]) -> tuple[int, ...]:
     return tuple(a + b for a, b in zip_longest(one, other, fillvalue=0))
 
 
-def format_nonnull(layout_version: int, counts: Sequence[int], files: Iterable[Entry]) -> dict[str, str]:
+def format_nonnull(
+    layout_version: int, counts: Sequence[int], files: Iterable[StorageEntry]
+) -> dict[str, str]:
     """Return the partition parameters that state: ``files`` hold ``counts`` values per slot, at this version of the layout."""
     digits = "".join(_BIT_DIGITS[min(count.bit_length(), len(_BIT_DIGITS) - 1)] for count in counts)
     text = f"{layout_version}.{digest_files(files)}.{digits}"
@@ -79,7 +81,7 @@ def format_nonnull(layout_version: int, counts: Sequence[int], files: Iterable[E
     return {LAYOUT_VERSION: str(layout_version), NONNULL: text}
 
 
-def parse_nonnull(parameters: Mapping[str, str], files: Iterable[Entry]) -> tuple[int, ...] | None:
+def parse_nonnull(parameters: Mapping[str, str], files: Iterable[StorageEntry]) -> tuple[int, ...] | None:
     """Return the lower bound per slot (0, 1, 2, 4, 8 and so on) that a partition's parameters state.
 
     ``files`` are the files now in the partition's directory. Returns None if the parameters describe other files.
@@ -115,13 +117,13 @@ def count_retained_values(
     return tuple(totals)
 
 
-def list_data_files(storage: Storage, directory: str) -> list[Entry]:
+def list_data_files(storage: Storage, directory: str) -> list[StorageEntry]:
     """Return the files of a partition's directory that readers see, sorted by name."""
-    found = storage.list(directory)
-    return [each for each in found if not each.is_directory and not each.name.startswith(("_", "."))]
+    entries = storage.list(directory)
+    return [each for each in entries if not each.is_directory and not each.name.startswith(("_", "."))]
 
 
-def digest_files(files: Iterable[Entry]) -> str:
+def digest_files(files: Iterable[StorageEntry]) -> str:
     """Return a digest of the files' names and sizes, 16 hexadecimal digits."""
     lines = "".join(f"{file.size_bytes} {file.name}\n" for file in sorted(files))
     return hashlib.sha256(lines.encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -80,16 +80,18 @@ def backfill(
     column, and InvalidRequest if rows cannot be matched by that column.
     """
     raw = open_raw(rewriter)
-    chosen = [each for each in _choose_hours(rewriter, state, key) if hours is None or each.hour in hours]
+    hours_to_fill = [
+        each for each in _choose_hours(rewriter, state, key) if hours is None or each.hour in hours
+    ]
     matching = None if key is None or match is None else find_match(state, key, match)
-    done: dict[int, BackfillResult] = {}
+    results: dict[int, BackfillResult] = {}
 
     def note(result: BackfillResult) -> None:
-        done[result.hour] = result
-        rewriter.report("backfilled", result.hour, len(done), len(chosen))
+        results[result.hour] = result
+        rewriter.report("backfilled", result.hour, len(results), len(hours_to_fill))
 
-    for start in range(0, len(chosen), HOURS_PER_SCAN):
-        group = chosen[start : start + HOURS_PER_SCAN]
+    for start in range(0, len(hours_to_fill), HOURS_PER_SCAN):
+        group = hours_to_fill[start : start + HOURS_PER_SCAN]
         if matching is not None:
             group = _backfill_matched(rewriter, state, raw, group, matching, note)
         if not group:
@@ -99,7 +101,7 @@ def backfill(
             for partition in group:
                 staged = rewriter.sampler.list_files(hour_directory(directory, partition.hour))
                 note(_backfill_hour(rewriter, state, partition, staged, any_number=any_number))
-    return [done[each.hour] for each in chosen]
+    return [results[each.hour] for each in hours_to_fill]
 
 
 @contextmanager
@@ -124,18 +126,18 @@ def _backfill_matched(  # noqa: PLR0913, PLR0917 - as many as a scan needs
     note: Callable[[BackfillResult], None],
 ) -> list[HourPartition]:
     """Fill one key in the hours of the group whose events the other key identifies; return the other hours."""
-    left = []
+    unmatched = []
     with _staged(rewriter, state, match.layout, raw, group) as directory:
         for partition in group:
             staged = rewriter.sampler.list_files(hour_directory(directory, partition.hour))
             rows = match_rows(rewriter, state, partition, staged, match)
             if rows is None:
-                left.append(partition)
+                unmatched.append(partition)
                 continue
             written = rewriter.rewrite(partition, state, sealed=True, replaced_by=rows)
             count = int(written.parameters[ROWS])
             note(BackfillResult(partition.hour, count, count, is_done=True, is_matched=True))
-    return left
+    return unmatched
 
 
 def _choose_hours(rewriter: Rewriter, state: TableState, key: KeyPath | None) -> list[HourPartition]:
@@ -171,15 +173,15 @@ def _backfill_hour(
     files = sampler.list_files(str(partition.location))
     had = merge_counts(sampler.read_counts(files))
     rows = rewriter.read(staged, state.layout) if staged else None
-    found = merge_counts(sampler.read_counts(staged)).rows
+    row_count = merge_counts(sampler.read_counts(staged)).rows
     if had.nonnull and had.nonnull[0]:
-        kept = select_malformed(rewriter.read(files, state.layout), state.layout)
-        found += kept.count()
-        rows = kept if rows is None else rows.unionByName(kept)
-    if rows is None or not (found == had.rows or (any_number and found > had.rows)):
-        return BackfillResult(partition.hour, had.rows, found, is_done=False)
+        malformed = select_malformed(rewriter.read(files, state.layout), state.layout)
+        row_count += malformed.count()
+        rows = malformed if rows is None else rows.unionByName(malformed)
+    if rows is None or not (row_count == had.rows or (any_number and row_count > had.rows)):
+        return BackfillResult(partition.hour, had.rows, row_count, is_done=False)
     rewriter.rewrite(partition, state, sealed=True, replaced_by=rows, more_rows=any_number)
-    return BackfillResult(partition.hour, had.rows, found, is_done=True)
+    return BackfillResult(partition.hour, had.rows, row_count, is_done=True)
 
 
 def _revive_keys(layout: Layout) -> Layout:
@@ -205,16 +207,16 @@ def find_match(state: TableState, key: KeyPath, by: KeyPath) -> Match:
     slots = state.layout.by_key
     if missing := [each.text for each in (key, by) if each not in slots]:
         raise NotFound("the key to match rows by, or the key to fill, has no column", keys=missing)
-    found = slots[by]
-    if by == key or found.type is ColumnType.DOUBLE or found.index in textual_slots(state):
+    identifying = slots[by]
+    if by == key or identifying.type is ColumnType.DOUBLE or identifying.index in textual_slots(state):
         raise InvalidRequest(
             "rows cannot be matched by this key",
             key=by.text,
-            type=found.type.hive,
+            type=identifying.type.hive,
             hint="Use another key than the one to fill, whose column is text or an integer and is not changing its type.",
         )
-    pair = (replace(found, index=1), replace(slots[key], index=2))
-    return Match(slots[key], found, Layout(state.version, (state.layout.slots[0], *pair)))
+    pair = (replace(identifying, index=1), replace(slots[key], index=2))
+    return Match(slots[key], identifying, Layout(state.version, (state.layout.slots[0], *pair)))
 
 
 def match_rows(
@@ -224,10 +226,10 @@ def match_rows(
     files = rewriter.sampler.list_files(str(partition.location))
     if not staged or not files:
         return None
-    had, found = (merge_counts(rewriter.sampler.read_counts(each)) for each in (files, staged))
+    had, raw_counts = (merge_counts(rewriter.sampler.read_counts(each)) for each in (files, staged))
     by = match.by.index
     identified = had.nonnull[by] if by < len(had.nonnull) else 0
-    if not found.rows == found.nonnull[1] == identified:
+    if not raw_counts.rows == raw_counts.nonnull[1] == identified:
         return None
     flat, raw = rewriter.read(files, state.layout), rewriter.read(staged, match.layout)
     if had.rows > identified and select_malformed(flat, state.layout).count() != had.rows - identified:

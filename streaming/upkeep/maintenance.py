@@ -73,13 +73,13 @@ def find_outgrown(partitions: Sequence[HourPartition], state: TableState) -> lis
     """
     since = int(state.parameters.get(LAST_PROMOTION, 0))
     narrowed = int(state.parameters.get(LAST_NARROWING, 0))
-    found = []
+    outgrown = []
     for each in partitions:
         version = int(each.parameters.get(LAYOUT_VERSION, 0))
         has_rescued = any(parse_counts(each.parameters.get(VALUES, ""))[:1])
         if each.is_sealed and (version < narrowed or (version < since and has_rescued)):
-            found.append(each)
-    return found
+            outgrown.append(each)
+    return outgrown
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +100,11 @@ class Sealer:
         waiting = find_due(partitions, reached_s, self.settings.event_time.lateness_s) + find_outgrown(
             partitions, state
         )
-        chosen = waiting[: hours_max or self.settings.sealing.hours_per_pass]
-        for done, partition in enumerate(chosen, 1):
+        hours = waiting[: hours_max or self.settings.sealing.hours_per_pass]
+        for done, partition in enumerate(hours, 1):
             self.rewriter.rewrite(partition, state, sealed=True)
-            self.rewriter.report("sealed", partition.hour, done, len(chosen))
-        return len(chosen), len(waiting) - len(chosen)
+            self.rewriter.report("sealed", partition.hour, done, len(hours))
+        return len(hours), len(waiting) - len(hours)
 
     def drop_expired(self) -> Expiry:
         """Drop hours that are older than the retention, a limited number per call."""

@@ -71,8 +71,8 @@ def split_rescued_again(
 
     rescued = functions.col(RESCUED).isNotNull()
     old = [slot for slot in layout.slots if slot.state is SlotState.EMPTY or slot.type.is_numeric]
-    kept = [f"{quote(slot.name)} AS {_OLD.format(slot.index)}" for slot in old]
-    texts = rows.filter(rescued).selectExpr(f"{RESCUED} AS value", *kept)
+    old_columns = [f"{quote(slot.name)} AS {_OLD.format(slot.index)}" for slot in old]
+    texts = rows.filter(rescued).selectExpr(f"{RESCUED} AS value", *old_columns)
     fresh = split(
         texts, layout, keep=[_OLD.format(slot.index) for slot in old], numeric_strings=numeric_strings
     )
@@ -208,7 +208,7 @@ class Rewriter:
         return switched
 
     def _sum_sizes(self, directory: str) -> int:
-        return sum(found.size_bytes for found in self.storage.list(directory) if found.name.endswith(".orc"))
+        return sum(entry.size_bytes for entry in self.storage.list(directory) if entry.name.endswith(".orc"))
 
 
 def _check_complete(

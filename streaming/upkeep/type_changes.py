@@ -77,8 +77,8 @@ def advance_promotion(rewriter: Rewriter, state: TableState, *, hours_max: int) 
     if not promoting_slots(state):
         return state, 0
     # 2. Rewrite older hours.
-    if left := _rewrite_older(rewriter, state, PROMOTION, "rewritten for a promotion", hours_max):
-        return state, left
+    if hours_left := _rewrite_older(rewriter, state, PROMOTION, "rewritten for a promotion", hours_max):
+        return state, hours_left
     # 3. Change the type.
     until_s = rewriter.clock() + rewriter.settings.sealing.old_files_s
     return _change_type(rewriter.table, rewriter.lease.hold(), until_s), 0
@@ -129,8 +129,8 @@ def begin_narrowing(
             type=slot.type.hive,
             hint="Only STRING columns are narrowed, one change of types at a time.",
         )
-    chosen = _choose_type(_count_misfits(rewriter, state, slot, NUMBERS), slot, target)
-    parameter = json.dumps({"types": {str(slot.index): chosen.hive}, "version": state.version + 1})
+    column_type = _choose_type(_count_misfits(rewriter, state, slot, NUMBERS), slot, target)
+    parameter = json.dumps({"types": {str(slot.index): column_type.hive}, "version": state.version + 1})
     return rewriter.table.alter(state, parameters={NARROWING: parameter})
 
 
@@ -145,8 +145,8 @@ def advance_narrowing(
     if not types:
         return state, 0, None
     # 3. Rewrite older hours.
-    if left := _rewrite_older(rewriter, state, NARROWING, "rewritten for a narrower type", hours_max):
-        return state, left, None
+    if hours_left := _rewrite_older(rewriter, state, NARROWING, "rewritten for a narrower type", hours_max):
+        return state, hours_left, None
     # 4. Change the type if all values fit.
     ((index, column_type),) = types.items()
     slot = state.layout.slots[index]

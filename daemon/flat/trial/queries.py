@@ -81,14 +81,14 @@ def guess_table(texts: Sequence[str]) -> RawTable | None:
     databases = Counter(database for database, _ in named if database)
     default_database = databases.most_common(1)[0][0] if databases else "default"
     names = Counter(f"{database or default_database}.{name}" for database, name in named)
-    found: Counter[RawTable] = Counter()
+    requests: Counter[RawTable] = Counter()
     for column, _ in columns.most_common(3):
         tables = [table for name, _ in names.most_common(TABLES_MAX) if (table := _make(name, column))]
         if tables:
             miner = Miner(MiningRules(raw_tables=tuple(tables), default_database=default_database))
             for text in texts:
-                found.update(table for table, _ in miner.read(text, Form.SQL, default_database).keys)
-    return found.most_common(1)[0][0] if found else None
+                requests.update(table for table, _ in miner.read(text, Form.SQL, default_database).keys)
+    return requests.most_common(1)[0][0] if requests else None
 
 
 def _make(name: str, column: str) -> RawTable | None:

@@ -70,9 +70,9 @@ def read_samples(directory: str) -> dict[str, str]:
     return samples
 
 
-def trial_text(done: Trial) -> str:
+def trial_text(trial: Trial) -> str:
     """Return the outcome for a terminal: the columns, where everything is, and how to query it."""
-    totals, columns = done.table["totals"], [each for each in done.table["columns"] if each["key"]]
+    totals, columns = trial.table["totals"], [each for each in trial.table["columns"] if each["key"]]
     saving = ""
     if totals["flat_bytes"]:
         saving = f"; {bytes_text(totals['sealed_raw_bytes'])} of JSON are stored in {bytes_text(totals['flat_bytes'])}"
@@ -87,51 +87,51 @@ def trial_text(done: Trial) -> str:
         for each in columns[:COLUMNS_SHOWN]
     ]
     lines = [
-        f"{number_text(totals['rows'])} events in {number_text(totals['partitions'])} hours by {done.time}{saving}",
+        f"{number_text(totals['rows'])} events in {number_text(totals['partitions'])} hours by {trial.time}{saving}",
         "",
         *aligned_lines(("column", "type", "filled", "misfits", "requested by"), rows),
     ]
     if len(columns) > COLUMNS_SHOWN:
         lines.append(f"{len(columns) - COLUMNS_SHOWN} more columns are on the page")
-    lines += _omissions(done)
+    lines += _omissions(trial)
     lines += [
         "",
-        f"page: {done.page}",
+        f"page: {trial.page}",
         "",
         "Query it with Spark SQL:",
-        f"  {done.spark_sql}",
+        f"  {trial.spark_sql}",
         "or with PyArrow:",
-        *(f"  {line}" for line in done.pyarrow.splitlines()),
+        *(f"  {line}" for line in trial.pyarrow.splitlines()),
         "",
-        f"Files moved into {done.directory}/landing are added, and keys of .sql files in {done.directory}/queries become columns, by:",
-        f"  tideline split run {done.name} --once -c {shlex.quote(str(done.config))}",
+        f"Files moved into {trial.directory}/landing are added, and keys of .sql files in {trial.directory}/queries become columns, by:",
+        f"  tideline split run {trial.name} --once -c {shlex.quote(str(trial.config))}",
     ]
     return "\n".join(lines)
 
 
-def _omissions(done: Trial) -> list[str]:
+def _omissions(trial: Trial) -> list[str]:
     """Return what is not in the table: rows, keys and queries, each with the reason."""
     lines: list[str] = []
-    if done.dead_letters:
-        lines += ["", f"dead letters, by reason (in {done.directory}/table/.dead-letters):"]
-        lines += _dead_letter_lines(done.dead_letters, done.samples)
-    if not done.rows_left:
+    if trial.dead_letters:
+        lines += ["", f"dead letters, by reason (in {trial.directory}/table/.dead-letters):"]
+        lines += _dead_letter_lines(trial.dead_letters, trial.samples)
+    if not trial.rows_left:
         lines += [
             "",
-            f"no event is left: {done.time} was read as {done.unit!r}. Name another key with --time.",
+            f"no event is left: {trial.time} was read as {trial.unit!r}. Name another key with --time.",
         ]
-    if trailing := done.table["totals"]["trailing"]:
+    if trailing := trial.table["totals"]["trailing"]:
         lines += [
             "",
             f"{number_text(trailing)} rows have text behind their first document; it is in _rescued",
         ]
-    if done.left_out:
-        listed = done.left_out[:LEFT_OUT_SHOWN]
+    if trial.left_out:
+        listed = trial.left_out[:LEFT_OUT_SHOWN]
         lines += ["", "keys without a column:", *(f"  {key}: {reason}" for key, reason in listed)]
-        if more := len(done.left_out) - len(listed):
+        if more := len(trial.left_out) - len(listed):
             lines.append(f"  and {number_text(more)} more")
-    if unread := [each for each in done.queries if each["problem"]]:
-        lines += ["", f"queries that were not read completely, of {len(done.queries)} files:"]
+    if unread := [each for each in trial.queries if each["problem"]]:
+        lines += ["", f"queries that were not read completely, of {len(trial.queries)} files:"]
         lines += [f"  {each['path']}: {each['problem']}" for each in unread[:LEFT_OUT_SHOWN]]
     return lines
 

@@ -87,22 +87,24 @@ def read_sample(files: Sequence[Path]) -> list[str]:
 def find_time_key(lines: Sequence[str], named: KeyPath | None = None) -> TimeKey:
     """Return the key of the event time: ``named``, or the key whose values and name are most like a time. Raises BadInput if none is."""
     rows = [document for line in lines if (document := _parse(line)) is not None]
-    seen: dict[tuple[str, ...], list[EpochUnit | None]] = defaultdict(list)
+    units_by_key: dict[tuple[str, ...], list[EpochUnit | None]] = defaultdict(list)
     for row in rows:
         for members, value in _leaves(row, ()):
             unit = _unit_of(value)
             if members == (named and named.members):
-                seen[members].append(unit)
+                units_by_key[members].append(unit)
             elif named is None:
-                seen[members].append(unit if unit not in _NAMED_UNITS or _is_time_name(members) else None)
-    found = [
+                units_by_key[members].append(
+                    unit if unit not in _NAMED_UNITS or _is_time_name(members) else None
+                )
+    candidates = [
         (_is_time_name(members), -len(members), counts, members, unit)
-        for members, units in seen.items()
+        for members, units in units_by_key.items()
         for unit in EpochUnit
         if (counts := units.count(unit)) >= SHARE_MIN * (len(units) if named else len(rows))
     ]
-    if found:
-        *_, members, unit = max(found, key=lambda each: (each[:3], each[3]))
+    if candidates:
+        *_, members, unit = max(candidates, key=lambda each: (each[:3], each[3]))
         return TimeKey(KeyPath(members), unit)
     raise BadInput(
         "no key of the events is a time" if named is None else "the values of the key are not times",

@@ -72,31 +72,31 @@ def hour_counts_from_json(text: str) -> HourCounts:
 
 
 def _encode_hour(observations: Observations, numbers: Mapping[KeyPath, int]) -> list[Any]:
-    keys = [_encode_key(numbers[key], seen) for key, seen in sorted(observations.keys.items())]
+    keys = [_encode_key(numbers[key], counts) for key, counts in sorted(observations.keys.items())]
     return [observations.rows, observations.malformed, keys]
 
 
 def _encode_kinds(observations: Observations, numbers: Mapping[KeyPath, int]) -> list[list[int]]:
     return [
-        [numbers[key], *seen.kinds.to_list()]
-        for key, seen in sorted(observations.keys.items())
-        if seen.kinds.total
+        [numbers[key], *counts.kinds.to_list()]
+        for key, counts in sorted(observations.keys.items())
+        if counts.kinds.total
     ]
 
 
-def _encode_key(number: int, seen: KeyCounts) -> list[int | None]:
-    evidence = seen.evidence
+def _encode_key(number: int, counts: KeyCounts) -> list[int | None]:
+    evidence = counts.evidence
     flags = (
         _HAS_FLOATS * evidence.has_floats
         | _HAS_BOOLEANS * evidence.has_booleans
         | _HAS_TEXT * evidence.has_text
     )
-    return [number, seen.rows, seen.nonnull, seen.misfits, evidence.least, evidence.most, flags]
+    return [number, counts.rows, counts.nonnull, counts.misfits, evidence.least, evidence.most, flags]
 
 
 def _decode_hour(form: Sequence[Any], keys: Mapping[int, KeyPath]) -> Observations:
-    rows, malformed, seen = form
-    by_key = {keys[_decode_count(each[0])]: _decode_key(each) for each in seen}
+    rows, malformed, keys_form = form
+    by_key = {keys[_decode_count(each[0])]: _decode_key(each) for each in keys_form}
     return Observations(_decode_count(rows), _decode_count(malformed), by_key)
 
 

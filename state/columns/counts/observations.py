@@ -88,8 +88,8 @@ class Observations:
     def join(self, other: Observations) -> Observations:
         """Return the observations of both, which must be of different rows."""
         keys = dict(self.keys)
-        for key, seen in other.keys.items():
-            keys[key] = keys.get(key, NO_COUNTS).join(seen)
+        for key, counts in other.keys.items():
+            keys[key] = keys.get(key, NO_COUNTS).join(counts)
         return Observations(
             self.rows + other.rows, self.malformed + other.malformed, keys, self.trailing + other.trailing
         )
@@ -97,14 +97,14 @@ class Observations:
     def without(self, keys: Iterable[KeyPath]) -> Observations:
         """Return the observations without ``keys``: the keys of a sample that the file footers count already."""
         left_out = frozenset(keys)
-        return replace(self, keys={key: seen for key, seen in self.keys.items() if key not in left_out})
+        return replace(self, keys={key: counts for key, counts in self.keys.items() if key not in left_out})
 
     def check(self) -> None:
         """Assert that the counts are possible."""
         assert 0 <= self.malformed <= self.rows, self
         assert 0 <= self.trailing <= self.rows, self
-        for seen in self.keys.values():
-            seen.check()
+        for counts in self.keys.values():
+            counts.check()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +132,13 @@ class KeyWindow:
 
     def misfits_beyond(self, column_type: ColumnType) -> tuple[MisfitCounts, tuple[int, ...]]:
         """Return the values that a column of this type cannot hold, and the hours that contain them, in order."""
-        found, hours = NO_MISFITS, []
+        misfits, hours = NO_MISFITS, []
         for hour, kinds in self.misfit_hours:
             beyond = kinds.beyond(column_type)
             if beyond.total:
                 hours.append(hour)
-                found = found.join(beyond)
-        return found, tuple(hours)
+                misfits = misfits.join(beyond)
+        return misfits, tuple(hours)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,11 +150,11 @@ class HourCounts:
     batch: int = -1
     """The last batch that is included."""
 
-    def with_batch(self, batch: int, seen: Mapping[int, Observations]) -> HourCounts:
+    def with_batch(self, batch: int, observed: Mapping[int, Observations]) -> HourCounts:
         """Return the counts with those of ``batch`` added, unchanged if that batch or a later one is already included."""
         if batch <= self.batch:
             return self
-        return replace(self.join(HourCounts(seen)), batch=batch)
+        return replace(self.join(HourCounts(observed)), batch=batch)
 
     def join(self, other: HourCounts) -> HourCounts:
         """Return the counts of both, which must be of different rows."""
@@ -167,22 +167,26 @@ class HourCounts:
         """Return the counts with the misfits of ``key`` counted as values: all of them fit the column's type by now."""
         hours = dict(self.hours)
         for hour, observations in self.hours.items():
-            seen = observations.keys.get(key)
-            if seen is not None:
-                fitting = KeyCounts(seen.rows, seen.values, 0, replace(seen.evidence, has_text=False))
+            counts = observations.keys.get(key)
+            if counts is not None:
+                fitting = KeyCounts(counts.rows, counts.values, 0, replace(counts.evidence, has_text=False))
                 hours[hour] = replace(observations, keys={**observations.keys, key: fitting})
         return replace(self, hours=hours)
 
     def since(self, hour: int) -> HourCounts:
         """Return the counts without the hours before ``hour``: the retained window."""
-        return replace(self, hours={each: seen for each, seen in self.hours.items() if each >= hour})
+        return replace(
+            self, hours={each: observations for each, observations in self.hours.items() if each >= hour}
+        )
 
     def merge_days_before(self, hour: int) -> HourCounts:
         """Return the counts with the hours before ``hour`` merged by day (UTC), which keeps them small."""
-        joined = HourCounts({each: seen for each, seen in self.hours.items() if each >= hour}, self.batch)
-        for each, seen in self.hours.items():
+        joined = HourCounts(
+            {each: observations for each, observations in self.hours.items() if each >= hour}, self.batch
+        )
+        for each, observations in self.hours.items():
             if each < hour:
-                joined = joined.join(HourCounts({each - each % DAY_S: seen}))
+                joined = joined.join(HourCounts({each - each % DAY_S: observations}))
         return joined
 
     def window(self) -> dict[KeyPath, KeyWindow]:
@@ -193,9 +197,9 @@ class HourCounts:
         """
         folded: dict[KeyPath, KeyWindow] = {}
         for hour, observations in sorted(self.hours.items()):
-            for key, seen in observations.keys.items():
-                if seen.values:
-                    folded[key] = _add_hour(folded.get(key), hour, seen)
+            for key, counts in observations.keys.items():
+                if counts.values:
+                    folded[key] = _add_hour(folded.get(key), hour, counts)
         for key, window in list(folded.items()):
             above = key.parent
             while above is not None:
@@ -220,7 +224,7 @@ def _add_member(own: KeyWindow | None, member: KeyWindow) -> KeyWindow:
     if own is None:
         others = MisfitCounts(others=text.values)
         return KeyWindow(text, member.first_hour, member.last_hour, uncounted=others)
-    fuller = max(own.total, text, key=lambda seen: (seen.values, -seen.rows))
+    fuller = max(own.total, text, key=lambda counts: (counts.values, -counts.rows))
     return KeyWindow(
         replace(fuller, evidence=own.evidence.join(_TEXT)),
         min(own.first_hour, member.first_hour),
@@ -230,13 +234,13 @@ def _add_member(own: KeyWindow | None, member: KeyWindow) -> KeyWindow:
     )
 
 
-def _add_hour(window: KeyWindow | None, hour: int, seen: KeyCounts) -> KeyWindow:
-    misfits = ((hour, seen.kinds),) if seen.kinds.total else ()
-    uncounted = _find_uncounted(seen)
+def _add_hour(window: KeyWindow | None, hour: int, counts: KeyCounts) -> KeyWindow:
+    misfits = ((hour, counts.kinds),) if counts.kinds.total else ()
+    uncounted = _find_uncounted(counts)
     if window is None:
-        return KeyWindow(seen, hour, hour, misfits, uncounted)
+        return KeyWindow(counts, hour, hour, misfits, uncounted)
     return KeyWindow(
-        window.total.join(seen),
+        window.total.join(counts),
         min(window.first_hour, hour),
         max(window.last_hour, hour),
         window.misfit_hours + misfits,
@@ -244,9 +248,9 @@ def _add_hour(window: KeyWindow | None, hour: int, seen: KeyCounts) -> KeyWindow
     )
 
 
-def _find_uncounted(seen: KeyCounts) -> MisfitCounts:
+def _find_uncounted(counts: KeyCounts) -> MisfitCounts:
     """Return the values of an hour for each kind that its evidence contains and its counts do not."""
-    evidence, kinds, values = seen.evidence, seen.kinds, seen.nonnull
+    evidence, kinds, values = counts.evidence, counts.kinds, counts.nonnull
     has_others = evidence.has_text or evidence.has_booleans or not evidence.is_within_64_bits
     return MisfitCounts(
         wide_integers=values if not evidence.is_exact_as_double and not kinds.wide_integers else 0,

@@ -65,11 +65,11 @@ class MisfitCounts:
 
     def limit(self, count: int) -> MisfitCounts:
         """Return at most ``count`` of these values; those that are the weakest evidence for STRING stay."""
-        kept = []
+        limited = []
         for each in self.to_list():
-            kept.append(min(each, count))
-            count -= kept[-1]
-        return MisfitCounts(*kept)
+            limited.append(min(each, count))
+            count -= limited[-1]
+        return MisfitCounts(*limited)
 
     def beyond(self, column_type: ColumnType) -> MisfitCounts:
         """Return the values that a column of this type, or of a wider integer type, cannot hold."""
@@ -103,9 +103,13 @@ NO_MISFITS: Final = MisfitCounts()
 
 def announce(announced: Mapping[int, int], proposed: Collection[int], now_s: int) -> dict[int, int]:
     """Return since when (seconds since 1970) each proposed slot has been announced, given the earlier announcements."""
-    known = {slot: min(announced[slot], now_s) for slot in sorted(proposed) if slot in announced}
+    still_proposed = {slot: min(announced[slot], now_s) for slot in sorted(proposed) if slot in announced}
     new = [slot for slot in sorted(proposed) if slot not in announced]
-    return (known | dict.fromkeys(new[: max(0, ANNOUNCED_MAX - len(known))], now_s)) if new else known
+    return (
+        (still_proposed | dict.fromkeys(new[: max(0, ANNOUNCED_MAX - len(still_proposed))], now_s))
+        if new
+        else still_proposed
+    )
 
 
 def find_due(announced: Mapping[int, int], delay_hours: int, now_s: int) -> frozenset[int]:

@@ -94,16 +94,16 @@ class Directory:
 
         Raises NotFound if the directory does not exist, and LimitExceeded beyond FILES_MAX files or DEPTH_MAX levels.
         """
-        found: list[tuple[str, Location, int]] = []
+        files: list[tuple[str, Location, int]] = []
         for each in self._walk(self.root, "", DEPTH_MAX):
-            if len(found) >= FILES_MAX:
+            if len(files) >= FILES_MAX:
                 raise LimitExceeded(
                     "the directory of a query source contains too many files",
                     path=str(self.root),
                     files_max=FILES_MAX,
                 )
-            found.append(each)
-        return found
+            files.append(each)
+        return files
 
     def modified_s(self, location: Location) -> int:
         """Return the modification time of a file; 0 if the file system does not provide it."""

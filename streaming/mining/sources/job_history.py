@@ -68,14 +68,14 @@ class JobHistorySource:
         files_read = DirectoryPosition.from_json(position, self.name)
         files = [each for each in self.directory.files() if _CONF.fullmatch(each[0])]
         files_read.keep_only({name for name, _, _ in files})
-        known: OrderedDict[str, None] = OrderedDict()
+        query_ids: OrderedDict[str, None] = OrderedDict()
         new = [each for each in files if files_read.entry(each[0]).size_bytes != each[2]]
         for start in range(0, len(new), FILES_PER_BATCH):
             queries: list[QueryText] = []
             dead: list[DeadInput] = []
             for name, location, size in new[start : start + FILES_PER_BATCH]:
                 try:
-                    queries.extend(self._queries_of(name, location, known))
+                    queries.extend(self._queries_of(name, location, query_ids))
                 except NotFound:  # the history server has deleted it
                     continue
                 except UNREADABLE_ERRORS as error:
@@ -84,27 +84,27 @@ class JobHistorySource:
             yield QueryBatch(tuple(queries), files_read.to_json(), tuple(dead))
 
     def _queries_of(
-        self, name: str, location: Location, known: OrderedDict[str, None]
+        self, name: str, location: Location, query_ids: OrderedDict[str, None]
     ) -> Iterator[QueryText]:
-        found = parse_properties(self.directory.read(location, self.file_bytes))
-        text = found.get(_QUERY, "")
-        if not text or _is_known(found.get(_QUERY_ID, ""), known):
+        properties = parse_properties(self.directory.read(location, self.file_bytes))
+        text = properties.get(_QUERY, "")
+        if not text or _is_known(properties.get(_QUERY_ID, ""), query_ids):
             return
-        user = next((found[each] for each in _USERS if found.get(each)), "")
+        user = next((properties[each] for each in _USERS if properties.get(each)), "")
         at_s = self.directory.modified_s(location)
         yield QueryText(
-            decode_query(text), user, at_s, self.name, name, database=found.get(_DATABASE) or None
+            decode_query(text), user, at_s, self.name, name, database=properties.get(_DATABASE) or None
         )
 
 
-def _is_known(query_id: str, known: OrderedDict[str, None]) -> bool:
+def _is_known(query_id: str, query_ids: OrderedDict[str, None]) -> bool:
     """Whether this run has read another job of the same query. Remembers the query."""
     if not query_id:
         return False
-    is_known = query_id in known
-    known[query_id] = None
-    if len(known) > REMEMBERED:
-        known.popitem(last=False)
+    is_known = query_id in query_ids
+    query_ids[query_id] = None
+    if len(query_ids) > REMEMBERED:
+        query_ids.popitem(last=False)
     return is_known
 
 

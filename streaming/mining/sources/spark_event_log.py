@@ -88,10 +88,10 @@ class SparkEventLogSource:
                     too_long = LimitExceeded("an event is too long", limit_bytes=self.line_bytes)
                     dead.append(DeadInput.of(f"{name}, byte {entry.done_bytes}", too_long))
                 elif _WANTED.search(line, 0, 200):
-                    found = self._read_event(line, name, location, entry)
-                    chars += sum(len(each.text) for each in found if isinstance(each, QueryText))
-                    queries.extend(each for each in found if isinstance(each, QueryText))
-                    dead.extend(each for each in found if isinstance(each, DeadInput))
+                    query = self._read_event(line, name, location, entry)
+                    chars += sum(len(each.text) for each in query if isinstance(each, QueryText))
+                    queries.extend(each for each in query if isinstance(each, QueryText))
+                    dead.extend(each for each in query if isinstance(each, DeadInput))
                 entry.done_bytes = end
                 if chars >= BATCH_CHARS or len(queries) >= BATCH_QUERIES:
                     yield QueryBatch(tuple(queries), files_read.to_json(), tuple(dead))

@@ -39,8 +39,8 @@ class StandardInputSource:
         """Yield everything up to the end of the stream."""
         queries: list[QueryText] = []
         dead: list[DeadInput] = []
-        for found in self._queries():
-            queries.append(found) if isinstance(found, QueryText) else dead.append(found)
+        for query in self._queries():
+            queries.append(query) if isinstance(query, QueryText) else dead.append(query)
             if len(queries) + len(dead) >= QUERIES_PER_BATCH:
                 yield QueryBatch(tuple(queries), None, tuple(dead))
                 queries, dead = [], []

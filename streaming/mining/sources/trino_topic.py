@@ -109,8 +109,8 @@ class TrinoTopicSource:
             for message in messages:
                 if (error := message.error()) is not None:
                     raise KafkaException(error)
-                found = self._query(message)
-                queries.append(found) if isinstance(found, QueryText) else dead.append(found)
+                query = self._query(message)
+                queries.append(query) if isinstance(query, QueryText) else dead.append(query)
             for topic_partition in consumer.position([TopicPartition(self.topic, number) for number in ends]):
                 # The position also advances over offsets without messages: transaction markers and compacted records.
                 offsets[topic_partition.partition] = max(

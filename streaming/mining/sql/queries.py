@@ -79,10 +79,10 @@ class QueryReader:
         while isinstance(left, exp.SetOperation) and (left is node or not left.args.get("with_")):
             branches.append(left.expression)
             left = left.this
-        found = self.query(left, queries, parent)
+        source = self.query(left, queries, parent)
         for branch in reversed(branches):
-            found = UnionSource(found, self.query(branch, queries, parent))
-        return found
+            source = UnionSource(source, self.query(branch, queries, parent))
+        return source
 
     def _select(self, node: exp.Select, scope: Scope) -> DerivedSource:
         self.add_with(node, scope)
@@ -101,23 +101,23 @@ class QueryReader:
         return columns
 
     def _projections(self, projections: Sequence[exp.Expr], scope: Scope) -> DerivedSource:
-        found = DerivedSource()
+        derived = DerivedSource()
         for each in projections:
             if each.is_star:
-                found.stars.extend(self._star_sources(each, scope))
+                derived.stars.extend(self._star_sources(each, scope))
                 continue
             inner = each.unalias()
             if isinstance(each, exp.Aliases):
                 values = self.expressions.extract(each.this, scope) or []
                 names = [name.name.lower() for name in each.args.get("expressions") or ()]
-                found.columns.extend(zip(names, values, strict=False))
+                derived.columns.extend(zip(names, values, strict=False))
             else:
                 value = self.expressions.value(inner, scope)
                 name = each.alias_or_name.lower()
-                found.columns.append((name, value))
+                derived.columns.append((name, value))
                 if isinstance(each, exp.Alias):
                     scope.aliases.setdefault(name, value)
-        return found
+        return derived
 
     def _star_sources(self, node: exp.Expr, scope: Scope) -> list[Source]:
         """Return the sources that ``*`` or ``t.*`` stands for; ``struct.*`` counts as a use of the struct."""
@@ -178,21 +178,21 @@ class QueryReader:
     def _json_table(self, node: exp.JSONTable, scope: Scope) -> DerivedSource:
         """Return the columns of ``JSON_TABLE(document, path COLUMNS (…))``, which extracts all of them."""
         document = self.expressions.value(node.this, scope)
-        found = DerivedSource()
-        self._json_columns(document, node.args.get("path"), node.args["schema"], found)
-        return found
+        derived = DerivedSource()
+        self._json_columns(document, node.args.get("path"), node.args["schema"], derived)
+        return derived
 
     def _json_columns(
-        self, document: Value, path: exp.Expr | None, schema: exp.Expr, found: DerivedSource
+        self, document: Value, path: exp.Expr | None, schema: exp.Expr, derived: DerivedSource
     ) -> None:
         row = self._at_path(document, None if path is None else text_of(path))
         for each in schema.expressions:
             own = each.args.get("path")
             if each.args.get("nested_schema") is not None:
-                self._json_columns(row, own, each.args["nested_schema"], found)
+                self._json_columns(row, own, each.args["nested_schema"], derived)
             elif not each.args.get("ordinality"):
                 text = text_of(own) if isinstance(own, exp.Expr) else f"$.{each.name}"
-                found.columns.append((each.name.lower(), self._at_path(row, text)))
+                derived.columns.append((each.name.lower(), self._at_path(row, text)))
 
     def _at_path(self, document: Value, text: str | None) -> Value:
         path = Unresolved.PATH if text is None else parse_path(text, Style.JSON_PATH)
@@ -204,14 +204,16 @@ class QueryReader:
         if isinstance(node.this, exp.Query):
             scope.add(_rename(self.query(node.this, scope.queries, scope), alias), *_names(node.alias))
             return
-        given = [each.name.lower() for each in alias.args.get("columns") or ()] if alias is not None else []
+        column_names = (
+            [each.name.lower() for each in alias.args.get("columns") or ()] if alias is not None else []
+        )
         values = self.expressions.extract(node.this, scope)
         if values is None:
             self.expressions.visit(node.this, scope)
-            source = DerivedSource([(name, None) for name in given])
+            source = DerivedSource([(name, None) for name in column_names])
         else:
             source = DerivedSource(
-                list(zip(given or (f"c{at}" for at in range(len(values))), values, strict=False))
+                list(zip(column_names or (f"c{at}" for at in range(len(values))), values, strict=False))
             )
         scope.add(source, *_names(node.alias))
 
@@ -263,8 +265,8 @@ class ScriptReader:
         else:
             return ()
         for part in parts:
-            given = node.args.get(part)
-            for source in given if isinstance(given, list) else [given]:
+            clause = node.args.get(part)
+            for source in clause if isinstance(clause, list) else [clause]:
                 if isinstance(source, exp.Expr):
                     self._queries.add_from(source.this if isinstance(source, exp.From) else source, scope)
         return parts

@@ -58,8 +58,8 @@ class DerivedSource(Source):
 
     def column(self, name: str, lineage: Lineage) -> tuple[bool, Value]:
         """Return a column by name. A named column hides a column of the same name from a star."""
-        for known, value in self.columns:
-            if known == name:
+        for column_name, value in self.columns:
+            if column_name == name:
                 return True, value
         return _first(self.stars, name, lineage)
 
@@ -100,7 +100,7 @@ class UnionSource(Source):
     def _matching_value(self, name: str, lineage: Lineage) -> Value:
         left, right = _known_names(self.left), _known_names(self.right)
         if left is not None and right is not None:
-            index = next((at for at, known in enumerate(left) if known == name), -1)
+            index = next((at for at, column_name in enumerate(left) if column_name == name), -1)
             return _column_at(self.right, index) if index >= 0 else ()
         return self.right.column(name, lineage)[1]
 
@@ -125,9 +125,9 @@ class Scope:
         """Return the value of a dotted name, and the number of parts that name it; the remaining parts are fields."""
         scope: Scope | None = self
         while scope is not None:
-            found = scope.resolve_here(parts, lineage)
-            if found is not None:
-                return found
+            value = scope.resolve_here(parts, lineage)
+            if value is not None:
+                return value
             scope = scope.parent
         return (), len(parts)
 
@@ -142,16 +142,16 @@ class Scope:
             source = self.sources.get(tuple(names[:length]))
             if source is not None:
                 return source.column(names[length], lineage)[1], length + 1
-        name, found = names[0], []
+        name, values = names[0], []
         for each in self.distinct_sources():
             has, value = each.column(name, lineage)
             if has:
-                found.append(value)
-        if len(found) > 1:
+                values.append(value)
+        if len(values) > 1:
             lineage.unresolved[Unresolved.AMBIGUOUS] += 1
             return AMBIGUOUS, 1
-        if found:
-            return found[0], 1
+        if values:
+            return values[0], 1
         return (self.aliases[name], 1) if name in self.aliases else None
 
 

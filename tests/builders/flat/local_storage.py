@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from state.errors import FileLost
-from streaming.storage.port import Entry
+from streaming.storage.port import StorageEntry
 
 
 if TYPE_CHECKING:
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 class LocalStorage:
     """Implements ``streaming.storage.port.Storage``; paths are absolute or ``file:`` URIs."""
 
-    def list(self, directory: str) -> Sequence[Entry]:
+    def list(self, directory: str) -> Sequence[StorageEntry]:
         place = _path(directory)
         if not place.is_dir():
             return ()
         return sorted(
-            Entry(child.name, child.is_dir(), child.stat().st_size)
+            StorageEntry(child.name, child.is_dir(), child.stat().st_size)
             for child in place.iterdir()
             if not child.name.endswith(".crc")
         )

@@ -11,7 +11,7 @@ import pytest
 from state.errors import AlreadyExists, FileLost, FilesUnavailable
 from streaming.storage.hadoop import HadoopStorage, StorageByLocation, open_storage
 from streaming.storage.local_disk import local_path
-from streaming.storage.port import Entry
+from streaming.storage.port import StorageEntry
 from tests.builders.components.spark_sessions import copy_file
 
 
@@ -49,7 +49,7 @@ def test_a_record_has_the_content_written_last(storage: Storage, place: str) -> 
         assert storage.read(f"{place}/a/r.json") == text
     assert [found.name for found in storage.list(f"{place}/a")] == ["r.json"]
     assert storage.list(place) == [
-        Entry("a", is_directory=True, size_bytes=storage.list(place)[0].size_bytes)
+        StorageEntry("a", is_directory=True, size_bytes=storage.list(place)[0].size_bytes)
     ]
 
 

@@ -16,7 +16,7 @@ from state.columns.types import ColumnType, Evidence
 from streaming.batch.key_demand import RequestedKeys
 from streaming.batch.records import HourDelta, Move, StagedBatch
 from streaming.batch.schema_evolution import announce_promotions, begin_promotion, propose
-from streaming.batch.staged_files import Publisher
+from streaming.batch.staged_files import BatchPublisher
 from streaming.batch.watermark import Watermark
 from streaming.settings import Sealing
 from streaming.split.file_columns import promoting_slots, textual_slots
@@ -47,11 +47,11 @@ def table(tmp_path: Path) -> CachedTable:
 
 
 @pytest.fixture
-def publisher(table: CachedTable) -> Publisher:
-    return Publisher(table, LocalStorage(), "q")
+def publisher(table: CachedTable) -> BatchPublisher:
+    return BatchPublisher(table, LocalStorage(), "q")
 
 
-def a_batch(publisher: Publisher, tmp_path: Path, batch: int, hours: dict[int, int]) -> StagedBatch:
+def a_batch(publisher: BatchPublisher, tmp_path: Path, batch: int, hours: dict[int, int]) -> StagedBatch:
     """A staged batch with a file of this many rows for each hour."""
     stage = tmp_path / f"stage-{batch}"
     moves = []
@@ -66,7 +66,7 @@ def a_batch(publisher: Publisher, tmp_path: Path, batch: int, hours: dict[int, i
 
 
 def test_a_batch_is_published_once_however_often_it_is_repeated(
-    publisher: Publisher, table: CachedTable, tmp_path: Path
+    publisher: BatchPublisher, table: CachedTable, tmp_path: Path
 ) -> None:
     staged = a_batch(publisher, tmp_path, 0, {HOUR: 3, HOUR + HOUR_S: 4})
     for _ in range(3):
@@ -83,7 +83,7 @@ def test_a_batch_is_published_once_however_often_it_is_repeated(
 
 
 def test_a_batch_interrupted_between_moves_is_resumed(
-    publisher: Publisher, table: CachedTable, tmp_path: Path
+    publisher: BatchPublisher, table: CachedTable, tmp_path: Path
 ) -> None:
     staged = a_batch(publisher, tmp_path, 0, {HOUR: 3, HOUR + HOUR_S: 4})
     LocalStorage().move(staged.moves[0].source, staged.moves[0].target)
@@ -92,7 +92,7 @@ def test_a_batch_interrupted_between_moves_is_resumed(
 
 
 def test_a_dropped_hour_that_returns_uses_a_new_directory(
-    publisher: Publisher, table: CachedTable, tmp_path: Path
+    publisher: BatchPublisher, table: CachedTable, tmp_path: Path
 ) -> None:
     publisher.publish(a_batch(publisher, tmp_path, 0, {HOUR: 3}))
     table.drop_hours([HOUR])
@@ -100,7 +100,7 @@ def test_a_dropped_hour_that_returns_uses_a_new_directory(
 
 
 def test_an_hour_is_due_when_the_watermark_has_passed_its_end_and_its_last_rows(
-    publisher: Publisher, table: CachedTable, tmp_path: Path
+    publisher: BatchPublisher, table: CachedTable, tmp_path: Path
 ) -> None:
     publisher.publish(a_batch(publisher, tmp_path, 0, {HOUR: 3}))
     end = HOUR + HOUR_S
@@ -114,7 +114,7 @@ def test_an_hour_is_due_when_the_watermark_has_passed_its_end_and_its_last_rows(
 
 
 def test_hours_with_rescued_rows_sealed_before_a_promotion_are_rewritten(
-    publisher: Publisher, table: CachedTable, tmp_path: Path
+    publisher: BatchPublisher, table: CachedTable, tmp_path: Path
 ) -> None:
     publisher.publish(a_batch(publisher, tmp_path, 0, {HOUR: 3}))
     state = table.alter(table.read(), parameters={LAST_PROMOTION: "9"})
@@ -127,7 +127,7 @@ def test_hours_with_rescued_rows_sealed_before_a_promotion_are_rewritten(
 
 
 def test_hours_written_before_a_promotion_began_are_pending(
-    publisher: Publisher, table: CachedTable, tmp_path: Path
+    publisher: BatchPublisher, table: CachedTable, tmp_path: Path
 ) -> None:
     publisher.publish(a_batch(publisher, tmp_path, 0, {HOUR: 3}))
     state = table.read()
@@ -140,7 +140,7 @@ def test_hours_written_before_a_promotion_began_are_pending(
 
 
 def test_the_partition_cache_is_dropped_when_another_writer_changed_the_table(
-    publisher: Publisher, table: CachedTable, tmp_path: Path
+    publisher: BatchPublisher, table: CachedTable, tmp_path: Path
 ) -> None:
     publisher.publish(a_batch(publisher, tmp_path, 0, {HOUR: 3}))
     other = CachedTable(table._inner)

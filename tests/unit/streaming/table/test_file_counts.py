@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.storage.port import Entry
+from streaming.storage.port import StorageEntry
 from streaming.table.parameters import LAYOUT_VERSION, NONNULL, VALUE_CHARS_MAX
 from streaming.table.value_counts import count_retained_values, format_nonnull, parse_nonnull
 from tests.builders.flat.layouts import HOUR, a_layout
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 FILES = [
-    Entry("b-1.orc", is_directory=False, size_bytes=10),
-    Entry("b-2.orc", is_directory=False, size_bytes=20),
+    StorageEntry("b-1.orc", is_directory=False, size_bytes=10),
+    StorageEntry("b-2.orc", is_directory=False, size_bytes=20),
 ]
 
 
@@ -42,7 +42,7 @@ def test_the_order_in_which_files_are_listed_does_not_matter() -> None:
 
 def test_counts_of_other_files_or_of_another_layout_are_ignored() -> None:
     parameters = format_nonnull(3, [1, 0], FILES)
-    grown = [FILES[0], Entry("b-2.orc", is_directory=False, size_bytes=21)]
+    grown = [FILES[0], StorageEntry("b-2.orc", is_directory=False, size_bytes=21)]
     assert parse_nonnull(parameters, FILES[:1]) is None
     assert parse_nonnull(parameters, grown) is None
     assert parse_nonnull({**parameters, LAYOUT_VERSION: "4"}, FILES) is None
@@ -65,7 +65,7 @@ def test_footers_are_read_only_without_a_valid_count(tmp_path: Path) -> None:
         an_hour_with_files(table, hour, "a.orc", "_SUCCESS")
         table.add_hour(hour)
     place = table.partitions([HOUR])[0].location
-    files = [Entry("a.orc", is_directory=False, size_bytes=1)]
+    files = [StorageEntry("a.orc", is_directory=False, size_bytes=1)]
     table.set_hour_parameters(HOUR, format_nonnull(1, [2, 0], files))
     assert count_retained_values(table.partitions(), storage, footers) == (2, 1, 7)
     assert asked == [[str(table.partitions([HOUR + 3_600])[0].location) + "/a.orc"]]
