@@ -1,12 +1,16 @@
-"""Bounds of settings: stated once, as annotations of the dataclass that holds them.
+"""Bounds and descriptions of settings: stated once, in the dataclass that holds them.
 
 ``Annotated[int, Interval(ge=1, le=60)]`` on a field bounds its value. The value checks itself with ``check_bounds``; pydantic reads the
-same annotations when it validates a configuration file, and the documentation of the configuration shows them.
+same annotations when it validates a configuration file, and the documentation of the configuration shows them. A docstring below a
+field is its description there.
 """
 
 from __future__ import annotations
 
+import ast
+import inspect
 import sys
+import textwrap
 from dataclasses import fields
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, get_type_hints
@@ -38,6 +42,18 @@ def check_bounds(settings: object) -> None:
             given = {"ge": bounds.ge, "gt": bounds.gt, "le": bounds.le, "lt": bounds.lt}
             limits: dict[str, Any] = {key: limit for key, limit in given.items() if limit is not None}
             raise ConfigError("a setting is out of bounds", setting=name, value=value, **limits)
+
+
+def read_descriptions(settings: type[Any]) -> Mapping[str, str]:
+    """Return the docstrings below the fields of a class, by field, each on one line."""
+    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(settings))).body
+    assert isinstance(definition, ast.ClassDef), settings
+    texts = {}
+    for statement, following in zip(definition.body, definition.body[1:], strict=False):
+        match statement, following:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                texts[name] = " ".join(text.split())
+    return texts
 
 
 def _is_within(value: Any, bounds: Interval) -> bool:

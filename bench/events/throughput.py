@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from bench.events.environment import make_name, say
 from bench.events.recorded_log import RecordedLog
 from bench.report import Row, row
+from daemon.config.sections.clusters import RelayConfig
 from daemon.consumer.settings import ConsumerSettings
 from daemon.consumer.topic_reader import TopicReader
 from daemon.kafka.broker import BrokerSettings
@@ -63,7 +64,13 @@ def measure_relay_and_decode(broker: BrokerSettings, log: RecordedLog, size: int
 def measure_relay(broker: BrokerSettings, topic: Topic, connect: Connect, after: int, last: int) -> float:
     """Return events per second from the first read to the last acknowledgement, without the creation of the topic."""
     topic.ensure()
-    relay = RelayLoop(broker, topic, connect, MemoryStore(), RelaySettings(source="bench", start=after + 1))
+    relay = RelayLoop(
+        broker,
+        topic,
+        connect,
+        MemoryStore(),
+        RelaySettings(source="bench", section=RelayConfig(start=after + 1)),
+    )
 
     def done() -> bool:
         relayed = relay.status.relayed
@@ -106,7 +113,9 @@ def measure_read(broker: BrokerSettings, topic: Topic, size: int) -> float:
         origin=topic.name,
         reader="bench",
     )
-    with closing(TopicReader(broker, topic, ConsumerSettings(group="bench"), letters)) as reader:
+    with closing(
+        TopicReader(broker, topic, ConsumerSettings(group="bench", format="auto"), letters)
+    ) as reader:
         reader.seek(Position(0))
         began_s = time.perf_counter()
         while reader.read(1.0).position.applied_event_id < size:

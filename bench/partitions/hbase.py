@@ -35,7 +35,7 @@ def cases(fill_index: Callable[[Store, int], PartitionIndex], days: int) -> Iter
     with (
         tempfile.TemporaryDirectory() as folder,
         HBase(Path(folder)) as hbase,
-        closing(open_store("127.0.0.1", hbase.port, "bench")) as store,
+        closing(open_store("127.0.0.1", hbase.port, "bench", timeout_s=30)) as store,
     ):
         began_s = time.perf_counter()
         index = fill_index(store, days)

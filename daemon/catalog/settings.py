@@ -10,9 +10,11 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from daemon.config.crosscheck import entries, problem
 from daemon.config.fields import Name, QualifiedPatterns, as_list
 from daemon.config.section import ConfigSection, Section, refused
+from daemon.config.values import setting
+from handlers.catalog.timelines.rules import Rule, Rules
 from state.errors import BadInput, ConfigError
 from state.timelines.periods import UpdatePeriod
-from state.timelines.storage_forms import find_form
+from state.timelines.storage_forms import ENDS_AND_HOLES, find_form
 from state.timelines.tables.settings import SENTINELS
 
 
@@ -81,12 +83,9 @@ class TimelineRule(Section):
         description="Update periods that values may have, tried in this order. Default: the period is taken from the partition's "
         "own parameter, else from the format of its value, which cannot distinguish quarters from months.",
     )
-    iso_weeks: bool = Field(
-        default=False,
-        description="Whether weeks are ISO 8601 weeks; otherwise they start on Sunday, as in Lens.",
-    )
+    iso_weeks: bool = setting(Rule, "iso_weeks")
     form: FormName = Field(
-        default="ends-and-holes",
+        default=ENDS_AND_HOLES.name,
         description="Storage form of timelines in table properties: ends-and-holes, ranges or store-all.",
     )
     jump_max: int | None = Field(
@@ -162,10 +161,7 @@ class PartitionsConfig(Section):
 class CatalogConfig(Section):
     """Which tables of the source of this name have timelines, and which are in the partition index."""
 
-    lens: bool = Field(
-        default=True,
-        description="Whether tables whose properties name their time columns (cube.storagetable.time.partcols) are followed without a rule.",
-    )
+    lens: bool = setting(Rules, "lens")
     rules: dict[Name, TimelineRule] = Field(default={}, max_length=1000, description="Further tables.")
     exclude: QualifiedPatterns = Field(
         default=[], max_length=1000, description="Patterns of tables that are never followed."

@@ -7,10 +7,7 @@ section and is a ``Sealing`` after reading. ``setting`` takes a single field int
 
 from __future__ import annotations
 
-import ast
-import inspect
 import sys
-import textwrap
 import types
 from dataclasses import MISSING, dataclass, fields
 from types import SimpleNamespace
@@ -20,7 +17,7 @@ from pydantic import BaseModel, Field, create_model
 from pydantic_core import core_schema
 
 from daemon.config.section import Section, refused
-from state.bounds import bounds_of
+from state.bounds import bounds_of, read_descriptions
 from state.errors import ConfigError
 
 
@@ -97,24 +94,12 @@ class ValueSection:
 
 
 def setting(values: type[Any], name: str, *, note: str = "") -> Any:
-    """Return the field ``name`` of a dataclass, for a section that has it with the same default, bounds and description."""
+    """Return the field ``name`` of a dataclass, for a section that has it too: default, bounds and description are its own."""
     (field,) = (each for each in fields(values) if each.name == name)
     bounds = bounds_of(values).get(name)
     limits = {key: getattr(bounds, key) for key in ("ge", "gt", "le", "lt")} if bounds else {}
     description = " ".join(filter(None, (read_descriptions(values).get(name), note)))
     return Field(default=field.default, description=description, **limits)
-
-
-def read_descriptions(values: type[Any]) -> Mapping[str, str]:
-    """Return the docstrings below the fields of a class, by field."""
-    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(values))).body
-    assert isinstance(definition, ast.ClassDef), values
-    found = {}
-    for statement, following in zip(definition.body, definition.body[1:], strict=False):
-        match statement, following:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                found[name] = inspect.cleandoc(text)
-    return found
 
 
 def _read_hints(values: type[Any], names: list[str]) -> Mapping[str, Any]:

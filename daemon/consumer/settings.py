@@ -24,7 +24,7 @@ class ConsumerSettings:
 
     group: str
     """Consumer group whose offsets are committed for monitoring tools. Tideline never reads them."""
-    format: Format | Literal["auto"] = "auto"
+    format: Format | Literal["auto"]
     needs_event_ids: bool = False
     """Whether a topic without event ids is refused: the reader compares its position with ids of the metastore."""
     limits: Limits = field(default=DEFAULT_LIMITS)

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from daemon.endpoint.settings import DEFAULT_LISTEN, EndpointSettings, parse_listen
+from state.bounds import bounds_of, read_descriptions
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 
-DEFAULTS = EndpointSettings(metastores=())
+def limit(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return the option for a limit of the endpoint: default, bounds and help are those of the setting."""
+    default: float = getattr(EndpointSettings(metastores=()), name)
+    bounds: Any = bounds_of(EndpointSettings)[name]
+    kind = click.IntRange if isinstance(default, int) and not name.endswith("_s") else click.FloatRange
+    return click.option(
+        f"--{name.replace('_', '-')}",
+        default=default,
+        show_default=True,
+        type=kind(bounds.ge, bounds.le),
+        help=read_descriptions(EndpointSettings)[name],
+    )
 
 
 @click.command()
@@ -61,41 +73,11 @@ DEFAULTS = EndpointSettings(metastores=())
     help="Authority that signed the metastore's certificate; implies --metastore-tls. Default: those of the system.",
 )
 @click.option("--http", help="HOST:PORT for /metrics and /livez. Off by default.")
-@click.option(
-    "--connections-max",
-    default=DEFAULTS.connections_max,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Number of clients that may be connected.",
-)
-@click.option(
-    "--request-bytes-max",
-    default=DEFAULTS.request_bytes_max,
-    show_default=True,
-    type=click.IntRange(1024, 2**31 - 1),
-    help="Size of the largest request.",
-)
-@click.option(
-    "--connect-s",
-    default=DEFAULTS.connect_s,
-    show_default=True,
-    type=click.FloatRange(0.1),
-    help="Time to connect to the metastore.",
-)
-@click.option(
-    "--answer-s",
-    default=DEFAULTS.answer_s,
-    show_default=True,
-    type=click.FloatRange(0.1),
-    help="Time in which the metastore must begin or continue an answer.",
-)
-@click.option(
-    "--idle-s",
-    default=DEFAULTS.idle_s,
-    show_default=True,
-    type=click.FloatRange(0.1, 2_000_000),
-    help="Time after which a connection without calls is closed.",
-)
+@limit("connections_max")
+@limit("request_bytes_max")
+@limit("connect_s")
+@limit("answer_s")
+@limit("idle_s")
 @click.option(
     "--log-level",
     default="info",

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
+from annotated_types import Interval
+
+from handlers.metastore.address import DEFAULT_PORT
 from state.errors import ConfigError
 
 
@@ -16,7 +19,8 @@ if TYPE_CHECKING:
     from handlers.metastore.login.logins import Login
 
 
-DEFAULT_LISTEN: Final = "127.0.0.1:9083"
+DEFAULT_HOST: Final = "127.0.0.1"
+DEFAULT_LISTEN: Final = f"{DEFAULT_HOST}:{DEFAULT_PORT}"
 PORT_MAX: Final = 65_535
 
 
@@ -39,26 +43,30 @@ class EndpointSettings:
 
     metastores: Sequence[Address]
     """Servers of one metastore; each connection uses the first one that accepts it."""
-    host: str = "127.0.0.1"
-    port: int = 9083
+    host: str = DEFAULT_HOST
+    port: int = DEFAULT_PORT
     tls: ssl.SSLContext | None = None
     """How clients connect; None for connections without TLS."""
     login: Login | None = field(default=None, repr=False)
     """How the endpoint logs in for its own queries; clients log in themselves."""
     metastore_tls: ssl.SSLContext | None = None
     """How the metastore is connected to; None for connections without TLS."""
-    connections_max: int = 512
-    request_bytes_max: int = 100 << 20
-    """Size of one request; Hive's own limit (``metastore.server.max.message.size``) has the same default."""
+    connections_max: Annotated[int, Interval(ge=1, le=100_000)] = 512
+    """Number of clients that may be connected."""
+    # Hive's own limit (``metastore.server.max.message.size``) has the same default.
+    request_bytes_max: Annotated[int, Interval(ge=1024, le=2**31 - 1)] = 100 << 20
+    """Size of the largest request."""
     answer_bytes_max: int = 256 << 20
     """Size of an answer that is translated. Forwarded answers are not limited, because they are never held in memory."""
-    connect_s: float = 10.0
-    """Time to connect to one server of the metastore, and for the handshake of TLS on either side."""
+    # It is the time for one server, and for the handshake of TLS on either side.
+    connect_s: Annotated[float, Interval(ge=0.1, le=3600)] = 10
+    """Time to connect to the metastore."""
     request_s: float = 120.0
     """Time in which a request that has begun must be complete, and a client must accept a piece of an answer (at most 256 KiB)."""
-    answer_s: float = 600.0
-    """Time in which the metastore must send the next piece of an answer; Hive's clients wait as long by default."""
-    idle_s: float = 86_400.0
+    # Hive's clients wait as long by default.
+    answer_s: Annotated[float, Interval(ge=0.1, le=86_400)] = 600
+    """Time in which the metastore must begin or continue an answer."""
+    idle_s: Annotated[float, Interval(ge=0.1, le=2_000_000)] = 86_400
     """Time after which a connection without calls is closed."""
     drain_s: float = 10.0
     """Time that calls in progress get at the end."""

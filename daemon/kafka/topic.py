@@ -22,6 +22,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # re-exported
     OffsetSpec,
 )
 
+from daemon.config.sections.clusters import TOPIC_RETENTION_S
 from daemon.kafka.broker import LIBRARY_LOG, BrokerSettings, broker_settings, translate_errors
 from state.errors import ConfigError, KafkaUnavailable, NotFound, Refused
 from state.retention import NEVER, TopicLimits
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 PARTITION: Final = 0
 MESSAGE_BYTES_MIN: Final = 8 * 1024 * 1024
 """Minimum of max.message.bytes: an event that cannot be split may be larger than relay.record_bytes_max."""
-_RETENTION_S: Final = 7 * 24 * 3600
 _VISIBLE_POLL_S: Final = 0.02
 _EARLIEST: Final = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # untyped in the library
 _LATEST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # likewise
@@ -49,7 +49,7 @@ class TopicSettings:
     """Settings with which a topic is created, and which it must have."""
 
     name: str
-    retention_s: int = _RETENTION_S
+    retention_s: int = TOPIC_RETENTION_S
     """How long a projection may be away and still find its events in the topic. The retention of the notification log adds to
     it, because events that the topic lost are read from there."""
     message_bytes_max: int = 8 * 1024 * 1024

@@ -12,7 +12,9 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from daemon.config.crosscheck import missing_kafka
 from daemon.config.fields import Bootstrap, FileLocation, Name, ObjectName, Secret, TableName, Topic, as_list
 from daemon.config.section import ConfigSection, Section, refused
+from daemon.config.values import setting
 from state.errors import ConfigError
+from streaming.mining.model import CATALOGS, CustomFunction, MiningRules
 
 
 if TYPE_CHECKING:
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from daemon.config.document import Document
     from daemon.config.problem import Problem
     from state.columns.rules import FlatRules
-    from streaming.mining.model import MiningRules
 
 
 _SCHEMES: Final = ("sqlite", "mysql", "mariadb", "postgresql")
@@ -105,7 +106,7 @@ class RawTableConfig(Section):
         description="The column with the JSON text."
     )
     catalogs: Annotated[list[str], BeforeValidator(as_list)] = Field(
-        default=["hive", "spark_catalog"],
+        default=[*CATALOGS],
         max_length=16,
         description="Catalogs in which engines see this table; a table of the same name in another catalog is a different table.",
     )
@@ -120,16 +121,8 @@ class RawTableConfig(Section):
 class FunctionConfig(Section):
     """A custom function that extracts keys from JSON, such as event_parser(json, 'a.b', 'c')."""
 
-    style: Literal["dotted", "jsonpath", "member"] = Field(
-        default="dotted",
-        description="How its arguments name keys: 'dotted' (a.b), 'jsonpath' ($.a.b) or 'member' (one top-level name).",
-    )
-    document_argument: int = Field(
-        default=0,
-        ge=0,
-        le=64,
-        description="Position of the JSON argument, counted from 0; all literals after it are keys.",
-    )
+    style: Literal["dotted", "jsonpath", "member"] = setting(CustomFunction, "style")
+    document_argument: int = setting(CustomFunction, "document_argument")
 
 
 class QuerySourceConfig(Section):
@@ -177,9 +170,7 @@ class MiningConfig(Section):
         max_length=64,
         description="Sources of queries, by name; each has a position in the key log.",
     )
-    default_database: ObjectName = Field(
-        default="default", description="Database of unqualified table names, if the source does not name one."
-    )
+    default_database: ObjectName = setting(MiningRules, "default_database")
     every_s: float | None = Field(
         default=None,
         ge=1,

@@ -16,10 +16,11 @@ import threading
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO
 
 import orjson
 import structlog
+from annotated_types import Interval
 
 from daemon.process.redaction import Redactor
 
@@ -40,8 +41,11 @@ class LogSettings:
     """How logs are written; the fields are those of the ``logs`` section."""
 
     level: str = "info"
+    """Lowest level that is written."""
     format: str = "auto"
-    repeat_s: float = 60.0
+    """'auto' is 'console' on a terminal and 'json' elsewhere."""
+    repeat_s: Annotated[float, Interval(ge=0)] = 60
+    """How long a repeated warning or error is counted instead of written; 0 writes every one."""
     secrets: Sequence[str] = ()
 
 

@@ -8,11 +8,18 @@ restart of the daemon is needed once the cause is gone. Every other module raise
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
+from typing import Annotated, Final
+
+from annotated_types import Interval
 
 from handlers.backoff import Backoff
 from state.errors import Refused, TidelineError, Transient
+
+
+FAILED_RETRY: Final = Backoff(5.0, 300)
+"""The delays before a failed loop is tried again, if the configuration has no longest one."""
 
 
 class Verdict(Enum):
@@ -40,9 +47,9 @@ def judge(error: Exception) -> Verdict:
 class RestartPolicy(Backoff):
     """The delay before a failed loop runs again, and how often a bounded retry is made."""
 
-    attempts_max: int = 8
-    """Failures in a row after which a bounded retry counts as failed."""
-    failed: Backoff = field(default_factory=lambda: Backoff(5.0, 300.0))
+    attempts_max: Annotated[int, Interval(ge=1, le=1000)] = 8
+    """Consecutive failures after which a loop whose request the other side refuses counts as failed."""
+    failed: Backoff = FAILED_RETRY
     """The delay before a failed loop is tried again."""
     settled_s: float = 5.0
     """How long a failed loop must follow until it no longer counts as failed; a gap is only found after some reading."""

@@ -40,8 +40,6 @@ from state.errors import GapDetected, InvalidRequest, KafkaUnavailable, NotFound
 
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from daemon.config.model import Config
     from daemon.config.sections.clusters import SourceConfig
     from daemon.kafka.broker import BrokerSettings
@@ -164,7 +162,7 @@ class RelayLoop:
     def _find_start(self) -> Start:
         try:
             with OffsetReader(self._broker, self._topic.name) as records:
-                return resume(records, self._outbox, self._stored, self._settings.start)
+                return resume(records, self._outbox, self._stored, self._settings.section.start)
         except NotFound as error:  # created just now and unknown to this broker, or deleted since
             raise KafkaUnavailable(error.message, hint=error.hint, **error.context) from error
 
@@ -214,7 +212,7 @@ def build_relay(
         source_topic(config, source),
         lambda: source_client(source, metastore),
         open_state(config.state.dir, "relay", name),
-        relay_settings(name, source, config.state.dir),
+        RelaySettings(source=name, section=source.relay, spool_dir=config.state.dir),
         build_unlogged_partitions(config, name),
         Inbox(requests_directory(config.state.dir, "relay", name)),
         nudge,
@@ -245,20 +243,6 @@ class _Replicated:
 
     def __contains__(self, database: object) -> bool:
         return isinstance(database, str) and self.config.replicates(self.source, database)
-
-
-def relay_settings(name: str, source: SourceConfig, spool_dir: Path | None = None) -> RelaySettings:
-    """Return the relay's settings of a source."""
-    relay = source.relay
-    return RelaySettings(
-        source=name,
-        spool_dir=spool_dir,
-        start=relay.start,
-        record_bytes_max=relay.record_bytes_max,
-        batch_events=relay.batch_events,
-        poll_min_s=relay.poll_min_s,
-        poll_max_s=relay.poll_max_s,
-    )
 
 
 class _SourceWatch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from daemon.sources.outgoing_events import OutboxSettings
 
@@ -12,18 +12,10 @@ if TYPE_CHECKING:
     from state.positions import Position
 
 
-StartAt = Literal["current", "earliest"] | int
-"""Where a relay without a record in its topic and without a stored position starts; a number is the first event id to relay."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelaySettings(OutboxSettings):
-    """One source's relay."""
+    """One source's relay: the section of the configuration, and what only tests vary."""
 
-    start: StartAt = "current"
-    poll_min_s: float = 0.01
-    poll_max_s: float = 0.2
-    """The pause after an empty answer doubles from one to the other: an idle relay polls five times a second."""
     check_s: float = 1.0
     """How often the relay compares its position with the metastore's current id."""
     linger_ms: int = 5

@@ -96,7 +96,7 @@ class Tail:
         self._looks_back: deque[tuple[int, int]] = deque()
         """For each batch its last event, and where open transactions must be observed from if the relay restarts within it."""
         self._times: deque[tuple[int, int]] = deque()
-        self._pace = Pace(settings.poll_min_s, settings.poll_max_s)
+        self._pace = Pace(settings.section.poll_min_s, settings.section.poll_max_s)
         self._saved, self._saved_at_s = start.position.applied_event_id, time.monotonic()
         self._checked_at_s = 0.0
 

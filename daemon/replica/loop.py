@@ -114,17 +114,19 @@ def projection_name(policy: str) -> str:
 
 def load_settings(config: Config) -> LoadSettings:
     """Return the settings of loads."""
-    settings = BOOTSTRAP.of(config)
-    return LoadSettings(settings.open_transaction_timeout_s, settings.abort_open_transactions)
+    section = BOOTSTRAP.of(config)
+    return LoadSettings(
+        section.open_transaction_timeout_s,
+        section.abort_open_transactions,
+        tables_at_once=section.tables_at_once,
+    )
 
 
 def bootstrap_options(
     config: Config, progress: BootstrapProgress, is_stopping: Callable[[], bool]
 ) -> BootstrapOptions:
     """Return how bootstraps run."""
-    return BootstrapOptions(
-        load_settings(config), BOOTSTRAP.of(config).tables_at_once, is_stopping=is_stopping, progress=progress
-    )
+    return BootstrapOptions(load_settings(config), is_stopping=is_stopping, progress=progress)
 
 
 def build_projection(

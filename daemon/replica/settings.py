@@ -7,24 +7,16 @@ from typing import Final
 from pydantic import Field
 
 from daemon.config.section import ConfigSection, Section
+from daemon.config.values import setting
+from handlers.replication.loading.table.tools import LoadSettings
 
 
 class BootstrapConfig(Section):
     """Loads of whole tables: bootstraps, returning tables and repairs."""
 
-    open_transaction_timeout_s: float = Field(
-        default=3600,
-        ge=0,
-        description="How long the load of a table waits for transactions of the source that wrote into it and are still open.",
-    )
-    abort_open_transactions: bool = Field(
-        default=False,
-        description="Whether these transactions are aborted at the source after that time. If not, the load fails with "
-        "transactions-open, which names them, and is repeated.",
-    )
-    tables_at_once: int = Field(
-        default=4, ge=1, le=64, description="Tables that a bootstrap loads at the same time."
-    )
+    open_transaction_timeout_s: float = setting(LoadSettings, "open_transaction_timeout_s")
+    abort_open_transactions: bool = setting(LoadSettings, "abort_open_transactions")
+    tables_at_once: int = setting(LoadSettings, "tables_at_once")
 
 
 BOOTSTRAP: Final[ConfigSection[BootstrapConfig]] = ConfigSection(

@@ -33,7 +33,7 @@ from daemon.http.server import HttpServer
 from daemon.process.lock import state_lock
 from daemon.process.logs import LogSettings, configure_logs
 from daemon.process.metrics import LoopMetrics
-from daemon.process.retry_policy import RestartPolicy
+from daemon.process.retry_policy import FAILED_RETRY, RestartPolicy
 from daemon.process.signals import stop_signals
 from daemon.process.state_file import STATUS_FILE, write_atomically
 from daemon.process.supervisor import Supervisor
@@ -57,7 +57,6 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-FAILED_RETRY_MIN_S: Final = 5.0
 """Shortest delay before a failed loop is tried again."""
 STATUS_FILE_S: Final = 15.0
 """How often the status is written to a file, if it has changed. The file is read while no daemon is running."""
@@ -119,7 +118,7 @@ class _Daemon:
                 rules.backoff_min_s,
                 rules.backoff_max_s,
                 rules.attempts_max,
-                Backoff(min(FAILED_RETRY_MIN_S, rules.failed_retry_s), rules.failed_retry_s),
+                Backoff(min(FAILED_RETRY.min_s, rules.failed_retry_s), rules.failed_retry_s),
             ),
             heartbeat_max_s=rules.heartbeat_max_s,
             measures=loops,

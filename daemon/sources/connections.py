@@ -104,12 +104,7 @@ def topic_reader(
         reader=projection,
     )
     # With the relay's settings, so that records that fill a gap have the bytes that the relay would have written.
-    outbox = OutboxSettings(
-        source=source_name,
-        record_bytes_max=source.relay.record_bytes_max,
-        batch_events=source.relay.batch_events,
-        spool_dir=config.state.dir,
-    )
+    outbox = OutboxSettings(source=source_name, section=source.relay, spool_dir=config.state.dir)
     filler = build_outbox(lambda: source_client(source), outbox, topic)
     settings = ConsumerSettings(group=group, format=source.format, needs_event_ids=needs_event_ids)
     return TopicReader(broker, topic, settings, letters, filler)

@@ -57,7 +57,7 @@ class Outbox:
         self._beat = beat
         self.unlogged = unlogged
         self._log = EventBatches(
-            connect, batch_events=settings.batch_events, batch_bytes=settings.batch_bytes
+            connect, batch_events=settings.section.batch_events, batch_bytes=settings.batch_bytes
         )
         self._writes = WriteEventReader(connect, settings.write_connections)
         self._encoder = EventEncoder(

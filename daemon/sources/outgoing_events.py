@@ -10,11 +10,12 @@ table (``event_locator``), if they can be found, and the reason. So does a commi
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
+from daemon.config.sections.clusters import RelayConfig
 from daemon.sources.event_locator import locate_event
 from daemon.sources.write_events import CommitWrites, WriteEventReader, parse_commit
 from handlers.decoding.records.commit_parts import CommitParts
@@ -47,10 +48,8 @@ class OutboxSettings:
 
     source: str
     """Name of the source, and key of every record."""
-    record_bytes_max: int = 512 * 1024
-    """Larger events are split into several records if possible."""
-    batch_events: int = 1_000
-    """Events requested at once. More is not faster, and each answer is in memory completely."""
+    section: RelayConfig = field(default_factory=RelayConfig)
+    """What the configuration says; consumers use it too, so that their records have the same bytes."""
     batch_bytes: int = 16 * 1024 * 1024
     """A batch with more bytes makes the next batches smaller."""
     spool_dir: Path | None = None
@@ -159,7 +158,7 @@ class EventEncoder:
         return RecordWriter(
             self._settings.source,
             event,
-            record_bytes_max=self._settings.record_bytes_max,
+            record_bytes_max=self._settings.section.record_bytes_max,
             hard_bytes_max=self._hard_bytes_max,
         )
 

@@ -31,12 +31,11 @@ if TYPE_CHECKING:
     from state.partitions.filters.conditions import Condition
 
 
-TIMEOUT_S: Final = 30.0
 KEYS_PAGE_MAX: Final = 8192
 """A scan of keys begins with a page of ``pages.PAGE_KEYS``; each page is four times as large as the last, up to this."""
 
 
-def open_store(host: str, port: int, table: str, timeout_s: float = TIMEOUT_S) -> HBaseStore:
+def open_store(host: str, port: int, table: str, timeout_s: float) -> HBaseStore:
     """Return the store in ``table``, which is created where it is missing.
 
     ``host`` and ``port`` are those of a Thrift gateway (version 1, binary protocol, buffered transport); ``timeout_s`` applies to

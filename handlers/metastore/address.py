@@ -1,4 +1,4 @@
-"""The address of a metastore, as the configuration and the command line give it. Loads no Thrift library."""
+"""The address of a metastore, as the configuration and the command line give it, and their defaults. Loads no Thrift library."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from state.errors import ConfigError
 SCHEME: Final = "thrift"
 TLS_SCHEME: Final = "thrift+tls"
 DEFAULT_PORT: Final = 9083
+REPLY_BYTES_MAX: Final = 512 * 1024 * 1024
+"""The largest answer that a client reads into memory."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Self
 
+from handlers.metastore.address import REPLY_BYTES_MAX
 from handlers.metastore.notifications import NotificationCalls
 from handlers.metastore.objects.constraints import ConstraintCalls
 from handlers.metastore.objects.databases import DatabaseCalls
@@ -13,7 +14,7 @@ from handlers.metastore.objects.partitions import PartitionCalls
 from handlers.metastore.objects.statistics import StatisticsCalls
 from handlers.metastore.objects.tables import TableCalls
 from handlers.metastore.replayed_transactions import ReplayedTransactionCalls
-from handlers.metastore.session import REPLY_BYTES_MAX, SessionOptions
+from handlers.metastore.session import SessionOptions
 
 
 if TYPE_CHECKING:

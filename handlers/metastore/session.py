@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from thrift.Thrift import TException
 
 from handlers.backoff import Backoff
-from handlers.metastore.address import Address
+from handlers.metastore.address import REPLY_BYTES_MAX, Address
 from handlers.metastore.calls import DECLARED, AnyCall
 from handlers.metastore.connection import BrokenConnectionError, Connection
 from handlers.metastore.error_mapping import is_server_fault, to_tideline_error
@@ -37,7 +37,6 @@ R = TypeVar("R")
 CATALOG: Final = "hive"
 """The default catalog, the only one that Tideline follows."""
 
-REPLY_BYTES_MAX: Final = 512 * 1024 * 1024
 _ATTEMPTS_MAX: Final = 3
 _BACKOFF: Final = Backoff(0.01, 2.0)
 

@@ -44,6 +44,7 @@ SHARES_PER_SLOT: Final = 4
 SHARES_MAX: Final = 10_000
 Numbered = tuple[int, dict[str, Any]]
 """A copy or an outcome in its JSON form, with the number of the copy."""
+FILES_AT_ONCE: Final = 4
 
 
 def copy_cost(size_bytes: int) -> int:
@@ -82,7 +83,7 @@ class ShareSettings:
     fence: str
     options: Mapping[str, Mapping[str, object]] = field(default_factory=dict, repr=False)
     """Options of file systems by scheme."""
-    files_at_once: int = 4
+    files_at_once: int = FILES_AT_ONCE
     """Files that one task copies at the same time."""
     bytes_per_s_max: int | None = None
     """Bytes that one task reads in a second."""

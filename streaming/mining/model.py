@@ -10,13 +10,19 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
+
+from annotated_types import Interval
 
 from state.errors import ConfigError
 
 
 if TYPE_CHECKING:
     from state.columns.paths import KeyPath
+
+
+CATALOGS: Final = ("hive", "spark_catalog")
+"""Catalogs in which engines usually see a raw table."""
 
 
 class Form(StrEnum):
@@ -104,7 +110,7 @@ class RawTable:
     name: str
     """``db.table``"""
     json_column: str
-    catalogs: frozenset[str] = frozenset({"hive", "spark_catalog"})
+    catalogs: frozenset[str] = frozenset(CATALOGS)
     """Catalogs through which engines access this table. A table of this name in another catalog is a different table."""
     location: str | None = None
     """Its directory, which identifies it in plans that read files instead of the table."""
@@ -127,8 +133,9 @@ class CustomFunction:
 
     name: str
     style: Style = Style.DOTTED
-    document_argument: int = 0
-    """The index of the argument with the JSON text, from 0; all literals after it are keys."""
+    """How its arguments name keys: 'dotted' (a.b), 'jsonpath' ($.a.b) or 'member' (one top-level name)."""
+    document_argument: Annotated[int, Interval(ge=0, le=64)] = 0
+    """Position of the JSON argument, counted from 0; all literals after it are keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +145,7 @@ class MiningRules:
     raw_tables: tuple[RawTable, ...]
     functions: tuple[CustomFunction, ...] = ()
     default_database: str = "default"
+    """Database of unqualified table names, if the source does not name one."""
     text_chars: int = 1_048_576
     """Longer texts are not read."""
     parsed_chars: int = 262_144

@@ -5,7 +5,7 @@ Several capabilities use them, so they belong to none. A source may be relayed, 
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
@@ -19,6 +19,11 @@ from daemon.config.fields import (
 )
 from daemon.config.section import Section
 from daemon.config.sections.logins import AuthConfig
+from handlers.metastore.address import REPLY_BYTES_MAX
+
+
+StartAt = Literal["current", "earliest"] | int
+TOPIC_RETENTION_S: Final = 7 * 24 * 3600
 
 
 class RelayConfig(Section):
@@ -28,7 +33,7 @@ class RelayConfig(Section):
         default=True,
         description="Whether this daemon publishes the source's log. Set it to false if another one does.",
     )
-    start: Literal["current", "earliest"] | int = Field(
+    start: StartAt = Field(
         default="current",
         union_mode="left_to_right",
         description="Where to begin if neither the topic nor the state has a position: 'current' (after the newest event), "
@@ -38,7 +43,7 @@ class RelayConfig(Section):
         default=1000, ge=1, le=100_000, description="Events requested in one metastore call."
     )
     reply_bytes_max: int = Field(
-        default=512 * 1024 * 1024,
+        default=REPLY_BYTES_MAX,
         ge=1024 * 1024,
         le=8 * 1024 * 1024 * 1024,
         description="Largest answer of the metastore that is read into memory. A larger one is requested again in smaller pieces; "
@@ -76,7 +81,7 @@ class RelayConfig(Section):
         description="Longest pause between two calls to an idle source, and so the longest delay of a new event.",
     )
     topic_retention_s: int = Field(
-        default=604_800,
+        default=TOPIC_RETENTION_S,
         ge=3600,
         description="Retention of the topic if the relay creates it (7 days).",
     )

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from daemon.config.fields import Secret
 from daemon.config.section import Section, refused
+from daemon.config.values import setting
 from handlers.metastore.login.logins import KerberosLogin, PasswordLogin, Protection
 
 
@@ -53,11 +54,7 @@ class AuthConfig(Section):
         description="Keytab of client_principal, from which Tideline obtains and renews its tickets. Default: the ticket cache of the "
         "process (kinit, KRB5CCNAME). Only for 'kerberos'.",
     )
-    protection: Protection = Field(
-        default="auth",
-        description="Weakest accepted protection of calls: 'auth' (none), 'auth-int' (signed) or 'auth-conf' (encrypted). The weakest "
-        "one is used that the metastore offers too. Only for 'kerberos'.",
-    )
+    protection: Protection = setting(KerberosLogin, "protection")
     user: str | None = Field(default=None, description="User of the metastore. Required for 'plain'.")
     password: Secret | None = Field(
         default=None, description="Password, as {file: PATH} or {env: NAME}. Required for 'plain'."

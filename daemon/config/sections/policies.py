@@ -17,13 +17,16 @@ from daemon.config.fields import (
 )
 from daemon.config.section import Section
 from daemon.config.sections.spark import SparkConfig
+from daemon.config.values import setting
+from handlers.replication.policy.policy import ALL_TABLES, Policy
+from streaming.copyjob.share import FILES_AT_ONCE
 
 
 class TablesConfig(Section):
     """Which tables of a database a policy covers."""
 
     include: TablePatterns = Field(
-        default=["*"],
+        default=[*ALL_TABLES],
         min_length=1,
         max_length=1000,
         description="Patterns of table names ('*', '?', '[...]').",
@@ -94,7 +97,7 @@ class CopyJobsConfig(Section):
         description="Number of bytes from which a job copies such files, even if they are few.",
     )
     files_at_once: int = Field(
-        default=4, ge=1, le=64, description="Files that one Spark task copies at the same time."
+        default=FILES_AT_ONCE, ge=1, le=64, description="Files that one Spark task copies at the same time."
     )
     bytes_per_s_max: int | None = Field(
         default=None,
@@ -141,11 +144,7 @@ class PolicyRules(Section):
     verification: VerificationConfig = Field(
         default=VerificationConfig(), description="Continuous comparison with the source."
     )
-    on_failure: Literal["quarantine", "fail", "skip"] = Field(
-        default="quarantine",
-        description="What follows from a permanent failure of one table: 'quarantine' stops replicating the table, 'fail' stops "
-        "the policy, 'skip' ignores the event and continues (the replica then differs).",
-    )
+    on_failure: Literal["quarantine", "fail", "skip"] = setting(Policy, "on_failure")
 
 
 class PolicyConfig(PolicyRules):

@@ -12,6 +12,10 @@ from pydantic import Field
 
 from daemon.config.fields import Name, Options, Secret
 from daemon.config.section import Section
+from daemon.config.values import setting
+from daemon.process.logs import LogSettings
+from daemon.process.retry_policy import FAILED_RETRY, RestartPolicy
+from handlers.files.copying.pool import WORKERS_DEFAULT
 
 
 class StateConfig(Section):
@@ -41,24 +45,16 @@ class HttpConfig(Section):
 class LogsConfig(Section):
     """What is written to standard output."""
 
-    level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="Lowest level that is written."
-    )
-    format: Literal["auto", "json", "console"] = Field(
-        default="auto", description="'auto' is 'console' on a terminal and 'json' elsewhere."
-    )
-    repeat_s: float = Field(
-        default=60,
-        ge=0,
-        description="How long a repeated warning or error is counted instead of written; 0 writes every one.",
-    )
+    level: Literal["debug", "info", "warning", "error"] = setting(LogSettings, "level")
+    format: Literal["auto", "json", "console"] = setting(LogSettings, "format")
+    repeat_s: float = setting(LogSettings, "repeat_s")
 
 
 class FilesConfig(Section):
     """Copying of files between the clusters."""
 
     copy_workers: int = Field(
-        default=8, ge=1, le=256, description="Files copied at the same time for each policy."
+        default=WORKERS_DEFAULT, ge=1, le=256, description="Files copied at the same time for each policy."
     )
     options: dict[Name, Options] = Field(
         default={},
@@ -84,14 +80,9 @@ class SupervisorConfig(Section):
 
     backoff_min_s: float = Field(default=0.5, gt=0, le=60, description="Shortest delay before a restart.")
     backoff_max_s: float = Field(default=60, gt=0, le=3600, description="Longest delay before a restart.")
-    attempts_max: int = Field(
-        default=8,
-        ge=1,
-        le=1000,
-        description="Consecutive failures after which a loop whose request the other side refuses counts as failed.",
-    )
+    attempts_max: int = setting(RestartPolicy, "attempts_max")
     failed_retry_s: float = Field(
-        default=300,
+        default=FAILED_RETRY.max_s,
         ge=1,
         le=86_400,
         description="Longest delay before a loop that needs an operator is tried again, in case its cause is gone.",

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field
 from daemon.config.crosscheck import entries, problem
 from daemon.config.fields import Name, ThriftUris
 from daemon.config.section import ConfigSection, Section, refused
+from daemon.config.values import setting
 from daemon.endpoint.freshness.freshness import Freshness
 from daemon.endpoint.protocol.tls import client_context, server_context
 from daemon.endpoint.settings import DEFAULT_LISTEN, EndpointSettings, parse_listen
@@ -84,25 +85,11 @@ class ServeConfig(Section):
         default=None,
         description="Authority that signed the metastore's certificate; implies metastore_tls. Default: those of the system.",
     )
-    connections_max: int = Field(
-        default=512, ge=1, le=100_000, description="Number of clients that may be connected."
-    )
-    request_bytes_max: int = Field(
-        default=100 << 20, ge=1024, le=2**31 - 1, description="Size of the largest request."
-    )
-    connect_s: float = Field(default=10, ge=0.1, le=3600, description="Time to connect to the metastore.")
-    answer_s: float = Field(
-        default=600,
-        ge=0.1,
-        le=86_400,
-        description="Time in which the metastore must begin or continue an answer.",
-    )
-    idle_s: float = Field(
-        default=86_400,
-        ge=0.1,
-        le=2_000_000,
-        description="Time after which a connection without calls is closed.",
-    )
+    connections_max: int = setting(EndpointSettings, "connections_max")
+    request_bytes_max: int = setting(EndpointSettings, "request_bytes_max")
+    connect_s: float = setting(EndpointSettings, "connect_s")
+    answer_s: float = setting(EndpointSettings, "answer_s")
+    idle_s: float = setting(EndpointSettings, "idle_s")
 
     @property
     def rule(self) -> Freshness:

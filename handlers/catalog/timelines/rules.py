@@ -36,6 +36,7 @@ class Rule:
     columns: tuple[str, ...] = ()
     periods: tuple[UpdatePeriod, ...] = ()
     iso_weeks: bool = False
+    """Whether weeks are ISO 8601 weeks; otherwise they start on Sunday, as in Lens."""
     form: str = ENDS_AND_HOLES.name
     jump_max: int | None = None
     sentinels: tuple[str, ...] = SENTINELS
@@ -70,7 +71,8 @@ class Rules:
 
     rules: tuple[Rule, ...] = ()
     lens: bool = True
-    """Whether tables that name their time columns in their properties are followed without a rule."""
+    """Whether tables whose properties name their time columns (cube.storagetable.time.partcols) are followed without a
+    rule."""
     exclude: tuple[str, ...] = ()
 
     def accepts(self, table: TableInfo) -> bool:

@@ -36,6 +36,8 @@ class KerberosLogin:
     client: str | None = None
     keytab: Path | None = None
     protection: Protection = "auth"
+    """Weakest accepted protection of calls: 'auth' (none), 'auth-int' (signed) or 'auth-conf' (encrypted). The weakest
+    one is used that the metastore offers too. Only for 'kerberos'."""
 
     def service_at(self, host: str) -> str:
         """Return the principal of the metastore on ``host``; Hadoop writes host names of principals in lower case."""

@@ -51,8 +51,8 @@ class ExternalSettings:
     """How the files of external tables are copied."""
 
     every_s: float
-    delete: bool = False
-    workers: int = 8
+    delete: bool
+    workers: int
     """Directories that are compared, and files that are copied, at the same time."""
     list_directory: Path | None = None
     """Where the list of directories is written."""

@@ -74,7 +74,6 @@ class BootstrapOptions:
     """How a bootstrap runs."""
 
     settings: LoadSettings = field(default_factory=LoadSettings)
-    tables_at_once: int = 4
     is_stopping: Callable[[], bool] = lambda: False
     """Whether the run must end; it raises Interrupted then."""
     progress: BootstrapProgress = field(default_factory=SilentBootstrap)
@@ -129,7 +128,7 @@ class _BootstrapRun:
         views = self._find_views([load.table for load in waiting])
         workers = [
             threading.Thread(target=self._work, name=f"tideline-load-{number}", daemon=True)
-            for number in range(min(self._options.tables_at_once, len(waiting)))
+            for number in range(min(self._options.settings.tables_at_once, len(waiting)))
         ]
         for worker in workers:
             worker.start()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 
+ALL_TABLES: Final = ("*",)
 SYSTEM_DATABASES: Final = frozenset({"sys", "information_schema"})
 """Hive's own databases: views on the metastore itself, which each cluster has. No policy replicates them."""
 
@@ -31,10 +32,11 @@ class Policy:
     name: str
     source_db: str
     target_db: str
-    include: tuple[str, ...] = ("*",)
+    include: tuple[str, ...] = ALL_TABLES
     exclude: tuple[str, ...] = ()
     on_failure: Literal["quarantine", "fail", "skip"] = "quarantine"
-    """What a permanent failure of one table does: quarantine the table, stop the policy, or skip the event."""
+    """What follows from a permanent failure of one table: 'quarantine' stops replicating the table, 'fail' stops the
+    policy, 'skip' ignores the event and continues (the replica then differs)."""
     external_base: str | None = None
     """URI below which external tables are placed (base + path at the source); None: the target's default location."""
     metadata_only: tuple[str, ...] = ()

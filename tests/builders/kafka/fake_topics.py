@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from daemon.config.sections.clusters import RelayConfig
 from daemon.consumer.fetcher import FetchResult
 from daemon.consumer.seeker import SeekResult
 from daemon.kafka.broker import TopicRecord
@@ -28,8 +29,14 @@ RECORD_BYTES_MAX = 4096
 
 
 def outbox(log: ListedLog, *, unlogged: UnloggedPartitions | None = None, **settings: object) -> Outbox:
-    given: dict[str, Any] = {"source": "src", "record_bytes_max": RECORD_BYTES_MAX} | settings
-    return Outbox(log.connect, RelaySettings(**given), hard_bytes_max=1 << 20, unlogged=unlogged)
+    return Outbox(log.connect, relay_settings(**settings), hard_bytes_max=1 << 20, unlogged=unlogged)
+
+
+def relay_settings(**settings: Any) -> RelaySettings:
+    """Return the settings of a relay; those of the configuration and others are given alike."""
+    values: dict[str, Any] = {"source": "src", "record_bytes_max": RECORD_BYTES_MAX} | settings
+    section = {name: values.pop(name) for name in RelayConfig.model_fields if name in values}
+    return RelaySettings(section=RelayConfig(**section), **values)
 
 
 def records_of(log: ListedLog, first: int = 1, last: int | None = None) -> list[Record]:

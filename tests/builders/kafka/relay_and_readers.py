@@ -17,10 +17,10 @@ from daemon.kafka.dead_letters import DeadLetterWriter, dead_letter_topic
 from daemon.kafka.offset_search import LocatedRecord, OffsetReader
 from daemon.kafka.topic import PARTITION, Topic, TopicSettings
 from daemon.relay.loop import RelayLoop
-from daemon.relay.settings import RelaySettings
 from state.positions import Position
 from state.store.memory import MemoryStore
 from tests.builders.kafka.fake_log import Line, ListedLog
+from tests.builders.kafka.fake_topics import relay_settings
 
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ class Stream:
         return self.topic.name
 
     def relay(self, **settings: Any) -> RelayLoop:
-        given: dict[str, Any] = {"source": "src", "start": "earliest", "record_bytes_max": 4096} | settings
-        return RelayLoop(self.broker, self.topic, self.log.connect, self.store, RelaySettings(**given))
+        values = relay_settings(**{"start": "earliest"} | settings)
+        return RelayLoop(self.broker, self.topic, self.log.connect, self.store, values)
 
     def relay_all(self, **settings: Any) -> RelayLoop:
         """Run a relay until it has relayed the whole log."""
@@ -92,8 +92,8 @@ class Stream:
         return DeadLetterWriter(self.broker, settings, origin=self.name, reader=reader)
 
     def reader(self, *, filler: Any = None, **settings: Any) -> TopicReader:
-        given = {"group": f"{self.name}-group"} | settings
-        return TopicReader(self.broker, self.topic, ConsumerSettings(**given), self.dead_letters(), filler)
+        values = ConsumerSettings(**{"group": f"{self.name}-group", "format": "auto"} | settings)
+        return TopicReader(self.broker, self.topic, values, self.dead_letters(), filler)
 
     def produce(self, values: Iterable[bytes | None]) -> None:
         """Write records as any producer could."""

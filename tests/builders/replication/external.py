@@ -30,7 +30,9 @@ class ExternalCopies:
     """The external tables of one replica; its records survive from cycle to cycle."""
 
     context: Context
-    settings: ExternalSettings = field(default_factory=lambda: ExternalSettings(every_s=60, workers=4))
+    settings: ExternalSettings = field(
+        default_factory=lambda: ExternalSettings(every_s=60, delete=False, workers=4)
+    )
     store: Store = field(default_factory=MemoryStore)
     stopping: threading.Event = field(default_factory=threading.Event)
 

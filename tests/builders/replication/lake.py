@@ -113,7 +113,7 @@ def open_lake(
             jobs=jobs,
             external_base=base,
         )
-        settings = ExternalSettings(every_s=60, workers=4, list_directory=lists)
+        settings = ExternalSettings(every_s=60, delete=False, workers=4, list_directory=lists)
         with closing(replica.projection):
             made = Lake(
                 root, base, replica, ExternalCopies(replica.context, settings), source_sql, target_sql

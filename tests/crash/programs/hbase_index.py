@@ -52,7 +52,7 @@ def run(port: int, table: str, failpoint: str | None = None, begun: Event | None
     transaction.SPILL_ENTRIES = SHORT_BUFFER  # type: ignore[misc]  # a constant for everybody else
     if failpoint is not None:
         failpoints._CHOSEN = failpoints._Countdown(failpoint)  # type: ignore[misc]  # likewise
-    store = open_store("127.0.0.1", port, table)
+    store = open_store("127.0.0.1", port, table, timeout_s=30)
     if begun is not None:
         begun.set()
     first = int(store.get(MARK) or b"0") + 1

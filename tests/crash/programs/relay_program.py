@@ -11,9 +11,9 @@ import sys
 from daemon.kafka.broker import BrokerSettings
 from daemon.kafka.topic import Topic, TopicSettings
 from daemon.relay.loop import RelayLoop
-from daemon.relay.settings import RelaySettings
 from state.store.sqlite import SqliteStore
 from tests.builders.kafka.fake_log import Line, ListedLog, commit, ddl, write
+from tests.builders.kafka.fake_topics import relay_settings
 
 
 RECORD_BYTES_MAX = 4096
@@ -32,8 +32,7 @@ def log() -> ListedLog:
 def main(bootstrap: str, name: str, state_file: str) -> None:
     """Relay until everything is in the topic."""
     broker = BrokerSettings(bootstrap, client={"batch.num.messages": "1"})
-    settings = RelaySettings(
-        source="src",
+    settings = relay_settings(
         start="earliest",
         record_bytes_max=RECORD_BYTES_MAX,
         batch_events=3,

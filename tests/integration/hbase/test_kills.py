@@ -32,7 +32,7 @@ PROGRAMS.set_forkserver_preload(["tests.crash.programs.hbase_index", "happybase"
 @pytest.fixture
 def watching(hbase_port: int, table: str) -> Iterator[HBaseStore]:
     """A reader that was there before the program, and ends nothing for it."""
-    with closing(open_store(HOST, hbase_port, table)) as store:
+    with closing(open_store(HOST, hbase_port, table, timeout_s=30)) as store:
         yield store
 
 
@@ -74,7 +74,7 @@ def expect_right_answers(store: HBaseStore) -> None:
 
 def expect_whole(port: int, table: str) -> tuple[int, RepairReport]:
     """Begin to write as the next program does: the state of a step, and nothing of the next one."""
-    with closing(open_store(HOST, port, table)) as store:
+    with closing(open_store(HOST, port, table, timeout_s=30)) as store:
         with store.transaction():
             pass
         step = int(store.get(MARK) or b"0")

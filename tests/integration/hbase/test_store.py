@@ -61,7 +61,7 @@ def test_a_gateway_that_does_not_answer_in_time_is_unavailable(hbase_port: int, 
 def test_two_stores_on_one_table_see_each_others_transactions(
     store: HBaseStore, hbase_port: int, table: str
 ) -> None:
-    other = open_store(HOST, hbase_port, table)
+    other = open_store(HOST, hbase_port, table, timeout_s=30)
     for number, (writer, reader) in enumerate([(store, other), (other, store)]):
         with writer.transaction() as txn:
             txn.put(b"%d" % number, b"x")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from daemon.config.sections.clusters import RelayConfig
 from daemon.process.retry_policy import RestartPolicy
 from daemon.process.supervisor import Job, Supervisor
 from daemon.relay.loop import RelayLoop
@@ -47,7 +48,7 @@ class _NoMeasures:
 
 
 def relay_of(stream: Stream, uri: str) -> RelayLoop:
-    settings = RelaySettings(source="src", start="earliest")
+    settings = RelaySettings(source="src", section=RelayConfig(start="earliest"))
     return RelayLoop(stream.broker, stream.topic, lambda: Metastore(uri), stream.store, settings)
 
 

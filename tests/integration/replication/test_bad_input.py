@@ -136,7 +136,7 @@ class Rig:
         letters = DeadLetterWriter(
             self.broker, TopicSettings(self.dead_letter_topic), origin=self.topic.name, reader="test"
         )
-        reader = TopicReader(self.broker, self.topic, ConsumerSettings(group="test"), letters)
+        reader = TopicReader(self.broker, self.topic, ConsumerSettings(group="test", format="auto"), letters)
 
         def report(status: ProjectionStatus) -> None:
             if status.position is not None and status.position.applied_event_id >= upto:

@@ -140,7 +140,7 @@ def build(
             start=start,
             external_base=base,
         )
-        copies = ExternalCopies(replica.context, ExternalSettings(every_s=60, workers=2))
+        copies = ExternalCopies(replica.context, ExternalSettings(every_s=60, delete=False, workers=2))
         made.append(SparkLake(db, files, base, replica, copies))
         return made[-1]
 

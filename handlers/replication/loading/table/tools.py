@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Annotated, Protocol
+
+from annotated_types import Interval
 
 from state.errors import Interrupted
 
@@ -21,14 +23,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LoadSettings:
-    """How a load treats transactions of the source that have written into the table and are still open."""
+    """How tables are loaded: the section ``bootstrap`` of the configuration."""
 
-    open_transaction_timeout_s: float = 3600.0
-    """How long to wait for them."""
+    open_transaction_timeout_s: Annotated[float, Interval(ge=0)] = 3600
+    """How long the load of a table waits for transactions of the source that wrote into it and are still open."""
     abort_open_transactions: bool = False
-    """Whether to abort those that are still open then; otherwise the load fails with TransactionsOpen."""
+    """Whether these transactions are aborted at the source after that time. If not, the load fails with
+    transactions-open, which names them, and is repeated."""
     poll_s: float = 1.0
     """The pause between two looks at them."""
+    tables_at_once: Annotated[int, Interval(ge=1, le=64)] = 4
+    """Tables that a bootstrap loads at the same time."""
 
 
 class LoadProgress(Protocol):

@@ -36,7 +36,11 @@ def reader_of(monkeypatch: pytest.MonkeyPatch, letters: ListedLetters) -> Reader
         )
         named: Any = SimpleNamespace(name="topic")
         return TopicReader(
-            BrokerSettings("nowhere:1"), named, ConsumerSettings(group="g", **settings), letters, filler
+            BrokerSettings("nowhere:1"),
+            named,
+            ConsumerSettings(**{"group": "g", "format": "auto"} | settings),
+            letters,
+            filler,
         )
 
     return reader

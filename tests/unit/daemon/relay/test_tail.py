@@ -14,7 +14,7 @@ from state.errors import FilesUnavailable, GapDetected, MetastoreUnavailable
 from state.positions import Position
 from state.store.memory import MemoryStore
 from tests.builders.kafka.fake_log import Line, ListedLog, ddl
-from tests.builders.kafka.fake_topics import outbox
+from tests.builders.kafka.fake_topics import outbox, relay_settings
 
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def follow(
         outbox(log, batch_events=1),
         cast("Publisher", AcknowledgingPublisher(0)),
         StoredPosition(MemoryStore(), "topic"),
-        RelaySettings(source="lake", poll_min_s=0.001, poll_max_s=0.001),
+        relay_settings(source="lake", poll_min_s=0.001, poll_max_s=0.001),
         Start(Position(0)),
         report,
         status,

@@ -10,7 +10,6 @@ from daemon.kafka.broker import broker_settings
 from daemon.kafka.topic import source_topic
 from daemon.process.heartbeat import LazyLoop
 from daemon.process.supervisor import Job, LoopState
-from daemon.relay.loop import relay_settings
 from daemon.replica.policies import handler_policy
 from state.errors import ConfigError, StateCorrupt
 from tests.builders.daemon.assembly import config_of, parts_of
@@ -83,11 +82,9 @@ def test_librdkafka_gets_options_in_its_own_spelling_and_the_secrets(config: Con
     }
 
 
-def test_the_relay_gets_its_settings_and_its_topic_accepts_its_largest_record(config: Config) -> None:
-    settings = relay_settings("lake", config.sources["lake"])
-    assert (settings.source, settings.start, settings.batch_events) == ("lake", 7, 50)
-    topic = source_topic(config, config.sources["lake"])
-    assert topic.settings.message_bytes_max >= 2 * settings.record_bytes_max
+def test_the_topic_accepts_the_largest_record_of_its_relay(config: Config) -> None:
+    source = config.sources["lake"]
+    assert source_topic(config, source).settings.message_bytes_max >= 2 * source.relay.record_bytes_max
 
 
 def test_settings_that_librdkafka_rejects_are_a_configuration_error(config: Config) -> None:

@@ -46,7 +46,8 @@ class World:
         self.replica: FakedReplica = faked_replica(root, external_base=f"file:{self.base}")
         self.replica.projection.open()
         self.copies = ExternalCopies(
-            self.replica.context, ExternalSettings(every_s=60, list_directory=root / "lists")
+            self.replica.context,
+            ExternalSettings(every_s=60, delete=False, workers=8, list_directory=root / "lists"),
         )
 
     def create(self, name: str, location: str, content: str | None = "x") -> None:

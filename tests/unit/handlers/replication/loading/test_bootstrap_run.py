@@ -15,6 +15,7 @@ from handlers.replication.context import Context
 from handlers.replication.loading import bootstrap_run
 from handlers.replication.loading.bootstrap import begin_bootstrap, is_pending
 from handlers.replication.loading.bootstrap_run import BootstrapOptions, run_bootstrap
+from handlers.replication.loading.table.tools import LoadSettings
 from handlers.replication.observer import SilentObserver
 from handlers.replication.policy.policy import Policy
 from handlers.replication.tables.table_loads import LoadedTable
@@ -83,7 +84,9 @@ class Rig:
     def run(self, *, is_stopping: Callable[[], bool] = lambda: False) -> None:
         self.context.tables.loads.load(self.store)
         self.context.tables.quarantine.load(self.store)
-        options = BootstrapOptions(backoff=QUICK, tries_max=3, tables_at_once=2, is_stopping=is_stopping)
+        options = BootstrapOptions(
+            LoadSettings(tables_at_once=2), backoff=QUICK, tries_max=3, is_stopping=is_stopping
+        )
         run_bootstrap(self.context, self.store, options, lambda: None)
 
 
