@@ -68,13 +68,13 @@ class FlatMetrics(MetricTable):
     backlog = Metric(Gauge, "tideline_flat_seal_backlog_hours", "Hours that are due to be sealed.", "flat")
     progress_time = Metric(
         Gauge,
-        "tideline_flat_progress_time_seconds",
+        "tideline_flat_progress_timestamp_seconds",
         "Unix time at which the driver last reported progress.",
         "flat",
     )
     watermark = Metric(
         Gauge,
-        "tideline_flat_watermark_time_seconds",
+        "tideline_flat_watermark_timestamp_seconds",
         "Event time, as Unix time, that the stream has reached.",
         "flat",
     )

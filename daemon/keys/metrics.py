@@ -44,7 +44,7 @@ class MiningMetrics(MetricTable):
     )
     read = Metric(
         Gauge,
-        "tideline_mining_read_time_seconds",
+        "tideline_mining_read_timestamp_seconds",
         "Unix time at which the source was last read completely.",
         "source",
     )

@@ -99,7 +99,7 @@ class StatusCollector(Collector):
         info.add_metric((), {"version": status.version})
         yield info
         yield GaugeMetricFamily(
-            "tideline_start_time_seconds", "Unix time at which the daemon started.", status.started_s
+            "tideline_start_timestamp_seconds", "Unix time at which the daemon started.", status.started_s
         )
         yield GaugeMetricFamily(
             "tideline_loops_stuck", "Loops that have sent no heartbeat for too long.", len(status.stuck)

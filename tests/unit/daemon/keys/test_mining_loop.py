@@ -106,7 +106,7 @@ def test_what_passes_come_to_is_counted_and_shown(
         registry.get_sample_value("tideline_mining_dead_records_total", {**labels, "reason": "too-large"})
         == 1
     )
-    assert registry.get_sample_value("tideline_mining_read_time_seconds", labels) == source.read_s
+    assert registry.get_sample_value("tideline_mining_read_timestamp_seconds", labels) == source.read_s
 
 
 def test_a_source_that_fails_is_told_of_until_it_is_read_again_without_secrets(

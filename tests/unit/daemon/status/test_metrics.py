@@ -53,6 +53,9 @@ def test_names_have_the_prefix_and_base_units(registry: CollectorRegistry) -> No
     for family in registry.collect():
         assert family.name.startswith("tideline")
         assert not family.name.endswith(("_ms", "_s", "_mb", "_kb"))
+        assert ("Unix time" in family.documentation) == family.name.endswith("_timestamp_seconds"), (
+            family.name
+        )
 
 
 def test_a_scrape_can_be_parsed_and_has_positions_lags_and_states(registry: CollectorRegistry) -> None:
