@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from bench.report import Row, row
-from daemon.config.sections.policies import CopyJobsConfig
+from daemon.config.settings.policies import CopyJobsConfig
 from daemon.replica.copy_jobs.runner import SparkJobs
 from dev.stack.downloads.jars import locate_jars, read_lock
 from handlers.files.copying.copies import Copied, CopyTask

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from bench.events.environment import make_name, say
 from bench.events.recorded_log import RecordedLog
 from bench.report import Row, row
-from daemon.config.sections.clusters import RelayConfig
+from daemon.config.settings.clusters import RelayConfig
 from daemon.consumer.settings import ConsumerSettings
 from daemon.consumer.topic_reader import TopicReader
 from daemon.kafka.broker import BrokerSettings

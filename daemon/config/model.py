@@ -13,10 +13,10 @@ from pydantic import Field, SecretStr, ValidationError, create_model
 
 from daemon.config.fields import Name
 from daemon.config.section import Section
-from daemon.config.sections.clusters import KafkaConfig, SourceConfig, TargetConfig
-from daemon.config.sections.policies import PolicyConfig
-from daemon.config.sections.policy_patterns import PolicyPatternConfig
-from daemon.config.sections.process import FilesConfig, HttpConfig, LogsConfig, StateConfig, SupervisorConfig
+from daemon.config.settings.clusters import KafkaConfig, SourceConfig, TargetConfig
+from daemon.config.settings.policies import PolicyConfig
+from daemon.config.settings.policy_patterns import PolicyPatternConfig
+from daemon.config.settings.process import FilesConfig, HttpConfig, LogsConfig, StateConfig, SupervisorConfig
 
 
 if TYPE_CHECKING:

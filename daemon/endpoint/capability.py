@@ -31,13 +31,13 @@ class Endpoint(Capability):
 
     def config_sections(self) -> Sequence[ConfigSection[Any]]:
         """Return the section ``serve``."""
-        from daemon.endpoint.configured.section import SERVE
+        from daemon.endpoint.configured.settings import SERVE
 
         return (SERVE,)
 
     def cross_problems(self, document: Document) -> Iterable[Problem]:
         """Yield the problems between endpoints and sources."""
-        from daemon.endpoint.configured.section import cross_problems
+        from daemon.endpoint.configured.settings import cross_problems
 
         return cross_problems(document)
 
@@ -50,7 +50,7 @@ class Endpoint(Capability):
     def build(self, runtime: Runtime) -> Parts:
         """Return a loop for each endpoint that the daemon runs."""
         from daemon.endpoint.configured.loop import EndpointCollector, build_endpoint
-        from daemon.endpoint.configured.section import SERVE
+        from daemon.endpoint.configured.settings import SERVE
         from daemon.endpoint.configured.status import ENDPOINTS
         from daemon.status.reporter import SectionPart
 

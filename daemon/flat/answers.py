@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from daemon.config.model import Config
-    from daemon.flat.progress import FlatStatus
     from daemon.flat.settings import FlatConfig
+    from daemon.flat.status import FlatStatus
     from handlers.files.filesystems import FileSystem
     from streaming.keylog.log import KeyLog
     from streaming.keylog.table_snapshots import TableSnapshot

@@ -47,7 +47,7 @@ class Flat(Capability):
 
     def status_sections(self) -> Sequence[StatusSection[Any]]:
         """Return the section ``flats``."""
-        from daemon.flat.progress import FLATS
+        from daemon.flat.status import FLATS
 
         return (FLATS,)
 
@@ -57,8 +57,8 @@ class Flat(Capability):
         from daemon.flat.loop import build_flat
         from daemon.flat.metrics import FlatMetrics
         from daemon.flat.page import flat_routes
-        from daemon.flat.progress import FLATS
         from daemon.flat.settings import FLAT
+        from daemon.flat.status import FLATS
         from daemon.status.reporter import SectionPart
 
         metrics, tables = FlatMetrics(runtime.registry), FLAT.of(runtime.config)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from daemon.config.model import Config
-    from daemon.config.sections.clusters import KafkaConfig
+    from daemon.config.settings.clusters import KafkaConfig
     from daemon.flat.settings import FlatConfig
     from streaming.settings import FlatSettings
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from daemon.flat.metrics import FlatMeasures
-from daemon.flat.progress import DriverProgress, FlatStatus
 from daemon.flat.settings import FLAT
+from daemon.flat.status import DriverProgress, FlatStatus
 from daemon.process.children.child import STOPPED, build_command, reported_error
 from daemon.process.children.child_loop import ChildLoop
 from daemon.process.redaction import Redactor

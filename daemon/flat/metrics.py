@@ -1,6 +1,6 @@
 """Metrics of flat tables: what was read, what could not be used, the lag, and how long batches take.
 
-Counts and positions are set as the driver reports them (``daemon.flat.progress``); the state and the lag in seconds are computed at
+Counts and positions are set as the driver reports them (``daemon.flat.status``); the state and the lag in seconds are computed at
 each scrape, from the status.
 """
 
@@ -16,11 +16,11 @@ from daemon.process.metrics import BATCH_BUCKETS_S, Metric, MetricTable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from daemon.flat.progress import DriverProgress
+    from daemon.flat.status import DriverProgress
 
 
 class FlatMetrics(MetricTable):
-    """The metrics of all flat tables. Counters have the names of the fields of ``daemon.flat.progress.Counts``."""
+    """The metrics of all flat tables. Counters have the names of the fields of ``daemon.flat.status.Counts``."""
 
     batches = Metric(Counter, "tideline_flat_batches", "Batches written to the flat table.", "flat")
     rows = Metric(Counter, "tideline_flat_rows", "Rows written to the flat table.", "flat")

@@ -9,9 +9,9 @@ from pydantic import Field, model_validator
 
 from daemon.config.fields import FileLocation, Name, ObjectName, TableName, ThriftUris
 from daemon.config.section import ConfigSection, Section, refused
-from daemon.config.sections.spark import SparkConfig
+from daemon.config.settings.spark import SparkConfig
 from daemon.config.values import setting
-from daemon.flat.sections import (
+from daemon.flat.stream_settings import (
     EventTimeSection,
     FlatSourceConfig,
     LimitsSection,

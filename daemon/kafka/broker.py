@@ -21,7 +21,7 @@ from state.errors import ConfigError, KafkaUnavailable, LimitExceeded, NotFound,
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from daemon.config.sections.clusters import KafkaConfig
+    from daemon.config.settings.clusters import KafkaConfig
 
 
 LIBRARY_LOG: Final = logging.getLogger("tideline.librdkafka")

@@ -22,7 +22,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # re-exported
     OffsetSpec,
 )
 
-from daemon.config.sections.clusters import TOPIC_RETENTION_S
+from daemon.config.settings.clusters import TOPIC_RETENTION_S
 from daemon.kafka.broker import LIBRARY_LOG, BrokerSettings, broker_settings, translate_errors
 from state.errors import ConfigError, KafkaUnavailable, NotFound, Refused
 from state.retention import NEVER, TopicLimits
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from daemon.config.model import Config
-    from daemon.config.sections.clusters import SourceConfig
+    from daemon.config.settings.clusters import SourceConfig
 
 
 PARTITION: Final = 0

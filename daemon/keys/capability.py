@@ -51,7 +51,7 @@ class Keys(Capability):
 
     def status_sections(self) -> Sequence[StatusSection[Any]]:
         """Return the section ``mining``."""
-        from daemon.keys.progress import MINING_STATUS
+        from daemon.keys.status import MINING_STATUS
 
         return (MINING_STATUS,)
 
@@ -60,7 +60,7 @@ class Keys(Capability):
         from daemon.keylog.settings import MINING
         from daemon.keys.loop import LOOP, build_mining
         from daemon.keys.metrics import MiningMetrics
-        from daemon.keys.progress import MINING_STATUS
+        from daemon.keys.status import MINING_STATUS
         from daemon.process.supervisor import Job
         from daemon.status.reporter import SectionPart
 

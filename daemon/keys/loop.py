@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from daemon.keylog.settings import MINING
-from daemon.keys.progress import MINED, MinedSource, MiningStatus, SourcePass, read_passes
+from daemon.keys.status import MINED, MinedSource, MiningStatus, SourcePass, read_passes
 from daemon.process.children.child import build_command, reported_error
 from daemon.process.children.child_loop import ChildLoop
 from daemon.process.redaction import Redactor

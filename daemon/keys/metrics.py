@@ -12,7 +12,7 @@ from daemon.process.metrics import BATCH_BUCKETS_S, Metric, MetricTable
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from daemon.keys.progress import SourcePass
+    from daemon.keys.status import SourcePass
 
 
 class MiningMetrics(MetricTable):

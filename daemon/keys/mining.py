@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from daemon.keylog.opening import open_key_log
 from daemon.keylog.settings import KEYLOG, MINING
-from daemon.keys.progress import MINED
+from daemon.keys.status import MINED
 from daemon.process.signals import stop_signals
 from state.errors import ConfigError, TidelineError, Transient
 from streaming.keylog.retention import delete_old_rows

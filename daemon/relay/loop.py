@@ -41,7 +41,7 @@ from state.errors import GapDetected, InvalidRequest, KafkaUnavailable, NotFound
 
 if TYPE_CHECKING:
     from daemon.config.model import Config
-    from daemon.config.sections.clusters import SourceConfig
+    from daemon.config.settings.clusters import SourceConfig
     from daemon.kafka.broker import BrokerSettings
     from daemon.kafka.topic import Topic
     from daemon.process.heartbeat import Heartbeat

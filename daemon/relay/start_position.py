@@ -28,7 +28,7 @@ from state.positions import Position
 
 
 if TYPE_CHECKING:
-    from daemon.config.sections.clusters import StartAt
+    from daemon.config.settings.clusters import StartAt
     from daemon.sources.outbox import Outbox
     from daemon.sources.outgoing_events import OutgoingEvent
     from state.store import Store

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from daemon.config.problem import Problem
     from daemon.config.section import ConfigSection
     from daemon.process.supervisor import Job
-    from daemon.replica.compactions.section import CompactionStatus
+    from daemon.replica.compactions.status import CompactionStatus
     from daemon.status.model import StatusSection
 
 
@@ -73,14 +73,14 @@ class Replica(Capability):
 
     def status_sections(self) -> Sequence[StatusSection[Any]]:
         """Return the sections of replicas; each names its field in the status."""
-        from daemon.replica.compactions.section import COMPACTIONS
-        from daemon.replica.external.section import EXTERNAL
-        from daemon.replica.sections.copies import COPIES
-        from daemon.replica.sections.left import LEFT
-        from daemon.replica.sections.loads import LOADS
-        from daemon.replica.sections.points import POINTS
-        from daemon.replica.sections.unreplicated import UNREPLICATED
-        from daemon.replica.verification.progress import VERIFICATION
+        from daemon.replica.compactions.status import COMPACTIONS
+        from daemon.replica.external.status import EXTERNAL
+        from daemon.replica.status.copies import COPIES
+        from daemon.replica.status.left import LEFT
+        from daemon.replica.status.loads import LOADS
+        from daemon.replica.status.points import POINTS
+        from daemon.replica.status.unreplicated import UNREPLICATED
+        from daemon.replica.verification.status import VERIFICATION
 
         return (POINTS, COPIES, EXTERNAL, LOADS, LEFT, UNREPLICATED, VERIFICATION, COMPACTIONS)
 
@@ -93,18 +93,18 @@ class Replica(Capability):
 
     def build(self, runtime: Runtime) -> Parts:
         """Return the replicas of all policies, and a loop for each pattern of databases, which adds more of them."""
-        from daemon.replica.compactions.section import COMPACTIONS
+        from daemon.replica.compactions.status import COMPACTIONS
         from daemon.replica.compactions.watch import build_watch
-        from daemon.replica.external.section import EXTERNAL
+        from daemon.replica.external.status import EXTERNAL
         from daemon.replica.found_databases import discovery_job, known_policies
         from daemon.replica.metrics import ReplicaMetrics
         from daemon.replica.replicas import Replicas
-        from daemon.replica.sections.copies import COPIES
-        from daemon.replica.sections.left import LEFT
-        from daemon.replica.sections.loads import LOADS
-        from daemon.replica.sections.points import POINTS
-        from daemon.replica.sections.unreplicated import UNREPLICATED
-        from daemon.replica.verification.progress import VERIFICATION
+        from daemon.replica.status.copies import COPIES
+        from daemon.replica.status.left import LEFT
+        from daemon.replica.status.loads import LOADS
+        from daemon.replica.status.points import POINTS
+        from daemon.replica.status.unreplicated import UNREPLICATED
+        from daemon.replica.verification.status import VERIFICATION
         from daemon.status.reporter import SectionPart
 
         jobs: list[Job] = []

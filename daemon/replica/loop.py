@@ -13,17 +13,17 @@ from daemon.process.supervisor import Job
 from daemon.replica.bootstrap_progress import LoggedProgress
 from daemon.replica.copy_jobs.building import build_jobs, ignore_job
 from daemon.replica.external.copies import build_external, copies_external
-from daemon.replica.external.section import NO_BASE, OFF, ExternalStatus, describe_external
+from daemon.replica.external.status import NO_BASE, OFF, ExternalStatus, describe_external
 from daemon.replica.followed import FollowedReplica
 from daemon.replica.load_copies import LoadCopies
 from daemon.replica.metrics import PolicyObserver, release_command
 from daemon.replica.policies import STATE_KIND, handler_policy
-from daemon.replica.sections.copies import CopyStatus
-from daemon.replica.sections.left import LeftStatus, list_left
-from daemon.replica.sections.loads import LoadCounts, LoadStatus, list_loads
-from daemon.replica.sections.points import PointTaker
-from daemon.replica.sections.unreplicated import UnreplicatedStatus, list_unreplicated
 from daemon.replica.settings import BOOTSTRAP
+from daemon.replica.status.copies import CopyStatus
+from daemon.replica.status.left import LeftStatus, list_left
+from daemon.replica.status.loads import LoadCounts, LoadStatus, list_loads
+from daemon.replica.status.points import PointTaker
+from daemon.replica.status.unreplicated import UnreplicatedStatus, list_unreplicated
 from daemon.sources.connections import measured_metastore, topic_reader
 from daemon.status.reporter import ProjectionPart
 from handlers.files.copying.copies import Copier
@@ -43,12 +43,12 @@ if TYPE_CHECKING:
 
     from daemon.capability import Runtime
     from daemon.config.model import Config
-    from daemon.config.sections.policies import PolicyConfig
+    from daemon.config.settings.policies import PolicyConfig
     from daemon.consumer.settings import ReaderStatus
     from daemon.consumer.topic_reader import TopicReader
     from daemon.process.heartbeat import Heartbeat
     from daemon.replica.metrics import ReplicaMetrics
-    from daemon.replica.sections.points import PointStatus
+    from daemon.replica.status.points import PointStatus
     from daemon.sources.connections import CallMetrics
     from handlers.files.copying.jobs import JobStatus
     from handlers.replication.loading.bootstrap_run import BootstrapProgress

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from daemon.process.supervisor import Job
     from daemon.replica.loop import ReplicaPart
     from daemon.replica.metrics import ReplicaMetrics
-    from daemon.replica.sections.points import PointStatus
-    from daemon.replica.verification.progress import SamplerStatus
+    from daemon.replica.status.points import PointStatus
+    from daemon.replica.verification.status import SamplerStatus
     from daemon.status.reporter import ProjectionPart
 
 

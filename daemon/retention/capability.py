@@ -19,14 +19,14 @@ class Retention(Capability):
 
     def status_sections(self) -> Sequence[StatusSection[Any]]:
         """Return the section ``retention``."""
-        from daemon.retention.section import RETENTION
+        from daemon.retention.status import RETENTION
 
         return (RETENTION,)
 
     def build(self, runtime: Runtime) -> Parts:
         """Return a loop for each source that this daemon reads."""
         from daemon.retention.loop import build_loop
-        from daemon.retention.section import RETENTION
+        from daemon.retention.status import RETENTION
         from daemon.status.reporter import SectionPart
 
         read = [

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from daemon.kafka.topic import source_topic
 from daemon.process.supervisor import Job
 from daemon.retention.measurement import Measurement, Reader, measure
-from daemon.retention.section import SourceRetention, describe
+from daemon.retention.status import SourceRetention, describe
 from daemon.sources.connections import measured_metastore, source_client
 from state.errors import NotFound
 from state.retention import NEVER, TopicLimits

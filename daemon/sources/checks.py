@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from daemon.config.model import Config
-    from daemon.config.sections.clusters import SourceConfig
+    from daemon.config.settings.clusters import SourceConfig
 
 
 LISTENER: Final = "DbNotificationListener"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from daemon.config.model import Config
-    from daemon.config.sections.clusters import SourceConfig
+    from daemon.config.settings.clusters import SourceConfig
     from handlers.metastore.calls import AnyCall
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from daemon.config.sections.clusters import RelayConfig
+from daemon.config.settings.clusters import RelayConfig
 from daemon.sources.event_locator import locate_event
 from daemon.sources.write_events import CommitWrites, WriteEventReader, parse_commit
 from handlers.decoding.records.commit_parts import CommitParts

@@ -15,7 +15,7 @@ import hdfs_native
 import pyspark
 import pytest
 
-from daemon.replica.external.section import EXTERNAL
+from daemon.replica.external.status import EXTERNAL
 from dev.stack.servers.yarn import Yarn
 from handlers.files.paths import parse_location
 from handlers.files.systems.schemes import open_file_systems

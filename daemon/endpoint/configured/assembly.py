@@ -12,7 +12,7 @@ from daemon.catalog.opening import CATALOG_VERSION, catalog_path
 from daemon.catalog.settings import CATALOG
 from daemon.endpoint.answers.answer_cache import AnswerCache
 from daemon.endpoint.answers.index_answers import IndexAnswers
-from daemon.endpoint.configured.section import SERVE
+from daemon.endpoint.configured.settings import SERVE
 from daemon.endpoint.freshness.event_id_query import EventIdQuery
 from daemon.endpoint.freshness.freshness import Freshness
 from daemon.endpoint.freshness.index_access import IndexAccess

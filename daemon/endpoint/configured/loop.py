@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from pydantic import TypeAdapter, ValidationError
 
 from daemon.endpoint.configured.reports import BEHIND, REPORT, STOP_REQUESTED, read_metrics
-from daemon.endpoint.configured.section import SERVE
+from daemon.endpoint.configured.settings import SERVE
 from daemon.endpoint.configured.status import DifferingTable, EndpointStatus
 from daemon.process.children.child import STARTED, build_command, reported_error
 from daemon.process.children.child_loop import ChildLoop

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from daemon.endpoint.configured.assembly import open_answers
 from daemon.endpoint.configured.reports import STOP_REQUESTED, Reports
-from daemon.endpoint.configured.section import choose_source, endpoint_settings
+from daemon.endpoint.configured.settings import choose_source, endpoint_settings
 from daemon.endpoint.metrics import EndpointMetrics
 from daemon.endpoint.process import run_endpoint
 from daemon.process.children.parent_watch import end_with_parent

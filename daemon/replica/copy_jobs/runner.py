@@ -33,7 +33,7 @@ from streaming.copyjob.share import ShareSettings, read_outcome
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from daemon.config.sections.policies import CopyJobsConfig
+    from daemon.config.settings.policies import CopyJobsConfig
     from handlers.files.copying.jobs import JobStatus, Outcome, SizedTask
     from handlers.files.filesystems import FileSystems
     from handlers.files.paths import Location

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from daemon.config.model import Config
-    from daemon.config.sections.policies import PolicyConfig
+    from daemon.config.settings.policies import PolicyConfig
 
 
 TIMEOUT_S: Final = 10.0

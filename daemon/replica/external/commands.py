@@ -15,7 +15,7 @@ from state.errors import NotFound
 
 if TYPE_CHECKING:
     from daemon.config.model import Config
-    from daemon.config.sections.policies import PolicyConfig
+    from daemon.config.settings.policies import PolicyConfig
 
 
 @click.command()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from daemon.config.model import Config
-    from daemon.config.sections.policies import PolicyConfig
+    from daemon.config.settings.policies import PolicyConfig
     from handlers.replication.context import Context
 
 

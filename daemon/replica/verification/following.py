@@ -15,8 +15,8 @@ from daemon.process.lock import state_lock
 from daemon.process.state_file import open_state, state_path
 from daemon.replica.loop import projection_name
 from daemon.replica.policies import STATE_KIND
-from daemon.replica.sections.loads import LOADS
-from daemon.replica.sections.unreplicated import UNREPLICATED
+from daemon.replica.status.loads import LOADS
+from daemon.replica.status.unreplicated import UNREPLICATED
 from daemon.status.client import fetch_status, running_daemon
 from handlers.replication.effects.functions import CODE as FUNCTION
 from handlers.replication.tables.quarantine import Quarantine

@@ -19,8 +19,8 @@ import structlog
 from daemon.process.heartbeat import Pulse, wait
 from daemon.process.supervisor import Job
 from daemon.replica.verification.following import KnownState, ReplicaFollowing, known_state
-from daemon.replica.verification.progress import LISTED_MAX, DifferingTable, SamplerStatus
 from daemon.replica.verification.session import open_verifier
+from daemon.replica.verification.status import LISTED_MAX, DifferingTable, SamplerStatus
 from daemon.sources.connections import measured_metastore
 from handlers.replication.verification.findings import Outcome
 

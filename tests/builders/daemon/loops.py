@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from daemon.process.retry_policy import RestartPolicy
 from daemon.process.supervisor import Job, Supervisor
-from daemon.replica.sections.copies import CopyStatus
+from daemon.replica.status.copies import CopyStatus
 from daemon.status.model import DaemonStatus, ProjectionView, SourceStatus
 from handlers.backoff import Backoff
 from state.table_failure import TableFailure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from daemon.config.sections.clusters import RelayConfig
+from daemon.config.settings.clusters import RelayConfig
 from daemon.consumer.fetcher import FetchResult
 from daemon.consumer.seeker import SeekResult
 from daemon.kafka.broker import TopicRecord

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from daemon.config.sections.policies import CopyJobsConfig
+from daemon.config.settings.policies import CopyJobsConfig
 from daemon.replica.copy_jobs.runner import SparkJobs
 from handlers.files.systems.schemes import open_file_systems
 

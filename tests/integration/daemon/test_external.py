@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.replica.external.section import EXTERNAL
+from daemon.replica.external.status import EXTERNAL
 from tests.builders.daemon.running_daemon import configured
 from tests.builders.replication.small_workload import ACID, create_source
 

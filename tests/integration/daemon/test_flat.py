@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.flat.progress import FLATS
+from daemon.flat.status import FLATS
 from tests.builders.components.processes import group
 from tests.builders.daemon.http_client import asked, told_port
 from tests.builders.daemon.loops import eventually

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from daemon.replica.sections.points import POINTS
-from daemon.retention.section import RETENTION
+from daemon.replica.status.points import POINTS
+from daemon.retention.status import RETENTION
 from dev.fixtures.writing_client import WritingMetastore
 from handlers.metastore.client import Metastore
 from tests.builders.daemon.running_daemon import configured

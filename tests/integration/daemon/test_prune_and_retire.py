@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from daemon.replica.sections.left import LEFT
+from daemon.replica.status.left import LEFT
 from handlers.metastore.client import Metastore
 from tests.builders.daemon.running_daemon import configured
 from tests.builders.replication.small_workload import ACID, create_source

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.config.sections.clusters import RelayConfig
+from daemon.config.settings.clusters import RelayConfig
 from daemon.process.retry_policy import RestartPolicy
 from daemon.process.supervisor import Job, Supervisor
 from daemon.relay.loop import RelayLoop

@@ -6,7 +6,7 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.replica.sections.unreplicated import list_unreplicated
+from daemon.replica.status.unreplicated import list_unreplicated
 from handlers.replication.verification.findings import Outcome
 from tests.builders.replication.replica import build_replica
 from tests.builders.replication.small_workload import create_source

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.replica.sections.unreplicated import list_unreplicated
+from daemon.replica.status.unreplicated import list_unreplicated
 from handlers.metastore.client import Metastore
 from handlers.replication.external.cycle import ExternalSettings
 from tests.builders.endpoint.endpoint_process import EndpointProcess

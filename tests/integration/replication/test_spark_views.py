@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from daemon.replica.sections.unreplicated import list_unreplicated
+from daemon.replica.status.unreplicated import list_unreplicated
 from handlers.replication.policy.policy import Policy
 from tests.builders.components.availability import start_or_skip
 from tests.builders.endpoint.endpoint_process import EndpointProcess

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.replica.sections.unreplicated import list_unreplicated
+from daemon.replica.status.unreplicated import list_unreplicated
 from handlers.metastore.client import Metastore
 from handlers.replication.effects.unreplicated import record_existing
 from handlers.replication.tables.unreplicated_tables import UnreplicatedTables

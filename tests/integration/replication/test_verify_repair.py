@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from daemon.replica.verification.progress import VERIFICATION
+from daemon.replica.verification.status import VERIFICATION
 from handlers.metastore.client import Metastore
 from tests.builders.daemon.running_daemon import status_when
 from tests.builders.daemon.tideline_process import (
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Iterator
 
-    from daemon.replica.verification.progress import SamplerStatus
+    from daemon.replica.verification.status import SamplerStatus
     from daemon.status.model import DaemonStatus
     from dev.stack.endpoints import Endpoints
     from dev.stack.hive.sql_session import Session

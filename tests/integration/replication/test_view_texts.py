@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from daemon.replica.sections.unreplicated import list_unreplicated
+from daemon.replica.status.unreplicated import list_unreplicated
 from handlers.replication.policy.policy import Policy
 from tests.builders.replication.replica import build_replica
 from tests.builders.replication.small_workload import ACID, create_source

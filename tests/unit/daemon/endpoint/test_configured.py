@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from daemon.endpoint.configured.assembly import open_answers
 from daemon.endpoint.configured.loop import EndpointCollector, EndpointLoop
 from daemon.endpoint.configured.reports import Reports
-from daemon.endpoint.configured.section import SERVE, choose_source, endpoint_settings
+from daemon.endpoint.configured.settings import SERVE, choose_source, endpoint_settings
 from daemon.endpoint.configured.status import ENDPOINTS
 from daemon.endpoint.metrics import EndpointMetrics
 from daemon.endpoint.verification.differing_tables import Difference

@@ -21,7 +21,7 @@ from daemon.flat.driver import (
     view_name,
     write_view,
 )
-from daemon.flat.progress import DriverProgress
+from daemon.flat.status import DriverProgress
 from daemon.flat.text import backfill_text, event_text, plan_answer, plan_text, upkeep_text
 from daemon.service.command_line import tideline
 from state.columns.changes import Change, ChangeKind, Evolution

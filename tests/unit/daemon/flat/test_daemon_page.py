@@ -13,7 +13,7 @@ import pytest
 
 from daemon.flat.answers import FlatAnswers
 from daemon.flat.page import flat_routes
-from daemon.flat.progress import FlatStatus
+from daemon.flat.status import FlatStatus
 from daemon.http.markup import bar, percent_text, text
 from state.columns.paths import KeyPath
 from streaming.keylog.log import KeyLog

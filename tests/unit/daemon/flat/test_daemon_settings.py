@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.config.sections.clusters import KafkaConfig
+from daemon.config.settings.clusters import KafkaConfig
 from daemon.flat.driver_settings import flat_settings, java_client
 from daemon.flat.settings import FLAT
 from daemon.service.configuration import read_config

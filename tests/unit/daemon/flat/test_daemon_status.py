@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from daemon.flat.loop import flat_status
-from daemon.flat.progress import FLATS, DriverProgress, FlatStatus
+from daemon.flat.status import FLATS, DriverProgress, FlatStatus
 from daemon.process.supervisor import Job
 from daemon.status.model import DaemonStatus
 from daemon.status.reporter import SectionPart, StatusContext, StatusReporter

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.replica.compactions.section import COMPACTIONS, LISTED_MAX, CompactionStatus
+from daemon.replica.compactions.status import COMPACTIONS, LISTED_MAX, CompactionStatus
 from daemon.replica.compactions.watch import CompactionWatch
 from daemon.status.model import DaemonStatus
 from daemon.status.page import status_page

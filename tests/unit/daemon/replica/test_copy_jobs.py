@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.config.sections.policies import CopyJobsConfig
+from daemon.config.settings.policies import CopyJobsConfig
 from daemon.replica.copy_jobs import runner
 from daemon.replica.copy_jobs.commands import require_spark
 from daemon.replica.copy_jobs.order import read_order, write_order

@@ -12,9 +12,9 @@ from daemon.process.inbox import Inbox, send_request
 from daemon.replica import requests
 from daemon.replica.commands.promotion import done_lines, plan_lines
 from daemon.replica.followed import FollowedReplica
-from daemon.replica.sections.left import LEFT, list_left
-from daemon.replica.sections.points import POINTS, PointStatus, PointTaker
 from daemon.replica.served_requests import PolicyRequests
+from daemon.replica.status.left import LEFT, list_left
+from daemon.replica.status.points import POINTS, PointStatus, PointTaker
 from daemon.status.model import SourceStatus
 from handlers.replication.loading.load_thread import LoadThread
 from handlers.replication.loading.table.tools import LoadProgress, LoadSettings, LoadTools

@@ -8,7 +8,7 @@ import pytest
 
 from daemon.retention.loop import find_readers
 from daemon.retention.measurement import Reader, margins
-from daemon.retention.section import RETENTION, SourceRetention, describe
+from daemon.retention.status import RETENTION, SourceRetention, describe
 from daemon.status.model import DaemonStatus
 from state.errors import LimitExceeded
 from state.retention import NEVER, TopicLimits

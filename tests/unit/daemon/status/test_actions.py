@@ -12,13 +12,13 @@ import pytest
 from daemon.endpoint.configured.status import ENDPOINTS, EndpointStatus
 from daemon.endpoint.configured.status import DifferingTable as DifferingAnswer
 from daemon.process.supervisor import LoopState
-from daemon.replica.compactions.section import COMPACTIONS, CompactionRow, CompactionStatus
-from daemon.replica.external.section import EXTERNAL, ExternalProblem, ExternalStatus
-from daemon.replica.sections.left import LEFT, LeftStatus, LeftTableStatus
-from daemon.replica.sections.loads import LOADS, LoadStatus
-from daemon.replica.verification.progress import VERIFICATION, DifferingTable, SamplerStatus
+from daemon.replica.compactions.status import COMPACTIONS, CompactionRow, CompactionStatus
+from daemon.replica.external.status import EXTERNAL, ExternalProblem, ExternalStatus
+from daemon.replica.status.left import LEFT, LeftStatus, LeftTableStatus
+from daemon.replica.status.loads import LOADS, LoadStatus
+from daemon.replica.verification.status import VERIFICATION, DifferingTable, SamplerStatus
 from daemon.retention.measurement import Reader
-from daemon.retention.section import RETENTION, describe
+from daemon.retention.status import RETENTION, describe
 from daemon.service.assembly import all_sections
 from daemon.status.actions import KINDS, PAGE, REMOVE_CAUSE, list_actions
 from daemon.status.model import DaemonStatus, FailedLoop, FailingLoad, OperatorAction, ProjectionView

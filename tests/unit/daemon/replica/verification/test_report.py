@@ -8,8 +8,8 @@ import pytest
 
 from daemon.process.state_file import open_state
 from daemon.replica.policies import STATE_KIND
-from daemon.replica.sections.loads import LoadStatus
-from daemon.replica.sections.unreplicated import UnreplicatedObject, UnreplicatedStatus
+from daemon.replica.status.loads import LoadStatus
+from daemon.replica.status.unreplicated import UnreplicatedObject, UnreplicatedStatus
 from daemon.replica.verification.following import (
     KnownState,
     ReplicaFollowing,

@@ -7,8 +7,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.replica.verification.progress import VERIFICATION
 from daemon.replica.verification.sampler import Ledger, Schedule
+from daemon.replica.verification.status import VERIFICATION
 from handlers.replication.verification.findings import Difference, Outcome, TableResult
 
 

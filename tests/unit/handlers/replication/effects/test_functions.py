@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from daemon.replica.sections.unreplicated import list_unreplicated
+from daemon.replica.status.unreplicated import list_unreplicated
 from handlers.decoding.header import EventHeader
 from handlers.decoding.limits import DEFAULT_LIMITS
 from handlers.decoding.notifications import build_event

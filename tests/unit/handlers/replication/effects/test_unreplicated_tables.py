@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.replica.sections.unreplicated import UNREPLICATED, list_unreplicated
+from daemon.replica.status.unreplicated import UNREPLICATED, list_unreplicated
 from handlers.events import (
     DatabaseDropped,
     FilesWritten,

@@ -23,7 +23,7 @@ from daemon.config.fields import (
     parse_key,
 )
 from daemon.config.section import Section, refused
-from daemon.config.sections.spark import to_java
+from daemon.config.settings.spark import to_java
 from daemon.config.values import Form, ValueSection, setting
 from state.columns.rules import FlatRules
 from state.columns.types import ColumnType

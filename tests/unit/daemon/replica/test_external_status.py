@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from daemon.replica.external.copies import build_external, copies_external
-from daemon.replica.external.section import EXTERNAL, ExternalStatus, describe_external
+from daemon.replica.external.status import EXTERNAL, ExternalStatus, describe_external
 from daemon.service.command_line import tideline
 from handlers.replication.external.cycle import DIRECTORY_LIST, CycleProgress, TableProblem
 from handlers.replication.external.cycle_thread import ExternalTotals

@@ -16,7 +16,7 @@ from daemon.config.fields import (
     TablePatterns,
 )
 from daemon.config.section import Section
-from daemon.config.sections.spark import SparkConfig
+from daemon.config.settings.spark import SparkConfig
 from daemon.config.values import setting
 from handlers.replication.policy.policy import ALL_TABLES, Policy
 from streaming.copyjob.share import FILES_AT_ONCE

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from daemon.config.fields import DatabasePatterns, DatabaseTemplate, is_object_name
 from daemon.config.section import Section
-from daemon.config.sections.policies import PolicyConfig, PolicyRules
+from daemon.config.settings.policies import PolicyConfig, PolicyRules
 from handlers.replication.policy.policy import SYSTEM_DATABASES
 
 

@@ -18,7 +18,7 @@ from daemon.config.fields import (
     Topic,
 )
 from daemon.config.section import Section
-from daemon.config.sections.logins import AuthConfig
+from daemon.config.settings.logins import AuthConfig
 from handlers.metastore.address import REPLY_BYTES_MAX
 
 
