@@ -74,15 +74,10 @@ class Replica(Capability):
     def status_sections(self) -> Sequence[StatusSection[Any]]:
         """Return the sections of replicas; each names its field in the status."""
         from daemon.replica.compactions.status import COMPACTIONS
-        from daemon.replica.external.status import EXTERNAL
-        from daemon.replica.status.copies import COPIES
-        from daemon.replica.status.left import LEFT
-        from daemon.replica.status.loads import LOADS
-        from daemon.replica.status.points import POINTS
-        from daemon.replica.status.unreplicated import UNREPLICATED
+        from daemon.replica.status.policy_sections import POLICY_SECTIONS
         from daemon.replica.verification.status import VERIFICATION
 
-        return (POINTS, COPIES, EXTERNAL, LOADS, LEFT, UNREPLICATED, VERIFICATION, COMPACTIONS)
+        return (*(each.section for each in POLICY_SECTIONS), VERIFICATION, COMPACTIONS)
 
     def live_problems(self, config: Config) -> Iterable[Problem]:
         """Check the clusters of copy jobs, and whether rows that Spark writes reach the target."""
@@ -95,15 +90,10 @@ class Replica(Capability):
         """Return the replicas of all policies, and a loop for each pattern of databases, which adds more of them."""
         from daemon.replica.compactions.status import COMPACTIONS
         from daemon.replica.compactions.watch import build_watch
-        from daemon.replica.external.status import EXTERNAL
         from daemon.replica.found_databases import discovery_job, known_policies
         from daemon.replica.metrics import ReplicaMetrics
         from daemon.replica.replicas import Replicas
-        from daemon.replica.status.copies import COPIES
-        from daemon.replica.status.left import LEFT
-        from daemon.replica.status.loads import LOADS
-        from daemon.replica.status.points import POINTS
-        from daemon.replica.status.unreplicated import UNREPLICATED
+        from daemon.replica.status.policy_sections import POLICY_SECTIONS
         from daemon.replica.verification.status import VERIFICATION
         from daemon.status.reporter import SectionPart
 
@@ -119,15 +109,7 @@ class Replica(Capability):
                 jobs.append(job)
                 watches.append(status)
         sections: list[SectionPart[Any]] = [
-            SectionPart(POINTS, lambda _: replicas.points()),
-            SectionPart(COPIES, lambda _: tuple(replica.copies() for replica in replicas.all)),
-            SectionPart(EXTERNAL, lambda _: tuple(replica.external() for replica in replicas.all)),
-            SectionPart(LOADS, lambda _: tuple(load for replica in replicas.all for load in replica.loads())),
-            SectionPart(LEFT, lambda _: tuple(each for replica in replicas.all for each in replica.left())),
-            SectionPart(
-                UNREPLICATED,
-                lambda _: tuple(each for replica in replicas.all for each in replica.unreplicated()),
-            ),
+            *(SectionPart(each.section, partial(replicas.rows, each)) for each in POLICY_SECTIONS),
             SectionPart(VERIFICATION, lambda _: tuple(status() for status in replicas.samplers)),
             SectionPart(COMPACTIONS, lambda _: tuple(each for read in watches for each in read())),
         ]

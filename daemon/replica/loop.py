@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from daemon.consumer.projection import ProjectionStatus, follow
 from daemon.process.heartbeat import LazyLoop, Pulse
@@ -12,18 +12,15 @@ from daemon.process.state_file import open_state
 from daemon.process.supervisor import Job
 from daemon.replica.bootstrap_progress import LoggedProgress
 from daemon.replica.copy_jobs.building import build_jobs, ignore_job
-from daemon.replica.external.copies import build_external, copies_external
-from daemon.replica.external.status import NO_BASE, OFF, ExternalStatus, describe_external
+from daemon.replica.external.copies import build_external
 from daemon.replica.followed import FollowedReplica
 from daemon.replica.load_copies import LoadCopies
 from daemon.replica.metrics import PolicyObserver, release_command
 from daemon.replica.policies import STATE_KIND, handler_policy
 from daemon.replica.settings import BOOTSTRAP
-from daemon.replica.status.copies import CopyStatus
-from daemon.replica.status.left import LeftStatus, list_left
-from daemon.replica.status.loads import LoadCounts, LoadStatus, list_loads
+from daemon.replica.status.loads import LoadCounts
 from daemon.replica.status.points import PointTaker
-from daemon.replica.status.unreplicated import UnreplicatedStatus, list_unreplicated
+from daemon.replica.status.policy_sections import OpenPolicy
 from daemon.sources.connections import measured_metastore, topic_reader
 from daemon.status.reporter import ProjectionPart
 from handlers.files.copying.copies import Copier
@@ -39,16 +36,15 @@ from state.positions import Position
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from daemon.capability import Runtime
     from daemon.config.model import Config
-    from daemon.config.settings.policies import PolicyConfig
     from daemon.consumer.settings import ReaderStatus
     from daemon.consumer.topic_reader import TopicReader
     from daemon.process.heartbeat import Heartbeat
     from daemon.replica.metrics import ReplicaMetrics
-    from daemon.replica.status.points import PointStatus
+    from daemon.replica.status.policy_sections import PolicySection
     from daemon.sources.connections import CallMetrics
     from handlers.files.copying.jobs import JobStatus
     from handlers.replication.loading.bootstrap_run import BootstrapProgress
@@ -62,12 +58,8 @@ class ReplicaPart:
 
     job: Job
     part: ProjectionPart
-    copies: Callable[[], CopyStatus]
-    loads: Callable[[], tuple[LoadStatus, ...]]
-    left: Callable[[], tuple[LeftStatus, ...]]
-    unreplicated: Callable[[], tuple[UnreplicatedStatus, ...]]
-    external: Callable[[], ExternalStatus]
-    point: Callable[[], PointStatus | None]
+    read: Callable[[PolicySection], Sequence[Any]]
+    """Returns the policy's rows of a section."""
 
 
 def build_replica(runtime: Runtime, name: str, metrics: ReplicaMetrics) -> ReplicaPart:
@@ -91,20 +83,10 @@ def build_replica(runtime: Runtime, name: str, metrics: ReplicaMetrics) -> Repli
             revive=lambda: lazy.read(lambda built: built.serve_failed(), otherwise=False),
         ),
         part,
-        lambda: lazy.read(lambda built: built.copies(), CopyStatus(name)),
-        lambda: lazy.read(lambda built: built.loads(), ()),
-        lambda: lazy.read(lambda built: built.left(), ()),
-        lambda: lazy.read(lambda built: built.unreplicated(), ()),
-        lambda: lazy.read(lambda built: built.external(), ExternalStatus(name, _external_state(policy))),
-        lambda: lazy.read(lambda built: built.points.point, None),
+        lambda section: lazy.read(
+            lambda built: section.read(built.parts), section.read_unopened(name, policy)
+        ),
     )
-
-
-def _external_state(policy: PolicyConfig) -> str:
-    """Return the state of copies of external tables before the loop has started, or if there are none."""
-    if copies_external(policy):
-        return "starting"
-    return OFF if policy.external_base else NO_BASE
 
 
 def projection_name(policy: str) -> str:
@@ -188,7 +170,6 @@ class _ReplicaLoop:
     """One policy's projection with its reader. Both are kept when the loop is restarted."""
 
     def __init__(self, config: Config, name: str, metrics: ReplicaMetrics, calls: CallMetrics) -> None:
-        self._name = name
         self._metrics = metrics.projections
         observer = PolicyObserver(metrics, projection_name(name))
         self._pulse = Pulse()
@@ -196,30 +177,38 @@ class _ReplicaLoop:
         self._reader = topic_reader(
             config, config.policy(name).source, projection=projection_name(name), group=f"tideline.{name}"
         )
-        self._projection, self._copies = build_projection(config, name, observer, calls, self._pulse)
-        self._progress = LoadCounts()
+        self._projection, copies = build_projection(config, name, observer, calls, self._pulse)
         context = self._projection.loads.context
         try:
             self.status = self._read_status()
-            self._external = build_external(config, name, context)
+            external = build_external(config, name, context)
         except BaseException:
             self._projection.close()
             raise
-        self._idle_external = ExternalStatus(name, _external_state(config.policy(name)))
-        self._load_copies = LoadCopies(lambda: _open_load_pool(config, context))
-        self._load_thread = LoadThread(
-            context, self._load_copies.open, load_settings(config), progress=self._progress
-        )
+        load_copies = LoadCopies(lambda: _open_load_pool(config, context))
+        load_counts = LoadCounts()
+        load_thread = LoadThread(context, load_copies.open, load_settings(config), progress=load_counts)
         self._followed = FollowedReplica(
             self._projection,
             Inbox(requests_directory(config.state.dir, STATE_KIND, name)),
-            self._load_thread,
+            load_thread,
             lambda: catch_up_reader(config, name),
             self._report_pause,
-            self._external,
+            external,
             self._report_promotion,
         )
-        self.points = PointTaker(name)
+        self._points = PointTaker(name)
+        self.parts = OpenPolicy(
+            name,
+            config.policy(name),
+            context,
+            copies,
+            load_copies,
+            load_counts,
+            load_thread,
+            external,
+            self._points,
+        )
 
     def _read_status(self) -> ProjectionStatus:
         """Return what the state says about the policy, before it is open."""
@@ -262,57 +251,15 @@ class _ReplicaLoop:
         position = Position(promotion.event_id)
         self.status = replace(self.status, state="promoted", position=position, paused_since_s=None)
 
-    def loads(self) -> tuple[LoadStatus, ...]:
-        """Return the tables that wait for a load or are being loaded; for any thread."""
-        return list_loads(
-            self._name,
-            self._projection.loads.context,
-            self._progress,
-            self._load_thread.table,
-            self._load_thread.find_next_try_s,
-        )
-
-    def left(self) -> tuple[LeftStatus, ...]:
-        """Return the tables that left the policy; for any thread."""
-        return list_left(self._name, self._projection.loads.context)
-
-    def unreplicated(self) -> tuple[UnreplicatedStatus, ...]:
-        """Return what the policy cannot replicate; for any thread."""
-        return list_unreplicated(self._name, self._projection.loads.context)
-
-    def external(self) -> ExternalStatus:
-        """Return the status of the copies of external tables; for any thread."""
-        if self._external is None:
-            return self._idle_external
-        return describe_external(self._name, self._projection.loads.context.policy.source_db, self._external)
-
     def _report(self, status: ProjectionStatus) -> None:
         moved = status.applied_time_s is not None and status.position != self.status.position
         self.status = status
         if status.position is not None:
             context = self._projection.loads.context
-            self.points.take(status.position.applied_event_id, status.applied_time_s, context)
+            self._points.take(status.position.applied_event_id, status.applied_time_s, context)
         if moved and status.applied_time_s is not None:
             self._metrics.observe_visible(self._projection.name, status.applied_time_s)
 
     def counts(self) -> ReaderStatus:
         """Return the counts of the reader."""
         return self._reader.status
-
-    def copies(self) -> CopyStatus:
-        """Return the counts of copies."""
-        done = self._copies.counters().plus(self._load_copies.total())
-        jobs = self._projection.loads.context.jobs
-        if jobs is not None:
-            done = done.plus(jobs.counters)
-        return CopyStatus(
-            self._name,
-            files=done.files,
-            size_bytes=done.size_bytes,
-            skipped=done.skipped,
-            waiting=sum(self._copies.pending()) + self._load_copies.pending(),
-            fallbacks=done.from_change_manager,
-            mismatches=done.mismatches,
-            failed=done.failed,
-            job=None if jobs is None else jobs.running,
-        )

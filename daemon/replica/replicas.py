@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from daemon.replica.loop import build_replica
 from daemon.replica.verification.sampler import build_sampler
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from daemon.process.supervisor import Job
     from daemon.replica.loop import ReplicaPart
     from daemon.replica.metrics import ReplicaMetrics
-    from daemon.replica.status.points import PointStatus
+    from daemon.replica.status.policy_sections import PolicySection
     from daemon.replica.verification.status import SamplerStatus
-    from daemon.status.reporter import ProjectionPart
+    from daemon.status.reporter import ProjectionPart, StatusContext
 
 
 class Replicas:
@@ -67,6 +67,6 @@ class Replicas:
         """Return the projections of all replicas; each has a loop."""
         return tuple(replica.part for replica in self.all)
 
-    def points(self) -> tuple[PointStatus, ...]:
-        """Return the points of the replicas that have one."""
-        return tuple(point for replica in self.all if (point := replica.point()) is not None)
+    def rows(self, section: PolicySection, _context: StatusContext) -> tuple[Any, ...]:
+        """Return the rows of all policies in one section of the status."""
+        return tuple(row for replica in self.all for row in replica.read(section))

@@ -146,6 +146,11 @@ class PolicyRules(Section):
     )
     on_failure: Literal["quarantine", "fail", "skip"] = setting(Policy, "on_failure")
 
+    @property
+    def copies_external(self) -> bool:
+        """Whether the files of external tables are copied in cycles."""
+        return self.external_base is not None and self.external.every_s > 0
+
 
 class PolicyConfig(PolicyRules):
     """What is replicated where, under which name."""

@@ -9,7 +9,6 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from daemon.config.problem import Problem, problem_of_error
-from daemon.replica.external.copies import copies_external
 from handlers.metastore.client import Metastore
 from handlers.replication.policy.policy import Policy
 from handlers.replication.policy.row_directories import is_of_spark
@@ -33,7 +32,7 @@ def spark_problems(
     """Yield a warning for each policy with tables of Spark whose rows would not follow."""
     open_one = connect or (lambda uris: Metastore(uris, connect_timeout_s=TIMEOUT_S, timeout_s=TIMEOUT_S))
     for name, policy in config.policies.items():
-        if copies_external(policy):
+        if policy.copies_external:
             continue
         key = "external_base" if policy.external_base is None else "external.every_s"
         place, setting = f"policy {name}", f"policies.{name}.{key}"

@@ -17,17 +17,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from daemon.config.model import Config
-    from daemon.config.settings.policies import PolicyConfig
     from handlers.replication.context import Context
 
 
 STATE_KIND: Final = "external"
 """Prefix of the names of the files with the records of copies."""
-
-
-def copies_external(policy: PolicyConfig) -> bool:
-    """Whether the files of the policy's external tables are copied in cycles."""
-    return policy.external_base is not None and policy.external.every_s > 0
 
 
 def list_directory(config: Config, policy: str) -> Path:
@@ -38,7 +32,7 @@ def list_directory(config: Config, policy: str) -> Path:
 def build_external(config: Config, name: str, context: Context) -> ExternalThread | None:
     """Return the cycles of a policy, None if its settings have none; raise StateCorrupt and StateLocked."""
     policy = config.policy(name)
-    if not copies_external(policy):
+    if not policy.copies_external:
         return None
     external = policy.external
     settings = ExternalSettings(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
+    from daemon.config.settings.policies import PolicyConfig
     from handlers.replication.external.cycle import CycleProgress
     from handlers.replication.external.cycle_thread import ExternalThread
 
@@ -92,6 +93,13 @@ class ExternalStatus:
     """What ended the last cycle early."""
     problems: tuple[ExternalProblem, ...] = ()
     """At most ``LISTED_MAX``."""
+
+
+def describe_unopened(policy: str, settings: PolicyConfig) -> ExternalStatus:
+    """Return the status before the policy's loop has started, and of a policy without cycles."""
+    if settings.copies_external:
+        return ExternalStatus(policy, "starting")
+    return ExternalStatus(policy, OFF if settings.external_base else NO_BASE)
 
 
 def describe_external(policy: str, db: str, thread: ExternalThread) -> ExternalStatus:

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
+    from daemon.replica.load_copies import LoadCopies
+    from handlers.files.copying.pool import CopyPool
+    from handlers.replication.context import Context
+
 
 _COUNTERS: Final = (
     ("tideline_copied_files", "Files copied successfully, including skipped ones.", "files"),
@@ -56,6 +60,24 @@ class CopyStatus:
     failed: int = 0
     job: JobStatus | None = None
     """The copy job that runs."""
+
+
+def describe_copies(policy: str, context: Context, copies: CopyPool, loads: LoadCopies) -> CopyStatus:
+    """Return the counts of all copies of a policy: of events, of loads and of copy jobs; for any thread."""
+    done = copies.counters().plus(loads.total())
+    if context.jobs is not None:
+        done = done.plus(context.jobs.counters)
+    return CopyStatus(
+        policy,
+        files=done.files,
+        size_bytes=done.size_bytes,
+        skipped=done.skipped,
+        waiting=sum(copies.pending()) + loads.pending(),
+        fallbacks=done.from_change_manager,
+        mismatches=done.mismatches,
+        failed=done.failed,
+        job=None if context.jobs is None else context.jobs.running,
+    )
 
 
 class CopySection(StatusSection[tuple[CopyStatus, ...]]):

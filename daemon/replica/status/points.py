@@ -40,12 +40,16 @@ class PointStatus:
 
 
 class PointTaker:
-    """Takes the point of one policy from time to time; ``take`` is called by replay's thread, ``point`` by any."""
+    """Takes the point of one policy from time to time; ``take`` is called by replay's thread, ``rows`` by any."""
 
     def __init__(self, policy: str) -> None:
         self._policy = policy
         self._taken_s = float("-inf")
         self.point: PointStatus | None = None
+
+    def rows(self) -> tuple[PointStatus, ...]:
+        """Return the point, if one was taken."""
+        return () if self.point is None else (self.point,)
 
     def take(self, event_id: int, time_s: int | None, context: Context) -> None:
         """Take the point if it has changed and the last one is old enough."""

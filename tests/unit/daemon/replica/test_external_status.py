@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from click.testing import CliRunner
 
-from daemon.replica.external.copies import build_external, copies_external
+from daemon.replica.external.copies import build_external
 from daemon.replica.external.status import EXTERNAL, ExternalStatus, describe_external
 from daemon.service.command_line import tideline
 from handlers.replication.external.cycle import DIRECTORY_LIST, CycleProgress, TableProblem
@@ -88,7 +88,7 @@ def test_copies_need_a_base_and_a_period(tmp_path: Path) -> None:
         config_of(config(tmp_path, **policy))
         for policy in ({}, {"external_base": base, "external": {"every_s": 0}}, {"external_base": base})
     )
-    assert [copies_external(each.policies["shop"]) for each in (none, off, on)] == [False, False, True]
+    assert [each.policies["shop"].copies_external for each in (none, off, on)] == [False, False, True]
     context: Any = SimpleNamespace()
     assert build_external(off, "shop", context) is None
 
