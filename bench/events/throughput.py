@@ -22,7 +22,7 @@ from daemon.kafka.broker import BrokerSettings
 from daemon.kafka.dead_letters import DeadLetterWriter, dead_letter_topic
 from daemon.kafka.topic import Topic, TopicSettings
 from daemon.relay.loop import RelayLoop
-from daemon.relay.settings import RelaySettings
+from daemon.relay.publisher import RelaySettings
 from daemon.sources.outbox import build_outbox
 from dev.fixtures.writing_client import WritingMetastore
 from handlers.decoding.decoder import decode
@@ -73,8 +73,7 @@ def measure_relay(broker: BrokerSettings, topic: Topic, connect: Connect, after:
     )
 
     def done() -> bool:
-        relayed = relay.status.relayed
-        return relayed is not None and relayed.applied_event_id >= last
+        return (relay.status.relayed_event_id or 0) >= last
 
     heartbeat = _TimedHeartbeat(done)
     relay.run(heartbeat)

@@ -24,19 +24,19 @@ from daemon.process.inbox import Inbox, requests_directory
 from daemon.process.state_file import open_state
 from daemon.process.supervisor import Job
 from daemon.relay.gap import CrossedRelayGap, cross_gap, find_gap, serve
-from daemon.relay.publisher import Publisher
-from daemon.relay.settings import RelaySettings, RelayStatus
+from daemon.relay.publisher import Publisher, RelaySettings
 from daemon.relay.start_position import Start, StoredPosition, resume
 from daemon.relay.tail import Tail
 from daemon.sources.connections import measured_metastore, source_client
 from daemon.sources.outbox import build_outbox
 from daemon.sources.unlogged_partitions import UnloggedPartitions
+from daemon.status.model import SourceStatus
 from daemon.status.reporter import SourcePart
 from handlers.failpoints import failpoint
 from handlers.files.paths import AllowedRoots
 from handlers.files.systems.schemes import open_file_systems
 from handlers.metastore.client import Metastore
-from state.errors import GapDetected, InvalidRequest, KafkaUnavailable, NotFound, TidelineError, Transient
+from state.errors import InvalidRequest, KafkaUnavailable, NotFound
 
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class RelayLoop:
         self._stored = StoredPosition(store, topic.name)
         self._pulse = Pulse()
         self._outbox = build_outbox(connect, settings, topic, beat=self._pulse.beat, unlogged=unlogged)
-        self.status = RelayStatus(settings.source, topic.name)
+        self.status = SourceStatus(settings.source)
         self._inbox = inbox
 
     def run(self, heartbeat: Heartbeat) -> None:
@@ -86,15 +86,9 @@ class RelayLoop:
         Raises ConfigError (the topic cannot be used), GapDetected, Inconsistent (another metastore), LimitExceeded, and
         Transient: then ``run`` may be called again and continues where the topic ends.
         """
-        self.status = replace(self.status, state="starting")
         self._pulse.connect(heartbeat)
-        try:
-            with closing(self._outbox):
-                self._run(heartbeat)
-        except TidelineError as error:
-            self._report_failure(error)
-            raise
-        self.status = replace(self.status, state="stopped")
+        with closing(self._outbox):
+            self._run(heartbeat)
 
     def close(self) -> None:
         """Release the state."""
@@ -166,17 +160,8 @@ class RelayLoop:
         except NotFound as error:  # created just now and unknown to this broker, or deleted since
             raise KafkaUnavailable(error.message, hint=error.hint, **error.context) from error
 
-    def _set_status(self, status: RelayStatus) -> None:
+    def _set_status(self, status: SourceStatus) -> None:
         self.status = status
-
-    def _report_failure(self, error: TidelineError) -> None:
-        self.status = replace(
-            self.status,
-            state="starting" if isinstance(error, Transient) else "failed",
-            errors=self.status.errors + 1,
-            gaps=self.status.gaps + isinstance(error, GapDetected),
-            problem=str(error),
-        )
 
 
 def source_part(
@@ -189,7 +174,7 @@ def source_part(
         job = f"watch:{name}"
         return Job(job, watch.run), SourcePart(name, job, relays=False, status=lambda: watch.status)
     lazy = LazyLoop(lambda: build_relay(config, name, source, calls, nudge))
-    idle = RelayStatus(name, source.topic)
+    idle = SourceStatus(name)
     job = f"relay:{name}"
     part = SourcePart(name, job, relays=True, status=lambda: lazy.read(lambda built: built.status, idle))
     return Job(
@@ -250,13 +235,13 @@ class _SourceWatch:
 
     def __init__(self, name: str, source: SourceConfig) -> None:
         self._uris = source.metastore
-        self.status = RelayStatus(name, source.topic)
+        self.status = SourceStatus(name)
 
     def run(self, heartbeat: Heartbeat) -> None:
         """Poll every ``WATCH_S`` until a stop is requested."""
         with closing(Metastore(self._uris)) as metastore:
             while not heartbeat.stopping.is_set():
                 newest = metastore.current_event_id()
-                self.status = replace(self.status, source_event_id=newest, source_read_s=time.time())
+                self.status = replace(self.status, current_event_id=newest, read_s=time.time())
                 heartbeat.progress()
                 heartbeat.stopping.wait(WATCH_S)

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from daemon.kafka.broker import BrokerSettings, translate_error
 from daemon.kafka.topic import PARTITION, TopicSettings
+from daemon.sources.outgoing_events import OutboxSettings
 from handlers.failpoints import failpoint
 from state.errors import KafkaUnavailable, LimitExceeded, TidelineError
 from state.positions import Position
@@ -23,7 +25,6 @@ from state.positions import Position
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from daemon.relay.settings import RelaySettings
     from daemon.sources.outgoing_events import OutgoingEvent
 
 
@@ -32,6 +33,20 @@ _QUEUE_KBYTES: Final = 65_536
 _RAISE: Final = "Raise the topic's max.message.bytes; the relay continues on its own."
 _SETTLE_S: Final = 10.0
 """How long a stopping relay waits for acknowledgements; shorter than the time that a stop may take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelaySettings(OutboxSettings):
+    """One source's relay: the section of the configuration, and what only tests vary."""
+
+    check_s: float = 1.0
+    """How often the relay compares its position with the metastore's current id."""
+    linger_ms: int = 5
+    compression: str = "lz4"
+    delivery_timeout_s: float = 60.0
+    """How long the producer retries on its own; then the relay restarts from the end of the topic."""
+    store_s: float = 5.0
+    """How often the position is stored. It is used only if the topic is empty, and may lag."""
 
 
 class Publisher:

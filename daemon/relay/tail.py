@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from daemon.process.heartbeat import Heartbeat
-    from daemon.relay.publisher import Publisher
-    from daemon.relay.settings import RelaySettings, RelayStatus
+    from daemon.relay.publisher import Publisher, RelaySettings
     from daemon.relay.start_position import Start, StoredPosition
     from daemon.sources.outbox import Outbox
     from daemon.sources.outgoing_events import OutgoingEvent
+    from daemon.status.model import SourceStatus
 
 
 log = structlog.get_logger(__name__)
@@ -69,8 +69,8 @@ class Tail:
         stored: StoredPosition,
         settings: RelaySettings,
         start: Start,
-        report: Callable[[RelayStatus], None],
-        status: RelayStatus,
+        report: Callable[[SourceStatus], None],
+        status: SourceStatus,
         nudge: threading.Event,
         serve: Callable[[], None] = lambda: None,
     ) -> None:
@@ -86,12 +86,13 @@ class Tail:
         self._report_status = report
         self._serve = serve
         self._before = status
+        self._acknowledged = start.position
         self._status = replace(
-            status, relayed=start.position, relayed_time_s=start.time_s, state="following", problem=None
+            status, relayed_event_id=start.position.applied_event_id, relayed_time_s=start.time_s
         )
         self._start = start
         self._read_to = start.position.applied_event_id
-        self._newest, self._newest_read_s = status.source_event_id, status.source_read_s
+        self._newest, self._newest_read_s = status.current_event_id, status.read_s
         self._look_back = outbox.look_back(self._read_to)
         self._looks_back: deque[tuple[int, int]] = deque()
         """For each batch its last event, and where open transactions must be observed from if the relay restarts within it."""
@@ -147,7 +148,6 @@ class Tail:
         wrote = [item.wrote for item in batch if item.wrote is not None]
         self._status = replace(
             self._status,
-            events=self._status.events + len(batch),
             commits_with_writes=self._status.commits_with_writes + sum(wrote),
             commits_without_writes=self._status.commits_without_writes + len(wrote) - sum(wrote),
             unread=self._status.unread + sum(item.unread for item in batch),
@@ -199,14 +199,15 @@ class Tail:
     def _report(self, heartbeat: Heartbeat) -> None:
         """Report the new status, and store the position from time to time."""
         publisher, before = self._publisher, self._before
-        progressed = publisher.acknowledged != self._status.relayed
+        progressed = publisher.acknowledged != self._acknowledged
+        self._acknowledged = publisher.acknowledged
         while self._times and self._times[0][0] <= publisher.acknowledged.applied_event_id:
             self._status = replace(self._status, relayed_time_s=self._times.popleft()[1])
         self._status = replace(
             self._status,
-            relayed=publisher.acknowledged,
-            source_event_id=self._newest,
-            source_read_s=self._newest_read_s,
+            relayed_event_id=publisher.acknowledged.applied_event_id,
+            current_event_id=self._newest,
+            read_s=self._newest_read_s,
             records=before.records + publisher.records,
             size_bytes=before.size_bytes + publisher.size_bytes,
         )

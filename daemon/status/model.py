@@ -9,10 +9,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping, Sequence  # noqa: TC003 - pydantic reads the annotations
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
-from pydantic_core import to_jsonable_python
+from pydantic import Field, TypeAdapter, ValidationError
 
 from daemon.terminal.layout import duration_text
 from state.errors import MalformedEvent
@@ -69,7 +68,10 @@ class FailingLoad:
 
 @dataclass(frozen=True, slots=True)
 class SourceStatus:
-    """One source: the positions of its metastore and of its topic."""
+    """One source: the positions of its metastore and of its topic.
+
+    Its relay, or the watch of its metastore, sets what it reads and publishes; the reporter adds the state of the loop and the lag.
+    """
 
     name: str
     current_event_id: int | None = None
@@ -87,7 +89,8 @@ class SourceStatus:
     commits_with_writes: int = 0
     """Commits with write events."""
     commits_without_writes: int = 0
-    """Commits with write ids but no write events: some writer has hive.metastore.dml.events=false."""
+    """Commits with write ids but no write events. Some DDL has none; if all commits have none, the writers run with
+    ``hive.metastore.dml.events=false``, and their writes cannot be replicated."""
     unread: int = 0
     """Events, and write events of commits, that the metastore could not return."""
     listed: int = 0
@@ -97,6 +100,8 @@ class SourceStatus:
     code: str | None = None
     read_s: float | None = None
     """Unix time at which ``current_event_id`` was read."""
+    relayed_time_s: Annotated[int | None, Field(exclude=True)] = field(default=None, compare=False)
+    """Event time of the last relayed event (Unix time). It is not in the JSON: ``lag_s`` says what follows from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +173,7 @@ class DaemonStatus:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
-        plain: dict[str, Any] = to_jsonable_python(self)
+        plain: dict[str, Any] = _STATUS.dump_python(self, mode="json", warnings=False)
         sections = plain.pop("sections")
         return {**plain, **sections}
 

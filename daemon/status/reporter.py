@@ -11,8 +11,9 @@ import time
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from daemon.consumer.settings import ReaderStatus
 from daemon.process.supervisor import LoopState, LoopStatus
 from daemon.status.actions import list_actions
 from daemon.status.model import DaemonStatus, FailedLoop, ProjectionView, SourceStatus, is_present
@@ -25,58 +26,9 @@ if TYPE_CHECKING:
     from daemon.consumer.projection import ProjectionStatus
     from daemon.process.supervisor import Supervisor
     from daemon.status.model import FailingLoad, StatusSection
-    from state.positions import Position
 
 
 T = TypeVar("T")
-
-
-class SourceProgress(Protocol):
-    """The state of a source, as known to its relay or to the watch of its metastore."""
-
-    @property
-    def source_event_id(self) -> int | None:
-        """The newest event of the metastore, as last read."""
-
-    @property
-    def source_read_s(self) -> float | None:
-        """Unix time at which it was read."""
-
-    @property
-    def relayed(self) -> Position | None:
-        """The last record in the topic."""
-
-    @property
-    def relayed_time_s(self) -> int | None:
-        """Event time of the last relayed event (Unix time)."""
-
-    @property
-    def records(self) -> int:
-        """Records published since the start."""
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes published since the start."""
-
-    @property
-    def commits_with_writes(self) -> int:
-        """Commits with write events."""
-
-    @property
-    def commits_without_writes(self) -> int:
-        """Commits with write ids but no write events."""
-
-    @property
-    def unread(self) -> int:
-        """Events, and write events of commits, that the metastore could not return."""
-
-    @property
-    def listed(self) -> int:
-        """Partitions without write event whose files the relay listed."""
-
-    @property
-    def unlisted(self) -> int:
-        """Partitions without write event that the relay could not list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,27 +39,7 @@ class SourcePart:
     loop: str
     relays: bool
     """Whether the loop publishes events, or only reads the newest event id."""
-    status: Callable[[], SourceProgress]
-
-
-class ReaderCounts(Protocol):
-    """Counts of a projection's reader since the start."""
-
-    @property
-    def duplicates(self) -> int:
-        """Records that had already been applied."""
-
-    @property
-    def filled(self) -> int:
-        """Events read from the notification log."""
-
-    @property
-    def dead_letters(self) -> int:
-        """Records that could not be decoded."""
-
-    @property
-    def unknown(self) -> int:
-        """Events of unknown types."""
+    status: Callable[[], SourceStatus]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +49,7 @@ class ProjectionPart:
     name: str
     source: str
     status: Callable[[], ProjectionStatus]
-    counts: Callable[[], ReaderCounts | None] = lambda: None
+    counts: Callable[[], ReaderStatus | None] = lambda: None
     target: str | None = None
     repair: str = ""
     """How a quarantined table is followed again; ``{table}`` stands for its name."""
@@ -199,26 +131,15 @@ class StatusReporter:
         return replace(status, needs_operator=list_actions(status, [part.section for part in self._sections]))
 
     def _source(self, part: SourcePart, loop: LoopStatus, now_s: float) -> SourceStatus:
-        end = part.status()
-        relayed = end.relayed.applied_event_id if end.relayed is not None else None
-        lag_events = _behind(relayed, end.source_event_id)
-        return SourceStatus(
-            name=part.name,
-            current_event_id=end.source_event_id,
-            read_s=end.source_read_s,
-            relayed_event_id=relayed,
+        own = part.status()
+        lag_events = _behind(own.relayed_event_id, own.current_event_id)
+        return replace(
+            own,
             relay_state=loop.state.value if part.relays else None,
             lag_events=lag_events,
-            lag_s=self._unread_s(end.source_read_s, now_s)
+            lag_s=self._unread_s(own.read_s, now_s)
             if lag_events is None
-            else self._lag_s(now_s, loop.name, lag_events, end.relayed_time_s, end.source_read_s),
-            records=end.records,
-            size_bytes=end.size_bytes,
-            commits_with_writes=end.commits_with_writes,
-            commits_without_writes=end.commits_without_writes,
-            unread=end.unread,
-            listed=end.listed,
-            unlisted=end.unlisted,
+            else self._lag_s(now_s, loop.name, lag_events, own.relayed_time_s, own.read_s),
             problem=loop.problem,
             code=loop.code,
         )
@@ -226,7 +147,7 @@ class StatusReporter:
     def _projection(
         self, part: ProjectionPart, loop: LoopStatus, source: SourceStatus | None, now_s: float
     ) -> ProjectionView:
-        own, counts = part.status(), part.counts()
+        own, counts = part.status(), part.counts() or ReaderStatus("")
         event_id = own.position.applied_event_id if own.position is not None else None
         newest, read_s = (None, None) if source is None else (source.current_event_id, source.read_s)
         lag_events = _behind(event_id, newest)
@@ -247,10 +168,10 @@ class StatusReporter:
             problem=loop.problem or own.problem,
             code=loop.code,
             restarts=loop.restarts,
-            duplicates=counts.duplicates if counts else 0,
-            filled=counts.filled if counts else 0,
-            undecodable=counts.dead_letters if counts else 0,
-            unknown=counts.unknown if counts else 0,
+            duplicates=counts.duplicates,
+            filled=counts.filled,
+            undecodable=counts.dead_letters,
+            unknown=counts.unknown,
             target=part.target,
             loading=tuple(part.loading()),
             paused_since_s=own.paused_since_s,

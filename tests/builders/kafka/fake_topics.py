@@ -10,7 +10,7 @@ from daemon.consumer.seeker import SeekResult
 from daemon.kafka.broker import TopicRecord
 from daemon.kafka.offset_search import LocatedRecord, find_next, find_offset
 from daemon.kafka.topic import Watermarks
-from daemon.relay.settings import RelaySettings
+from daemon.relay.publisher import RelaySettings
 from daemon.sources.outbox import Outbox
 from handlers.decoding.header import peek_position
 from handlers.decoding.records.record_writer import Record

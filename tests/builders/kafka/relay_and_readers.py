@@ -64,13 +64,7 @@ class Stream:
         """Run a relay until it has relayed the whole log."""
         relay = self.relay(**settings)
         last = self.log.current_event_id()
-        relay.run(
-            Line(
-                until=lambda: (
-                    relay.status.relayed is not None and relay.status.relayed.applied_event_id >= last
-                )
-            )
-        )
+        relay.run(Line(until=lambda: (relay.status.relayed_event_id or 0) >= last))
         return relay
 
     @contextmanager

@@ -43,9 +43,7 @@ def main(bootstrap: str, name: str, state_file: str) -> None:
     store = SqliteStore(state_file, schema_version=1)
     relay = RelayLoop(broker, Topic(broker, TopicSettings(name)), source.connect, store, settings)
     last = source.current_event_id()
-    relay.run(
-        Line(until=lambda: relay.status.relayed is not None and relay.status.relayed.applied_event_id >= last)
-    )
+    relay.run(Line(until=lambda: (relay.status.relayed_event_id or 0) >= last))
     store.close()
 
 

@@ -12,7 +12,7 @@ from daemon.config.settings.clusters import RelayConfig
 from daemon.process.retry_policy import RestartPolicy
 from daemon.process.supervisor import Job, Supervisor
 from daemon.relay.loop import RelayLoop
-from daemon.relay.settings import RelaySettings
+from daemon.relay.publisher import RelaySettings
 from dev.fixtures.writing_client import WritingMetastore
 from dev.stack.hive.servers import Metastore as MetastoreProcess
 from handlers.metastore.client import Metastore
@@ -53,7 +53,7 @@ def relay_of(stream: Stream, uri: str) -> RelayLoop:
 
 
 def relayed(relay: RelayLoop) -> int:
-    return relay.status.relayed.applied_event_id if relay.status.relayed is not None else 0
+    return relay.status.relayed_event_id or 0
 
 
 def transactions(client: WritingMetastore, count: int) -> None:
@@ -97,7 +97,7 @@ def test_a_metastore_that_is_killed_and_started_again_loses_and_reorders_nothing
             before = client.current_event_id()
         wait_until(lambda wanted=before: relayed(relay) >= wanted, "what was there is relayed")  # type: ignore[misc]
         metastore.kill()
-        wait_until(lambda: relay.status.problem is not None, "the relay has noticed")
+        wait_until(lambda: supervisor.statuses()["relay"].problem is not None, "the relay has noticed")
         metastore.start()
         with closing(WritingMetastore(metastore.uri)) as client:
             transactions(client, 30)

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from daemon.relay.settings import RelaySettings
+from daemon.relay.publisher import RelaySettings
 from daemon.sources.outbox import Outbox
 from daemon.sources.unlogged_partitions import UnloggedPartitions
 from handlers.decoding.decoder import decode

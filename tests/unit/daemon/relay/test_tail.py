@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from daemon.relay.settings import RelaySettings, RelayStatus
+from daemon.relay.publisher import RelaySettings
 from daemon.relay.start_position import Start, StoredPosition
 from daemon.relay.tail import Pace, Tail
+from daemon.status.model import SourceStatus
 from state.errors import FilesUnavailable, GapDetected, MetastoreUnavailable
 from state.positions import Position
 from state.store.memory import MemoryStore
@@ -72,7 +73,7 @@ class StoppedHeartbeat:
 
 
 def test_a_full_state_disk_does_not_stop_the_relay_of_a_source() -> None:
-    stored, publisher, statuses = FullDisk(), AcknowledgingPublisher(), list[RelayStatus]()
+    stored, publisher, statuses = FullDisk(), AcknowledgingPublisher(), list[SourceStatus]()
     tail = Tail(
         outbox(ListedLog()),
         cast("Publisher", publisher),
@@ -80,17 +81,17 @@ def test_a_full_state_disk_does_not_stop_the_relay_of_a_source() -> None:
         RelaySettings(source="lake"),
         Start(Position(5)),
         statuses.append,
-        RelayStatus("lake", "topic"),
+        SourceStatus("lake"),
         threading.Event(),
     )
     heartbeat: Any = StoppedHeartbeat()
     tail.follow(heartbeat)
     assert stored.tries == 1
-    assert statuses[-1].relayed == Position(7), "what is in the topic counts"
+    assert statuses[-1].relayed_event_id == 7, "what is in the topic counts"
 
 
 def follow(
-    log: ListedLog, status: RelayStatus, report: Callable[[RelayStatus], None], heartbeat: Any
+    log: ListedLog, status: SourceStatus, report: Callable[[SourceStatus], None], heartbeat: Any
 ) -> None:
     """Tail ``log`` from its first event, one event at a time."""
     tail = Tail(
@@ -106,35 +107,39 @@ def follow(
     tail.follow(heartbeat)
 
 
-def test_a_relay_that_is_behind_knows_how_far_the_source_is_from_its_first_batch_on() -> None:
-    log, statuses, heartbeat = ListedLog(ddl(number) for number in range(1, 51)), list[RelayStatus](), Line()
+def behind(status: SourceStatus) -> int:
+    return (status.current_event_id or 0) - (status.relayed_event_id or 0)
 
-    def report(status: RelayStatus) -> None:
+
+def test_a_relay_that_is_behind_knows_how_far_the_source_is_from_its_first_batch_on() -> None:
+    log, statuses, heartbeat = ListedLog(ddl(number) for number in range(1, 51)), list[SourceStatus](), Line()
+
+    def report(status: SourceStatus) -> None:
         statuses.append(status)
-        if status.lag_events == 0:
+        if behind(status) == 0:
             heartbeat.stopping.set()
 
-    follow(log, RelayStatus("lake", "topic"), report, heartbeat)
-    assert [status.lag_events for status in statuses[:3]] == [48, 47, 46]
-    assert {status.source_event_id for status in statuses} == {50}
-    assert all(status.source_read_s is not None for status in statuses)
+    follow(log, SourceStatus("lake"), report, heartbeat)
+    assert [behind(status) for status in statuses[:3]] == [48, 47, 46]
+    assert {status.current_event_id for status in statuses} == {50}
+    assert all(status.read_s is not None for status in statuses)
 
 
 def test_a_relay_that_cannot_read_its_source_keeps_what_it_knew() -> None:
-    log, statuses = ListedLog([ddl(1)]), list[RelayStatus]()
+    log, statuses = ListedLog([ddl(1)]), list[SourceStatus]()
     log.failing = lambda _: MetastoreUnavailable("down")
-    before = RelayStatus("lake", "topic", source_event_id=90, source_read_s=7.0)
+    before = SourceStatus("lake", current_event_id=90, read_s=7.0)
     with pytest.raises(MetastoreUnavailable):
         follow(log, before, statuses.append, Line())
-    assert (statuses[-1].source_event_id, statuses[-1].source_read_s) == (90, 7.0)
+    assert (statuses[-1].current_event_id, statuses[-1].read_s) == (90, 7.0)
 
 
 def test_a_relay_at_a_gap_knows_how_far_the_source_is() -> None:
-    log, statuses = ListedLog(ddl(number) for number in range(1, 51)), list[RelayStatus]()
+    log, statuses = ListedLog(ddl(number) for number in range(1, 51)), list[SourceStatus]()
     log.clean(up_to=20)
     with pytest.raises(GapDetected):
-        follow(log, RelayStatus("lake", "topic"), statuses.append, Line())
-    assert statuses[-1].lag_events == 50
+        follow(log, SourceStatus("lake"), statuses.append, Line())
+    assert behind(statuses[-1]) == 50
 
 
 def test_pauses_double_to_their_bound_and_are_reset_by_work() -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from daemon.consumer.projection import ProjectionStatus
 from daemon.process.supervisor import Job
-from daemon.relay.settings import RelayStatus
-from daemon.status.model import DaemonStatus, ProjectionView
+from daemon.status.model import DaemonStatus, ProjectionView, SourceStatus
 from daemon.status.reporter import ProjectionPart, SourcePart, StatusReporter
 from daemon.status.text import status_text
 from daemon.terminal.layout import bytes_text, duration_text, number_text
@@ -139,12 +138,10 @@ class Line:
     """How long ago the newest event was read; None if it never was."""
     reporter: StatusReporter = field(init=False)
 
-    def relay(self) -> RelayStatus:
+    def relay(self) -> SourceStatus:
         """Return the status of the relay."""
         read_s = None if self.read_ago_s is None else time.time() - self.read_ago_s
-        return RelayStatus(
-            "lake", "t", relayed=Position(90), source_event_id=self.newest, source_read_s=read_s
-        )
+        return SourceStatus("lake", current_event_id=self.newest, relayed_event_id=90, read_s=read_s)
 
 
 def line(
@@ -233,10 +230,18 @@ def test_a_source_that_was_never_read_is_unread_since_the_start() -> None:
     assert status.projections[0].lag_s == pytest.approx(3600, abs=60)
 
 
+def test_the_json_of_a_source_has_no_event_time() -> None:
+    source = SourceStatus("lake", relayed_event_id=90, relayed_time_s=1_700_000_000)
+    (row,) = daemon_status(sources=(source,)).to_json()["sources"]
+    assert set(row) == {each.name for each in fields(source)} - {"relayed_time_s"}
+
+
 def test_a_source_that_another_daemon_relays_is_behind_only_while_it_cannot_be_read() -> None:
     made = line(Scripted(None), position=Position(90), newest=90, applied_time_s=0)
     made.reporter._sources = [
-        SourcePart("lake", "relay:lake", relays=False, status=lambda: replace(made.relay(), relayed=None))
+        SourcePart(
+            "lake", "relay:lake", relays=False, status=lambda: replace(made.relay(), relayed_event_id=None)
+        )
     ]
     made.reporter._started_s -= 3600
     assert made.reporter.status().sources[0].lag_s is None
