@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from starlette.routing import Route
 
-    from daemon.config.document import Document
+    from daemon.config.document import Document, Problem
     from daemon.config.model import Config
-    from daemon.config.problem import Problem
     from daemon.config.section import ConfigSection
     from daemon.consumer.metrics import ProjectionMetrics
     from daemon.process.supervisor import Job

@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from daemon.capability import Runtime
     from daemon.catalog.branch import CatalogBranch, CatalogTools
     from daemon.catalog.loop import CatalogPart
-    from daemon.config.document import Document
+    from daemon.config.document import Document, Problem
     from daemon.config.model import Config
-    from daemon.config.problem import Problem
     from daemon.config.section import ConfigSection
 
 

@@ -9,8 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from daemon.config.crosscheck import entries, problem
 from daemon.config.fields import Name, QualifiedPatterns, as_list
-from daemon.config.section import ConfigSection, Section, refused
-from daemon.config.values import setting
+from daemon.config.section import ConfigSection, Section, refused, setting
 from handlers.catalog.timelines.rules import Rule, Rules
 from state.errors import BadInput, ConfigError
 from state.timelines.periods import UpdatePeriod
@@ -21,8 +20,7 @@ from state.timelines.tables.settings import SENTINELS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from daemon.config.document import Document
-    from daemon.config.problem import Problem
+    from daemon.config.document import Document, Problem
 
 
 _HBASE_TABLE: Final = re.compile(r"([A-Za-z0-9_]{1,100}:)?[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")

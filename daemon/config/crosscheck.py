@@ -12,8 +12,8 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
+from daemon.config.document import Problem
 from daemon.config.fields import as_list
-from daemon.config.problem import Problem
 from handlers.metastore.address import DEFAULT_PORT
 
 

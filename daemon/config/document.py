@@ -1,4 +1,4 @@
-"""The configuration as text: one YAML file and the ``TIDELINE__…`` variables of the environment, with the place of each key.
+"""The configuration as text: one YAML file and the ``TIDELINE__…`` variables of the environment, with the place of each key, and its problems.
 
 The settings sources of pydantic are not used: they forget which file, line or variable a value came from, silently keep the last of
 two equal keys, and ignore a variable whose first section is misspelled. In each case a user would rely on a setting that the
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from daemon.config.problem import Problem
-
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from state.errors import TidelineError
 
 
 Key = tuple[str, ...]
@@ -27,6 +27,32 @@ FILE_BYTES_MAX: Final = 4 * 1024 * 1024
 DEPTH_MAX: Final = 32
 NODES_MAX: Final = 200_000
 """Values in the file; aliases count as often as they are used, because a few of them can expand to billions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """``place`` is ``file:line``, an environment variable, or a live component; ``key`` is the setting with dots."""
+
+    place: str
+    key: str
+    value: str | None
+    """The given value as text; None if it is unknown or must not be shown."""
+    reason: str
+    hint: str = ""
+    warning: bool = False
+    """Whether the daemon can run nevertheless."""
+
+    def order(self) -> tuple[str, int, str]:
+        """Sort by file and line, then by key."""
+        name, _, line = self.place.rpartition(":")
+        return (name, int(line), self.key) if line.isdigit() else (self.place, 0, self.key)
+
+    def __str__(self) -> str:
+        shown = "" if self.value is None else f" = {self.value}"
+        text = (
+            f"{self.place}: {self.key}{shown}: {self.reason}" if self.key else f"{self.place}: {self.reason}"
+        )
+        return f"{text} ({self.hint})" if self.hint else text
 
 
 @dataclass(slots=True)
@@ -180,3 +206,18 @@ def _override(name: str, text: str, document: Document) -> None:
         inner = found
     inner[key[-1]] = text
     document.places[key] = name
+
+
+def problem_of_error(place: str, key: str, error: TidelineError, value: str | None = None) -> Problem:
+    """Return the problem that a live check failed with ``error``: its message, what the server or the network said, and its hint.
+
+    ``value`` defaults to the address in the error.
+    """
+    given = value or error.context.get("address") or error.context.get("uri")
+    reason, addresses = error.message, error.context.get("addresses")
+    if isinstance(addresses, dict):
+        reason += ": " + "; ".join(f"{address}: {why}" for address, why in addresses.items())
+    elif detail := error.context.get("reason"):
+        reason += f": {detail}"
+    hint = error.hint.rstrip(".")
+    return Problem(place, key, None if given is None else str(given), reason, f"{hint[:1].lower()}{hint[1:]}")

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import BaseModel, ValidationError
 
 from daemon.config.crosscheck import cross_problems
-from daemon.config.document import Document, Key, read_document
-from daemon.config.problem import Problem
-from daemon.config.values import section_of
+from daemon.config.document import Document, Key, Problem, read_document
+from daemon.config.section import section_of
 from daemon.process.redaction import Redactor, names_secret
 from handlers.metastore.address import Address
 from handlers.metastore.login.logins import merge_logins, use_logins

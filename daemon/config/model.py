@@ -14,8 +14,7 @@ from pydantic import Field, SecretStr, ValidationError, create_model
 from daemon.config.fields import Name
 from daemon.config.section import Section
 from daemon.config.settings.clusters import KafkaConfig, SourceConfig, TargetConfig
-from daemon.config.settings.policies import PolicyConfig
-from daemon.config.settings.policy_patterns import PolicyPatternConfig
+from daemon.config.settings.policies import PolicyConfig, PolicyPatternConfig
 from daemon.config.settings.process import FilesConfig, HttpConfig, LogsConfig, StateConfig, SupervisorConfig
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic_core import PydanticUndefined
 
-from daemon.config.values import section_of
+from daemon.config.section import section_of
 
 
 if TYPE_CHECKING:

@@ -1,13 +1,43 @@
-"""What all sections of the configuration share: strict models, the error of a validator, and sections that capabilities add."""
+"""What all sections of the configuration share: strict models, the error of a validator, and sections that capabilities add.
+
+A dataclass of the lower packages states its fields, defaults, bounds and descriptions once (``state.bounds``). ``setting`` takes a field
+from it into a section. ``ValueSection`` derives a whole section, so that a field of type ``Annotated[Sealing, ValueSection(Sealing)]`` is
+written in the file as a section and is a ``Sealing`` after reading.
+"""
 
 from __future__ import annotations
 
+import sys
+import types
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from dataclasses import MISSING, dataclass, fields
+from types import SimpleNamespace
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Generic,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
-from pydantic import BaseModel, ConfigDict
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic_core import PydanticCustomError, core_schema
+
+from state.bounds import bounds_of, read_descriptions
+from state.errors import ConfigError
+
+
+if TYPE_CHECKING:
+    import dataclasses
+    from collections.abc import Callable, Iterable
+
+    from pydantic import GetCoreSchemaHandler
+    from pydantic_core.core_schema import CoreSchema, ValidatorFunctionWrapHandler
 
 
 T = TypeVar("T")
@@ -47,3 +77,101 @@ class ConfigSection(Generic[T]):
         """Return the section of ``config``."""
         found: T = getattr(config, self.key)
         return found
+
+
+def setting(values: type[Any], name: str, *, note: str = "") -> Any:
+    """Return the field ``name`` of a dataclass, for a section that has it too: default, bounds and description are its own."""
+    (field,) = (each for each in fields(values) if each.name == name)
+    bounds = bounds_of(values).get(name)
+    limits = {key: getattr(bounds, key) for key in ("ge", "gt", "le", "lt")} if bounds else {}
+    description = " ".join(filter(None, (read_descriptions(values).get(name), note)))
+    return Field(default=field.default, description=description, **limits)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a field is written in the configuration, if that differs from its value."""
+
+    annotation: Any
+    parse: Callable[[Any], Any]
+    """Returns the value for what was written."""
+    write: Callable[[Any], Any]
+    """Returns what is written for a value."""
+
+
+class ValueSection:
+    """The annotation of a field that is a section in the file and an instance of the dataclass ``values`` after reading."""
+
+    def __init__(self, values: type[Any], *, renamed: Mapping[str, str] | None = None, **forms: Form) -> None:
+        """``renamed`` is the ``renamed`` of the section, and ``forms`` are those of its fields."""
+        self._values = values
+        self._forms = forms
+        hints = _read_hints(values, [field.name for field in fields(values) if field.name not in forms])
+        descriptions = read_descriptions(values)
+        definitions: dict[str, Any] = {
+            field.name: (
+                forms[field.name].annotation if field.name in forms else hints[field.name],
+                Field(default=self._default(field), description=descriptions.get(field.name)),
+            )
+            for field in fields(values)
+        }
+        self.model: type[Section] = create_model(
+            f"{values.__name__}Config", __base__=Section, __doc__=values.__doc__, **definitions
+        )
+        self.model.renamed = renamed or {}
+
+    def __get_pydantic_core_schema__(self, _source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_wrap_validator_function(
+            self._validate,
+            handler.generate_schema(self.model),
+            serialization=core_schema.plain_serializer_function_ser_schema(self._write),
+        )
+
+    def _default(self, field: dataclasses.Field[Any]) -> Any:
+        if field.default is not MISSING:
+            value = field.default
+        elif field.default_factory is not MISSING:
+            value = field.default_factory()
+        else:
+            return ...
+        return self._forms[field.name].write(value) if field.name in self._forms else value
+
+    def _validate(self, given: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+        if isinstance(given, self._values):
+            return given
+        section = validate(given)
+        written = {field.name: getattr(section, field.name) for field in fields(self._values)}
+        parsed = {name: form.parse(written[name]) for name, form in self._forms.items()}
+        try:
+            return self._values(**{**written, **parsed})
+        except ConfigError as error:
+            raise refused(error.message) from None
+
+    def _write(self, value: Any) -> dict[str, Any]:
+        plain = {field.name: getattr(value, field.name) for field in fields(self._values)}
+        return {**plain, **{name: form.write(plain[name]) for name, form in self._forms.items()}}
+
+
+def _read_hints(values: type[Any], names: list[str]) -> Mapping[str, Any]:
+    """Evaluate the types of some fields; those of others may be imported for type checkers alone."""
+    annotations = {name: values.__annotations__[name] for name in names}
+    module = vars(sys.modules[values.__module__])
+    return get_type_hints(SimpleNamespace(__annotations__=annotations), globalns=module, include_extras=True)
+
+
+def section_of(annotation: Any, metadata: Iterable[Any] = ()) -> tuple[type[BaseModel] | None, bool]:
+    """Return the section that a field of this type holds, and whether it holds several by name."""
+    for each in metadata:
+        if isinstance(each, ValueSection):
+            return each.model, False
+    if get_origin(annotation) is Annotated:
+        return section_of(annotation.__origin__, annotation.__metadata__)
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation, False
+    if get_origin(annotation) is dict:
+        return section_of(get_args(annotation)[1])[0], True
+    if get_origin(annotation) in {types.UnionType, Union}:
+        return next(
+            (found for found in map(section_of, get_args(annotation)) if found[0] is not None), (None, False)
+        )
+    return None, False

@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from daemon.capability import Runtime
-    from daemon.config.document import Document
-    from daemon.config.problem import Problem
+    from daemon.config.document import Document, Problem
     from daemon.config.section import ConfigSection
     from daemon.status.model import StatusSection
 

@@ -11,9 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from daemon.capability import Runtime
-    from daemon.config.document import Document
+    from daemon.config.document import Document, Problem
     from daemon.config.model import Config
-    from daemon.config.problem import Problem
     from daemon.config.section import ConfigSection
     from daemon.keylog.settings import KeyedTable
     from daemon.status.model import StatusSection

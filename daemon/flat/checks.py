@@ -10,7 +10,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final, Protocol
 
 from daemon.config.crosscheck import entries, missing_kafka, number, problem
-from daemon.config.problem import Problem, problem_of_error
+from daemon.config.document import Problem, problem_of_error
 from daemon.flat.driver_settings import metastores_of
 from daemon.flat.settings import FLAT
 from daemon.keylog.settings import KeylogConfig

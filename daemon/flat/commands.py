@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from daemon.terminal.options import config_option, echo_json, json_option
+from daemon.terminal.application import config_option, echo_json, json_option
 
 
 if TYPE_CHECKING:

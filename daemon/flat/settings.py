@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from daemon.config.fields import FileLocation, Name, ObjectName, TableName, ThriftUris
-from daemon.config.section import ConfigSection, Section, refused
+from daemon.config.section import ConfigSection, Section, refused, setting
 from daemon.config.settings.spark import SparkConfig
-from daemon.config.values import setting
 from daemon.flat.stream_settings import (
     EventTimeSection,
     FlatSourceConfig,

@@ -22,9 +22,8 @@ from daemon.config.fields import (
     as_list,
     parse_key,
 )
-from daemon.config.section import Section, refused
+from daemon.config.section import Form, Section, ValueSection, refused, setting
 from daemon.config.settings.spark import to_java
-from daemon.config.values import Form, ValueSection, setting
 from state.columns.rules import FlatRules
 from state.columns.types import ColumnType
 from streaming.settings import DirectorySource, Documents, EventTime, KafkaSource, Limits, Sealing

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from daemon.terminal.application import config_option, echo_json, json_option
 from daemon.terminal.layout import left_aligned
-from daemon.terminal.options import config_option, echo_json, json_option
 
 
 if TYPE_CHECKING:

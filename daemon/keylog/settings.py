@@ -11,8 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from daemon.config.crosscheck import missing_kafka
 from daemon.config.fields import Bootstrap, FileLocation, Name, ObjectName, Secret, TableName, Topic, as_list
-from daemon.config.section import ConfigSection, Section, refused
-from daemon.config.values import setting
+from daemon.config.section import ConfigSection, Section, refused, setting
 from state.errors import ConfigError
 from streaming.mining.model import CATALOGS, CustomFunction, MiningRules
 
@@ -20,8 +19,7 @@ from streaming.mining.model import CATALOGS, CustomFunction, MiningRules
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from daemon.config.document import Document
-    from daemon.config.problem import Problem
+    from daemon.config.document import Document, Problem
     from state.columns.rules import FlatRules
 
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from daemon.keylog.settings import KEYLOG
-from daemon.terminal.application import application, load_config
-from daemon.terminal.options import config_option, echo, json_option
+from daemon.terminal.application import application, config_option, echo, json_option, load_config
 
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ from daemon.partitions.text import (
     listing_text,
     progress_text,
 )
-from daemon.terminal.options import echo_json
+from daemon.terminal.application import echo_json
 
 
 if TYPE_CHECKING:

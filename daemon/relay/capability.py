@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from daemon.capability import Runtime
+    from daemon.config.document import Problem
     from daemon.config.model import Config
-    from daemon.config.problem import Problem
 
 
 class Relay(Capability):

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from daemon.capability import Runtime
+    from daemon.config.document import Problem
     from daemon.config.model import Config
-    from daemon.config.problem import Problem
     from daemon.config.section import ConfigSection
     from daemon.process.supervisor import Job
     from daemon.replica.compactions.status import CompactionStatus

@@ -6,8 +6,7 @@ from typing import Final
 
 from pydantic import Field
 
-from daemon.config.section import ConfigSection, Section
-from daemon.config.values import setting
+from daemon.config.section import ConfigSection, Section, setting
 from handlers.replication.loading.table.tools import LoadSettings
 
 

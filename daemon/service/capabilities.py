@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from daemon.capability import Command
 from daemon.catalog.capability import Catalog
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from daemon.capability import Capability
+    from daemon.status.model import StatusSection
 
 
 _TIMELINES: Final = Timelines()
@@ -64,3 +65,8 @@ def all_commands() -> dict[str, Command]:
     """Return every command by name, in alphabetical order."""
     commands = [*SHARED_COMMANDS, *(one for capability in CAPABILITIES for one in capability.commands)]
     return {command.name: command for command in sorted(commands, key=lambda command: command.name)}
+
+
+def all_sections() -> Sequence[StatusSection[Any]]:
+    """Return the status sections of all capabilities, in the order in which they are printed."""
+    return [section for capability in CAPABILITIES for section in capability.status_sections()]

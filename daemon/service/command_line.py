@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from daemon.service.capabilities import CAPABILITIES, all_commands, command_groups
+from daemon.service.capabilities import CAPABILITIES, all_commands, all_sections, command_groups
 from daemon.terminal.layout import failure_lines
 
 
@@ -37,8 +37,6 @@ class TidelineApplication:
 
     def status_sections(self) -> Sequence[StatusSection[Any]]:
         """Return the status sections of all capabilities."""
-        from daemon.service.assembly import all_sections
-
         return all_sections()
 
     def capability(self, kind: type[C]) -> C:

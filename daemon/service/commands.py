@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import click
 
 from daemon.service.capabilities import CAPABILITIES
-from daemon.terminal.application import application, load_config
-from daemon.terminal.options import config_option, echo, echo_json, json_option
+from daemon.terminal.application import application, config_option, echo, echo_json, json_option, load_config
 
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from daemon.config.problem import Problem
+    from daemon.config.document import Problem
 
 
 _DEFAULTS: Final = "the defaults (there is no configuration file)"
@@ -112,7 +111,7 @@ def check(ctx: click.Context, config_path: Path | None, as_json: bool, live: boo
 
 
 def _nothing_configured(path: Path | None) -> Problem:
-    from daemon.config.problem import Problem
+    from daemon.config.document import Problem
 
     return Problem(
         str(path or _DEFAULTS),

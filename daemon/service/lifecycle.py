@@ -22,23 +22,25 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 from starlette.applications import Starlette
 
-from daemon.capability import Runtime
+from daemon.capability import Parts, Runtime
 from daemon.consumer.metrics import ProjectionMetrics
 from daemon.http.server import HttpServer
 from daemon.process.lock import state_lock
 from daemon.process.logs import LogSettings, configure_logs
-from daemon.process.metrics import LoopMetrics
+from daemon.process.metrics import LoopMetrics, build_registry
 from daemon.process.retry_policy import FAILED_RETRY, RestartPolicy
 from daemon.process.signals import stop_signals
 from daemon.process.state_file import STATUS_FILE, write_atomically
 from daemon.process.supervisor import Supervisor
-from daemon.service.assembly import all_sections, build_parts, process_registry
+from daemon.service.capabilities import CAPABILITIES, all_sections
 from daemon.sources.connections import CallMetrics
+from daemon.status.metrics import StatusCollector
 from daemon.status.reporter import StatusReporter
 from daemon.status.routes import Views, status_routes
 from handlers.backoff import Backoff
@@ -46,13 +48,15 @@ from handlers.backoff import Backoff
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from prometheus_client import CollectorRegistry
+
+    from daemon.config.document import Problem
     from daemon.config.model import Config
-    from daemon.config.problem import Problem
     from daemon.process.supervisor import Job
-    from daemon.status.model import DaemonStatus
+    from daemon.status.model import DaemonStatus, StatusSection
 
 
 log = structlog.get_logger(__name__)
@@ -188,3 +192,35 @@ class _StatusFile:
             write_atomically(self._path, status.to_json())
         except OSError as error:
             log.warning("cannot write the status file", path=str(self._path), problem=str(error))
+
+
+def process_registry(
+    status: Callable[[], DaemonStatus], sections: Sequence[StatusSection[Any]]
+) -> CollectorRegistry:
+    """Return the registry of the process, with the collectors of its status and of the operating system's process metrics.
+
+    Names start with ``tideline_`` and end with their base unit. Labels are names from the configuration, event types and error codes,
+    which are few. Tables are not labels, because there may be a million. The number of quarantined tables is a metric; their names are in
+    ``/api/v1/status``. docs/METRICS.md lists every metric, and a test compares the two.
+    """
+    registry = build_registry()
+    registry.register(StatusCollector(status, sections))
+    return registry
+
+
+def build_parts(runtime: Runtime) -> Parts:
+    """Return the parts of all capabilities; opens no connection and no file."""
+    parts = [capability.build(runtime) for capability in CAPABILITIES]
+
+    def join(field: Callable[[Parts], Sequence[Any]]) -> tuple[Any, ...]:
+        return tuple(chain.from_iterable(map(field, parts)))
+
+    return Parts(
+        jobs=join(lambda part: part.jobs),
+        sources=join(lambda part: part.sources),
+        projections=join(lambda part: part.projections),
+        found_projections=join(lambda part: part.found_projections),
+        sections=join(lambda part: part.sections),
+        routes=join(lambda part: part.routes),
+        close=join(lambda part: part.close),
+    )

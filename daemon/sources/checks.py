@@ -13,7 +13,7 @@ import re
 from contextlib import closing
 from typing import TYPE_CHECKING, Final, Protocol
 
-from daemon.config.problem import Problem, problem_of_error
+from daemon.config.document import Problem, problem_of_error
 from handlers.metastore.client import Metastore
 from handlers.metastore.hive_version import HiveVersion
 from state.errors import NotFound, TidelineError

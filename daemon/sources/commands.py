@@ -1,17 +1,31 @@
-"""``tideline files check``: whether a directory can be read and written as replicas do."""
+"""``tideline files check``: whether a directory can be read and written as replicas do.
+
+A smoke test for clusters that no test of Tideline has seen. The directory can be on any file system that ``read_roots`` or a target's
+warehouse can be on. What the check writes is in a directory with a hidden name, and is removed again.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+import secrets
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from daemon.terminal.application import load_config
-from daemon.terminal.options import config_option, echo, json_option
+from daemon.terminal.application import config_option, echo, json_option, load_config
+from handlers.files.filesystems import CHUNK_BYTES
+from state.errors import FilesUnavailable, NotFound
 
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from handlers.files.filesystems import FileSystem
+    from handlers.files.paths import Location
 
 
 @click.group()
@@ -29,7 +43,6 @@ def check(uri: str, config_path: Path | None, as_json: bool, read_only: bool) ->
 
     The files have names that Hive and Spark ignore, and are removed again. The first call that fails ends the command with 1.
     """
-    from daemon.sources.file_check import FileCheck
     from handlers.files.paths import parse_location
     from handlers.files.systems.schemes import open_file_systems
 
@@ -45,3 +58,83 @@ def check(uri: str, config_path: Path | None, as_json: bool, read_only: bool) ->
 def _to_text(checked: dict[str, Any]) -> str:
     lines = [f"{step.name:28} {step.seconds:8.3f} s" for step in checked["steps"]]
     return "\n".join([*lines, f"{checked['uri']}: no problems"])
+
+
+SIZES: Final = (1, 20 * CHUNK_BYTES)
+"""Sizes of the files: object stores write large ones in another way than small ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedStep:
+    """A call that succeeded, and how long it took."""
+
+    name: str
+    seconds: float
+
+
+@dataclass(slots=True)
+class FileCheck:
+    """One check of one directory; ``steps`` lists what has succeeded so far."""
+
+    files: FileSystem
+    directory: Location
+    steps: list[CheckedStep] = field(default_factory=list)
+
+    def read(self) -> None:
+        """List the directory; raise the error of the file system, such as NotFound."""
+        with self._step("list"):
+            self.files.list(self.directory)
+
+    def write(self) -> None:
+        """Write, read, replace, list and remove files in a new directory below it; raise the first error.
+
+        Raises FilesUnavailable if the file system does not keep what was written.
+        """
+        place = self.directory.child(f"_tideline_check_{secrets.token_hex(8)}")
+        try:
+            for size_bytes in SIZES:
+                self._write_file(place.child(f"f{size_bytes}"), size_bytes)
+            with self._step("list"):
+                found = {entry.name for entry in self.files.list(place)}
+            self._require(found >= {f"f{size_bytes}" for size_bytes in SIZES}, "a listing lacks a new file")
+        finally:
+            with self._step("remove"):
+                self.files.remove_tree(place)
+        with self._step("look for a removed file"):
+            self._require(self._is_missing(place.child(f"f{SIZES[0]}")), "a removed file is still there")
+
+    def _write_file(self, file: Location, size_bytes: int) -> None:
+        for action in ("write", "replace"):
+            content = os.urandom(size_bytes)
+            with self._step(f"{action} {size_bytes} bytes"), self.files.create(file, size_bytes) as writer:
+                for start in range(0, size_bytes, CHUNK_BYTES):
+                    writer.write(memoryview(content)[start : start + CHUNK_BYTES])
+                writer.publish()
+            with self._step(f"read {size_bytes} bytes"):
+                self._require(self._read(file) == content, "a file has other bytes than were written")
+        with self._step("stat"):
+            self._require(self.files.stat(file).size_bytes == size_bytes, "a file has another size")
+
+    def _read(self, file: Location) -> bytes:
+        buffer, content = memoryview(bytearray(CHUNK_BYTES)), bytearray()
+        with self.files.open(file) as reader:
+            while count := reader.readinto(buffer):
+                content += buffer[:count]
+        return bytes(content)
+
+    def _is_missing(self, file: Location) -> bool:
+        try:
+            self.files.stat(file)
+        except NotFound:
+            return True
+        return False
+
+    def _require(self, holds: bool, problem: str) -> None:  # noqa: FBT001 - private, and reads as a sentence
+        if not holds:
+            raise FilesUnavailable(problem, path=str(self.directory))
+
+    @contextmanager
+    def _step(self, name: str) -> Iterator[None]:
+        started = time.monotonic()
+        yield
+        self.steps.append(CheckedStep(name, time.monotonic() - started))

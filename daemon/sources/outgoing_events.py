@@ -4,7 +4,7 @@ Commits are completed with their write events (``write_events``), which their me
 that have no write event (``unlogged_partitions``).
 
 No event stops the log for all others. A single event that is larger than the limit becomes a record that names its database and
-table (``event_locator``), if they can be found, and the reason. So does a commit whose write events the metastore cannot return.
+table (``locate_event``), if they can be found, and the reason. So does a commit whose write events the metastore cannot return.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from daemon.config.settings.clusters import RelayConfig
-from daemon.sources.event_locator import locate_event
 from daemon.sources.write_events import CommitWrites, WriteEventReader, parse_commit
 from handlers.decoding.records.commit_parts import CommitParts
 from handlers.decoding.records.encoder import encode_event, encode_unreadable
@@ -24,7 +23,7 @@ from handlers.decoding.records.record_writer import RecordWriter, to_printable
 from handlers.failpoints import failpoint
 from handlers.replication.target.same_table import select_same_partitions
 from handlers.structs.notifications import NotificationEvent
-from state.errors import LimitExceeded, TidelineError, Unsupported
+from state.errors import LimitExceeded, TidelineError, Transient, Unsupported
 
 
 if TYPE_CHECKING:
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from daemon.sources.write_events import Commit, NotificationLog
     from handlers.decoding.records.record_writer import Record
     from handlers.replication.target.same_table import LoggedWrite
+
 
 log = structlog.get_logger(__name__)
 
@@ -214,3 +214,32 @@ def _windows(events: Sequence[NotificationEvent]) -> Iterator[Sequence[Notificat
             start, commits = index, 0
     if start < len(events):
         yield events[start:]
+
+
+def locate_event(log: NotificationLog, event_id: int) -> tuple[str | None, str | None]:
+    """Return the names of the database and table of an event that is too large to be read; None if they cannot be found.
+
+    The metastore counts events by database and table without reading their messages. All databases are asked in turn, then the tables
+    of the one that has the event are halved until one is left. An event of a database that no longer exists is not found.
+
+    Raises Transient.
+    """
+    try:
+        for db in log.database_names():
+            if log.has_event(event_id, db):
+                return db, _find_table(log, event_id, db, log.table_names(db))
+    except Transient:
+        raise
+    except TidelineError:
+        pass  # this Hive version cannot count
+    return None, None
+
+
+def _find_table(log: NotificationLog, event_id: int, db: str, tables: Sequence[str]) -> str | None:
+    """Return the one of ``tables`` that the event concerns; None if it concerns another one, or the database."""
+    if not tables or not log.has_event(event_id, db, tables):
+        return None
+    while len(tables) > 1:
+        half = tables[: len(tables) // 2]
+        tables = half if log.has_event(event_id, db, half) else tables[len(half) :]
+    return tables[0]

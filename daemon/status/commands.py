@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from daemon.terminal.application import application, load_config
-from daemon.terminal.options import config_option, echo_json, json_option
+from daemon.terminal.application import application, config_option, echo_json, json_option, load_config
 
 
 if TYPE_CHECKING:

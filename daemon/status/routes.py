@@ -8,13 +8,15 @@ dependency that is down. ``/readyz`` checks whether the loops are current.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from html import escape
+from string import Template
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 from starlette.routing import Route
 
 from daemon.http.endpoints import build_response, metrics_response, probe_response
-from daemon.status.page import status_page
+from daemon.status.text import status_text
 
 
 if TYPE_CHECKING:
@@ -72,3 +74,32 @@ class _Routes:
     async def page(self, _request: Request) -> Response:
         page = status_page(self._views.status(), self._views.sections)
         return build_response(page.encode(), "text/html; charset=utf-8")
+
+
+_PAGE: Final = Template("""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="refresh" content="5">
+<meta name="viewport" content="width=device-width">
+<title>Tideline on $host</title>
+<style>
+body { font: 14px/1.5 ui-monospace, monospace; margin: 2em; color-scheme: light dark; }
+pre { overflow-x: auto; }
+</style>
+</head>
+<body>
+<pre>$text</pre>
+$links<p><a href="/api/v1/status">status as JSON</a> · <a href="/metrics">metrics</a> · <a href="/readyz">ready?</a></p>
+</body>
+</html>
+""")
+
+
+def status_page(status: DaemonStatus, sections: Sequence[StatusSection[Any]]) -> str:
+    """Return the text of ``tideline status`` as a page without scripts, refreshed every five seconds; foreign texts are escaped."""
+    return _PAGE.substitute(
+        host=escape(status.host),
+        text=escape(status_text(status, sections)),
+        links="".join(section.links(section.of(status)) for section in sections),
+    )

@@ -1,8 +1,9 @@
-"""How commands print: aligned tables, numbers and failures."""
+"""How commands print: aligned tables, numbers, failures, and a line of progress."""
 
 from __future__ import annotations
 
 import errno
+import sys
 from typing import TYPE_CHECKING, Final
 
 from state.errors import TidelineError
@@ -120,3 +121,20 @@ def failure_lines(error: Exception) -> list[str]:
 
 def _escape(text: str) -> str:
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+
+
+class StatusLine:
+    """One line of progress on a terminal, and nothing elsewhere."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._shown = not quiet and sys.stderr.isatty()
+
+    def show(self, text: str) -> None:
+        """Replace the line."""
+        if self._shown:
+            sys.stderr.write(f"\r\x1b[2K{text[:200]}")
+            sys.stderr.flush()
+
+    def clear(self) -> None:
+        """Remove the line."""
+        self.show("")

@@ -14,9 +14,8 @@ if TYPE_CHECKING:
 
     from daemon.catalog.branch import BranchContext, CatalogView
     from daemon.catalog.queries import Query
-    from daemon.config.document import Document
+    from daemon.config.document import Document, Problem
     from daemon.config.model import Config
-    from daemon.config.problem import Problem
     from daemon.config.section import ConfigSection
     from daemon.timelines.answers import TimelineAnswers
     from daemon.timelines.branch import TimelineBranch

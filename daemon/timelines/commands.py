@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from daemon.catalog.command_options import change_options, check_table, query_options
-from daemon.terminal.options import echo_json
+from daemon.terminal.application import echo_json
 from daemon.timelines.capability import Timelines
 from daemon.timelines.queries import CoverRange, FindLatest, ListTables, ShowTable
 from daemon.timelines.text import check_text, cover_text, latest_text, listing_text, show_text

@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from daemon.catalog.settings import CatalogConfig
-    from daemon.config.document import Document
+    from daemon.config.document import Document, Problem
     from daemon.config.model import Config
-    from daemon.config.problem import Problem
 
 
 def _check_time(text: str) -> str:

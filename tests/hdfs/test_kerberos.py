@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from daemon.sources.file_check import FileCheck
+from daemon.sources.commands import FileCheck
 from dev.stack.process.java_runtime import find_java_with
 from dev.stack.servers.hdfs import Hdfs
 from dev.stack.servers.kerberos import REALM, Kdc

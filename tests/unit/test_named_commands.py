@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import click
 import pytest
 
-from daemon.config.values import section_of
+from daemon.config.section import section_of
 from daemon.service.command_line import tideline
 from daemon.service.configuration import config_model
 

@@ -11,8 +11,7 @@ from typing import Literal
 from pydantic import Field
 
 from daemon.config.fields import Name, Options, Secret
-from daemon.config.section import Section
-from daemon.config.values import setting
+from daemon.config.section import Section, setting
 from daemon.process.logs import LogSettings
 from daemon.process.retry_policy import FAILED_RETRY, RestartPolicy
 from handlers.files.copying.pool import WORKERS_DEFAULT

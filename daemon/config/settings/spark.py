@@ -8,8 +8,7 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, Field
 
 from daemon.config.fields import SparkOptions
-from daemon.config.section import Section, refused
-from daemon.config.values import setting
+from daemon.config.section import Section, refused, setting
 from streaming.settings import SparkSettings
 
 

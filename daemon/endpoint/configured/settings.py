@@ -9,8 +9,7 @@ from pydantic import AfterValidator, Field
 
 from daemon.config.crosscheck import entries, problem
 from daemon.config.fields import Name, ThriftUris
-from daemon.config.section import ConfigSection, Section, refused
-from daemon.config.values import setting
+from daemon.config.section import ConfigSection, Section, refused, setting
 from daemon.endpoint.freshness.freshness import Freshness
 from daemon.endpoint.protocol.tls import client_context, server_context
 from daemon.endpoint.settings import DEFAULT_LISTEN, EndpointSettings, parse_listen
@@ -21,9 +20,8 @@ from state.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from daemon.config.document import Document
+    from daemon.config.document import Document, Problem
     from daemon.config.model import Config
-    from daemon.config.problem import Problem
 
 
 def _check_listen(text: str) -> str:

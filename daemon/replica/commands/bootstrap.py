@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from daemon.terminal.application import load_config
-from daemon.terminal.options import config_option, echo, echo_json, json_option
-from daemon.terminal.status_line import StatusLine
+from daemon.terminal.application import config_option, echo, echo_json, json_option, load_config
+from daemon.terminal.layout import StatusLine
 
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from daemon.terminal.application import load_config
+from daemon.terminal.application import config_option, echo_json, json_option, load_config
 from daemon.terminal.layout import table_text
-from daemon.terminal.options import config_option, echo_json, json_option
 
 
 if TYPE_CHECKING:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from daemon.terminal.application import load_config
+from daemon.terminal.application import config_option, echo_json, json_option, load_config
 from daemon.terminal.layout import duration_text, number_text, table_text
-from daemon.terminal.options import config_option, echo_json, json_option
 
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from daemon.config.problem import problem_of_error
+from daemon.config.document import problem_of_error
 from daemon.replica.copy_jobs.commands import require_spark
 from state.errors import TidelineError
 
@@ -15,8 +15,8 @@ from state.errors import TidelineError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from daemon.config.document import Problem
     from daemon.config.model import Config
-    from daemon.config.problem import Problem
 
 
 def copy_job_problems(config: Config, check: Callable[[str], None] | None = None) -> Iterator[Problem]:

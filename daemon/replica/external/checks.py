@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
-from daemon.config.problem import Problem, problem_of_error
+from daemon.config.document import Problem, problem_of_error
 from handlers.metastore.client import Metastore
 from handlers.replication.policy.policy import Policy
 from handlers.replication.policy.row_directories import is_of_spark

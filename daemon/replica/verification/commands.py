@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from daemon.terminal.application import application, load_config
-from daemon.terminal.options import config_option, echo_json, json_option
-from daemon.terminal.status_line import StatusLine
+from daemon.terminal.application import application, config_option, echo_json, json_option, load_config
+from daemon.terminal.layout import StatusLine
 
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ from daemon.capability import Parts, Runtime
 from daemon.consumer.metrics import ProjectionMetrics
 from daemon.endpoint.metrics import EndpointMetrics
 from daemon.process.metrics import LoopMetrics
-from daemon.service.assembly import all_sections, build_parts
+from daemon.service.capabilities import all_sections
 from daemon.service.configuration import config_model
+from daemon.service.lifecycle import build_parts
 from daemon.sources.connections import CallMetrics
 from daemon.status.metrics import StatusCollector
 from daemon.status.routes import Views, status_routes

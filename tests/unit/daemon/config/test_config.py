@@ -17,7 +17,7 @@ from state.errors import ConfigError
 
 
 if TYPE_CHECKING:
-    from daemon.config.problem import Problem
+    from daemon.config.document import Problem
 
 
 Read = Callable[..., Loaded]

@@ -1,4 +1,4 @@
-"""A default that the configuration shares with the code below it is declared once: ``daemon.config.values.setting`` reads it from there."""
+"""A default that the configuration shares with the code below it is declared once: ``daemon.config.section.setting`` reads it from there."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_no_default_of_the_configuration_is_declared_again_in_a_dataclass() -> N
         for name, default in written_defaults(definition, is_section=is_section):
             (sections if is_section else others).setdefault(name, set()).add(default)
     repeated = {name for name, defaults in sections.items() if defaults & others.get(name, set())}
-    assert repeated == UNRELATED, "let the section read its default with daemon.config.values.setting"
+    assert repeated == UNRELATED, "let the section read its default with daemon.config.section.setting"
 
 
 @pytest.mark.parametrize("text", ["1_000 * 2", "2000.0", "2000"])

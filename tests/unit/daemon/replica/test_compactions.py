@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from daemon.replica.compactions.status import COMPACTIONS, LISTED_MAX, CompactionStatus
 from daemon.replica.compactions.watch import CompactionWatch
 from daemon.status.model import DaemonStatus
-from daemon.status.page import status_page
+from daemon.status.routes import status_page
 from handlers.replication.operations.compaction_backlog import STATES, read_backlog
 from handlers.structs.transactions import CompactionType, ShowCompactResponseElement
 from state.errors import MetastoreUnavailable

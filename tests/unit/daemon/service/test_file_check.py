@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from daemon.service.command_line import call
-from daemon.sources.file_check import FileCheck
+from daemon.sources.commands import FileCheck
 from handlers.files.paths import parse_location
 from handlers.files.systems.schemes import open_file_systems
 from state.errors import FilesUnavailable, NotFound

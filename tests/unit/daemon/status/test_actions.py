@@ -19,7 +19,7 @@ from daemon.replica.status.loads import LOADS, LoadStatus
 from daemon.replica.verification.status import VERIFICATION, DifferingTable, SamplerStatus
 from daemon.retention.measurement import Reader
 from daemon.retention.status import RETENTION, describe
-from daemon.service.assembly import all_sections
+from daemon.service.capabilities import all_sections
 from daemon.status.actions import KINDS, PAGE, REMOVE_CAUSE, list_actions
 from daemon.status.model import DaemonStatus, FailedLoop, FailingLoad, OperatorAction, ProjectionView
 from daemon.status.text import status_text

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from daemon.consumer.metrics import TYPES_MAX
 from daemon.replica.metrics import PolicyObserver, ReplicaMetrics
-from daemon.service.assembly import process_registry
+from daemon.service.lifecycle import process_registry
 from handlers.replication.observer import BatchOverlap, LaneCounts, LookaheadCounts
 from handlers.replication.tables.quarantine import QuarantinedTable
 from tests.builders.daemon.assembly import SECTIONS, full_registry, runtime_of
