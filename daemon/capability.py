@@ -56,7 +56,7 @@ class Runtime:
     relays_only: bool = False
     """Whether only relays run (``tideline relay``)."""
     start_job: Callable[[Job], None]
-    """Starts a further loop while the daemon runs. The status shows its projection from then on (``Parts.found_projections``)."""
+    """Starts a further loop while the daemon runs. The status shows its projection from then on (``Parts.later_projections``)."""
     nudges: Nudges = field(default_factory=Nudges)
     """Make the relay of a source read at once."""
 
@@ -72,7 +72,7 @@ class Parts:
     jobs: Sequence[Job] = ()
     sources: Sequence[SourcePart] = ()
     projections: Sequence[ProjectionPart] = ()
-    found_projections: Sequence[Callable[[], Sequence[ProjectionPart]]] = ()
+    later_projections: Sequence[Callable[[], Sequence[ProjectionPart]]] = ()
     """Functions that return the projections whose loops were started later."""
     sections: Sequence[SectionPart[Any]] = ()
     """Further sections of the status."""

@@ -41,9 +41,9 @@ def cross_problems(document: Document) -> Iterator[Problem]:
 
 def entries(document: Document, section: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield name and settings of every entry of a section that holds several by name."""
-    found = document.values.get(section)
-    if isinstance(found, dict):
-        yield from ((name, entry) for name, entry in found.items() if isinstance(entry, dict))
+    content = document.values.get(section)
+    if isinstance(content, dict):
+        yield from ((name, entry) for name, entry in content.items() if isinstance(entry, dict))
 
 
 POLICY_SECTIONS: Final = ("policies", "policy_patterns")
@@ -83,24 +83,24 @@ def missing_kafka(document: Document) -> Iterator[Problem]:
 def _unknown_ends(document: Document) -> Iterator[Problem]:
     for place, policy in policy_entries(document):
         for end in ("source", "target"):
-            known = [entry for entry, _ in entries(document, f"{end}s")]
+            names = [entry for entry, _ in entries(document, f"{end}s")]
             value = policy.get(end)
-            if isinstance(value, str) and value not in known:
-                close = get_close_matches(value, known, n=1)
+            if isinstance(value, str) and value not in names:
+                close = get_close_matches(value, names, n=1)
                 hint = (
-                    f"did you mean {close[0]!r}?" if close else f"known {end}s: {', '.join(known) or 'none'}"
+                    f"did you mean {close[0]!r}?" if close else f"known {end}s: {', '.join(names) or 'none'}"
                 )
                 yield problem(document, (*place, end), value, f"unknown {end}", hint)
 
 
 def _shared_targets(document: Document) -> Iterator[Problem]:
-    seen: dict[tuple[object, object], str] = {}
+    policies_by_end: dict[tuple[object, object], str] = {}
     for name, policy in entries(document, "policies"):
         database = policy.get("target_database") or policy.get("database")
         end = (policy.get("target"), database)
-        if isinstance(database, str) and end in seen:
+        if isinstance(database, str) and end in policies_by_end:
             key = "target_database" if policy.get("target_database") else "database"
-            reason = f"is already the target of policy {seen[end]!r}"
+            reason = f"is already the target of policy {policies_by_end[end]!r}"
             yield problem(
                 document,
                 ("policies", name, key),
@@ -109,17 +109,17 @@ def _shared_targets(document: Document) -> Iterator[Problem]:
                 "give each policy its own target database",
             )
         elif isinstance(database, str) and isinstance(end[0], str):
-            seen[end] = name
+            policies_by_end[end] = name
 
 
 def _shared_bases(document: Document) -> Iterator[Problem]:
     """Yield policies whose external tables may meet those of another source, because one base is the other or below it."""
-    seen: list[tuple[str, str, object]] = []
+    bases: list[tuple[str, str, object]] = []
     for place, policy in policy_entries(document):
         base, source = policy.get("external_base"), policy.get("source")
         if not isinstance(base, str):
             continue
-        for other, earlier, other_source in seen:
+        for other, earlier, other_source in bases:
             if source != other_source and _are_nested(base, earlier):
                 reason = f"is also the base of policy {other!r}, which has another source, or one is below the other"
                 yield problem(
@@ -130,7 +130,7 @@ def _shared_bases(document: Document) -> Iterator[Problem]:
                     "give the policies of each source a base of their own, because equal paths of two sources would collide",
                 )
                 break
-        seen.append((place[1], base, source))
+        bases.append((place[1], base, source))
 
 
 def _are_nested(one: str, other: str) -> bool:
@@ -177,13 +177,13 @@ def _shared_topics(document: Document) -> Iterator[Problem]:
 
 def _different_logins(document: Document) -> Iterator[Problem]:
     """Yield clusters that log in at a server in another way than one before: a process has one login for each server."""
-    seen: dict[str, tuple[Key, object]] = {}
+    logins: dict[str, tuple[Key, object]] = {}
     for place, cluster in _clusters(document):
         login = cluster.get("auth")
         for address in _addresses(cluster):
             server = _server(address)
-            other, known = seen.setdefault(server, (place, login))
-            if login != known:
+            other, other_login = logins.setdefault(server, (place, login))
+            if login != other_login:
                 key = (*place, "auth")
                 reason = f"logs in at {server} in another way than {'.'.join(other)}"
                 yield Problem(
@@ -219,8 +219,8 @@ def _server(address: str) -> str:
 
 
 def _addresses(cluster: dict[str, Any]) -> list[str]:
-    found = as_list(cluster.get("metastore"))
-    return [str(address) for address in found] if isinstance(found, list) else []
+    addresses = as_list(cluster.get("metastore"))
+    return [str(address) for address in addresses] if isinstance(addresses, list) else []
 
 
 def _order(document: Document, low: Key, high: Key) -> Iterator[Problem]:

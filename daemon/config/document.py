@@ -200,10 +200,10 @@ def _override(name: str, text: str, document: Document) -> None:
         return
     inner = document.values
     for part in key[:-1]:
-        found = inner.get(part)
-        if not isinstance(found, dict):
-            found = inner[part] = {}
-        inner = found
+        below = inner.get(part)
+        if not isinstance(below, dict):
+            below = inner[part] = {}
+        inner = below
     inner[key[-1]] = text
     document.places[key] = name
 
@@ -213,11 +213,13 @@ def problem_of_error(place: str, key: str, error: TidelineError, value: str | No
 
     ``value`` defaults to the address in the error.
     """
-    given = value or error.context.get("address") or error.context.get("uri")
+    subject = value or error.context.get("address") or error.context.get("uri")
     reason, addresses = error.message, error.context.get("addresses")
     if isinstance(addresses, dict):
         reason += ": " + "; ".join(f"{address}: {why}" for address, why in addresses.items())
     elif detail := error.context.get("reason"):
         reason += f": {detail}"
     hint = error.hint.rstrip(".")
-    return Problem(place, key, None if given is None else str(given), reason, f"{hint[:1].lower()}{hint[1:]}")
+    return Problem(
+        place, key, None if subject is None else str(subject), reason, f"{hint[:1].lower()}{hint[1:]}"
+    )

@@ -61,9 +61,9 @@ class ConfigReader:
         problems = list(_rename_settings(document, self.model))
         config, invalid = self._validate(document)
         crossed = (problem for check in self.cross_checks for problem in check(document))
-        found = sorted({*document.problems, *problems, *invalid, *crossed}, key=Problem.order)
-        fatal = any(not problem.warning for problem in found)
-        return Loaded(None if fatal else config, tuple(found))
+        all_problems = sorted({*document.problems, *problems, *invalid, *crossed}, key=Problem.order)
+        fatal = any(not problem.warning for problem in all_problems)
+        return Loaded(None if fatal else config, tuple(all_problems))
 
     def load(self, path: Path | None, environment: Mapping[str, str] | None = None) -> Config:
         """Return the configuration, whose logins connections use from now on.
@@ -184,10 +184,10 @@ def _shown(key: Key, detail: ErrorDetails) -> str | None:
 
 def use_logins_of(config: Config) -> None:
     """Let connections log in as ``config`` says, in the whole process; raise ConfigError if clusters disagree about a server."""
-    given: dict[str, dict[tuple[str, int], Login | None]] = {}
+    logins: dict[str, dict[tuple[str, int], Login | None]] = {}
     for kind, clusters in (("sources", config.sources), ("targets", config.targets)):
         for name, cluster in clusters.items():
             login = None if cluster.auth is None else cluster.auth.login()
             addresses = [Address.parse(uri) for uri in cluster.metastore]
-            given[f"{kind}.{name}"] = {(address.host, address.port): login for address in addresses}
-    use_logins(merge_logins(given))
+            logins[f"{kind}.{name}"] = {(address.host, address.port): login for address in addresses}
+    use_logins(merge_logins(logins))

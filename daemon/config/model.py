@@ -57,16 +57,16 @@ class Config(Section):
         pattern, dot, database = name.partition(".")
         if not dot:
             return self.policies.get(name)
-        found = self.policy_patterns.get(pattern)
-        if found is None or not found.covers(database) or self._names_explicitly(found, database):
+        patterns = self.policy_patterns.get(pattern)
+        if patterns is None or not patterns.covers(database) or self._names_explicitly(patterns, database):
             return None
-        return found.policy_of(database)
+        return patterns.policy_of(database)
 
     def policy(self, name: str) -> PolicyConfig:
         """Return the settings of a policy that is known to exist."""
-        found = self.find_policy(name)
-        assert found is not None, f"no policy {name!r}"
-        return found
+        policy = self.find_policy(name)
+        assert policy is not None, f"no policy {name!r}"
+        return policy
 
     def replicates(self, source: str, database: str) -> bool:
         """Whether any policy has this database of the source."""
@@ -94,11 +94,11 @@ class Config(Section):
                 yield name, policy
         for name, pattern in self.policy_patterns.items():
             if ends[:2] == (pattern.source, pattern.target):
-                found = None
+                own_policy = None
                 with suppress(ValidationError):  # a name that is too long on the target
-                    found = self.find_policy(f"{name}.{database}")
-                if found is not None:
-                    yield f"{name}.{database}", found
+                    own_policy = self.find_policy(f"{name}.{database}")
+                if own_policy is not None:
+                    yield f"{name}.{database}", own_policy
 
     def _names_explicitly(self, pattern: PolicyPatternConfig, database: str) -> bool:
         """Whether a policy of its own replicates the database to the pattern's target; it takes precedence."""

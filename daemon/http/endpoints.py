@@ -59,10 +59,10 @@ def build_async_endpoint(
     allowed: Iterable[str], answer: AnswerTo
 ) -> Callable[[Request], Awaitable[Response]]:
     """Return an endpoint for answers from memory. They never wait, so they need no thread."""
-    known = frozenset(allowed)
+    names = frozenset(allowed)
 
     async def endpoint(request: Request) -> Response:  # noqa: RUF029 - answered from memory, so it never waits
-        return _response(request, known, frozenset(), answer)
+        return _response(request, names, frozenset(), answer)
 
     return endpoint
 
@@ -74,34 +74,34 @@ def build_threaded_endpoint(
 
     ``long`` are parameters that may be longer.
     """
-    known, long_names = frozenset(allowed).union(long), frozenset(long)
+    names, long_names = frozenset(allowed).union(long), frozenset(long)
 
     def endpoint(request: Request) -> Response:
-        return _response(request, known, long_names, answer)
+        return _response(request, names, long_names, answer)
 
     return endpoint
 
 
 def _response(
-    request: Request, known: frozenset[str], long_names: frozenset[str], answer: AnswerTo
+    request: Request, names: frozenset[str], long_names: frozenset[str], answer: AnswerTo
 ) -> Response:
     try:
-        given = _parameters(request, known, long_names)
-        body, code = answer(request.path_params.get("name", "").lower(), given), 200
+        parameters = _parameters(request, names, long_names)
+        body, code = answer(request.path_params.get("name", "").lower(), parameters), 200
     except TidelineError as error:
         body, code = error_to_json(error), status_of(error)
     return build_response(orjson.dumps(body, default=str), "application/json", code)
 
 
-def _parameters(request: Request, known: frozenset[str], long_names: frozenset[str]) -> Parameters:
-    given = dict(request.query_params)
-    for name, value in given.items():
-        if name not in known:
-            raise BadInput("unknown parameter", parameter=name[:100], known=sorted(known))
+def _parameters(request: Request, names: frozenset[str], long_names: frozenset[str]) -> Parameters:
+    parameters = dict(request.query_params)
+    for name, value in parameters.items():
+        if name not in names:
+            raise BadInput("unknown parameter", parameter=name[:100], known=sorted(names))
         limit = LONG_PARAMETER_CHARACTERS_MAX if name in long_names else PARAMETER_CHARACTERS_MAX
         if len(value) > limit:
             raise BadInput("a parameter is too long", parameter=name, limit=limit)
-    return given
+    return parameters
 
 
 def status_of(error: TidelineError) -> int:

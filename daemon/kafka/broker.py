@@ -89,9 +89,9 @@ class BrokerSettings:
 
 def broker_settings(kafka: KafkaConfig) -> BrokerSettings:
     """Return the settings of the connection, including secrets."""
-    given = {key: _librdkafka(value) for key, value in kafka.options.items()}
+    options = {key: _librdkafka(value) for key, value in kafka.options.items()}
     secrets = {key: secret.get_secret_value() for key, secret in kafka.secrets.items()}
-    return BrokerSettings(kafka.bootstrap, client=given | secrets)
+    return BrokerSettings(kafka.bootstrap, client=options | secrets)
 
 
 def _librdkafka(value: str | float | bool) -> str:

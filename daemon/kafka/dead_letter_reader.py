@@ -115,10 +115,10 @@ class DeadLetterReader:
     def read(self, number: int) -> DeadLetter:
         """Return one dead letter; raise NotFound."""
         low, high = self._find_ends()
-        found = next(self._from(number), None) if low <= number < high else None
-        if found is None or found.number != number:
+        letter = next(self._from(number), None) if low <= number < high else None
+        if letter is None or letter.number != number:
             raise NotFound("there is no such dead letter", number=number, topic=self._topic)
-        return found
+        return letter
 
     def replay(self, letter: DeadLetter) -> ReplayResult:
         """Decode ``letter`` again, and resend it if its format has no event ids (see the module docstring); raise KafkaUnavailable."""

@@ -62,17 +62,17 @@ def find_last(records: Records) -> LocatedRecord | None:
     end, stride = marks.high, 1
     while end > marks.low:
         start = max(marks.low, end - stride)
-        found = _last_within(records, start, end)
-        if found is not None:
-            return found
+        record = _last_within(records, start, end)
+        if record is not None:
+            return record
         end, stride = start, stride * 2
     return None
 
 
 def _last_within(records: Records, start: int, end: int) -> LocatedRecord | None:
     last, at = None, start
-    while (found := records.first_from(at, end)) is not None:
-        last, at = found, found.offset + 1
+    while (record := records.first_from(at, end)) is not None:
+        last, at = record, record.offset + 1
     return last
 
 
@@ -87,13 +87,13 @@ def find_offset(records: Records, position: Position) -> int:
     above: LocatedRecord | None = None
     while low < high:
         middle = (low + high) // 2
-        found = records.first_from(middle, high)
-        if found is None:
+        record = records.first_from(middle, high)
+        if record is None:
             high = middle
-        elif position.covers(found.position.event_id, found.position.part):
-            low = found.offset + 1
+        elif position.covers(record.position.event_id, record.position.part):
+            low = record.offset + 1
         else:
-            high, above = middle, found
+            high, above = middle, record
     if above is None or _is_next(position, above) or low == marks.low:
         return low
     return _next_before(records, position, low)
@@ -106,10 +106,10 @@ def _is_next(position: Position, record: LocatedRecord) -> bool:
 def _next_before(records: Records, position: Position, offset: int) -> int:
     """Return the offset of the next event if it is among the records before ``offset``, else ``offset``."""
     at = max(records.watermarks().low, offset - _OVERLAP)
-    while (found := records.first_from(at, offset)) is not None:
-        if _is_next(position, found):
-            return found.offset
-        at = found.offset + 1
+    while (record := records.first_from(at, offset)) is not None:
+        if _is_next(position, record):
+            return record.offset
+        at = record.offset + 1
     return offset
 
 
@@ -118,15 +118,15 @@ def is_at(records: Records, position: Position, offset: int) -> bool:
     marks = records.watermarks()
     if not marks.low <= offset < marks.high:
         return False
-    found = records.first_from(offset, offset + 1)
-    return found is not None and found.position == position
+    record = records.first_from(offset, offset + 1)
+    return record is not None and record.position == position
 
 
 def find_next(records: Records, position: Position) -> int | None:
     """Return the offset of the next event after ``position``; None if the topic does not contain it."""
     offset = find_offset(records, position)
-    found = records.first_from(offset, records.watermarks().high)
-    return offset if found is not None and _is_next(position, found) else None
+    record = records.first_from(offset, records.watermarks().high)
+    return offset if record is not None and _is_next(position, record) else None
 
 
 class OffsetReader:

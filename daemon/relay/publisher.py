@@ -152,9 +152,9 @@ class Publisher:
 
     def _error(self, error: KafkaError) -> TidelineError:
         context = {"topic": self._topic, "acknowledged": str(self.acknowledged)}
-        found = translate_error(error, "write to the topic", **context)
+        tideline_error = translate_error(error, "write to the topic", **context)
         if isinstance(
-            found, LimitExceeded
+            tideline_error, LimitExceeded
         ):  # the topic's limit was lowered while the relay ran, and may be raised again
             return KafkaUnavailable("the topic refuses a record because of its size", hint=_RAISE, **context)
-        return found
+        return tideline_error

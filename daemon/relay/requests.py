@@ -42,9 +42,9 @@ def cross_gap_of(config: Config, source: str) -> dict[str, Any]:
 
 
 def _require_relayed(config: Config, source: str) -> None:
-    known = [name for name, each in config.sources.items() if each.relay.enabled]
-    if source not in known:
-        hint = f"Sources that are relayed here: {', '.join(known) or 'none'}."
+    names = [name for name, each in config.sources.items() if each.relay.enabled]
+    if source not in names:
+        hint = f"Sources that are relayed here: {', '.join(names) or 'none'}."
         raise ConfigError(
             "this configuration does not relay the source", hint=hint, key="sources", value=source
         )

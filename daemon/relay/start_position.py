@@ -126,17 +126,17 @@ def _check_same_event(outbox: Outbox, last: LocatedRecord) -> OutgoingEvent | No
     """
     event_id = last.position.event_id
     try:
-        found = outbox.read(event_id - 1, limit=1)
+        events = outbox.read(event_id - 1, limit=1)
     except GapDetected:
-        found = []
-    if not found:
+        events = []
+    if not events:
         _require_complete(last)
         return None
     if last.position.complete:
-        same = all(_field(last.value, name) == _field(found[0].records[-1].value, name) for name in _SAME)
+        same = all(_field(last.value, name) == _field(events[0].records[-1].value, name) for name in _SAME)
     else:
-        same = _is_split_alike(last, found[0])
-    if not same and (completion := complete_commit(last, found[0])) is not None:
+        same = _is_split_alike(last, events[0])
+    if not same and (completion := complete_commit(last, events[0])) is not None:
         return completion
     if not same:
         raise Inconsistent(
@@ -179,14 +179,14 @@ def _field(value: bytes, name: str) -> Any:
 _PROBLEM = "the commit was partly relayed, and would be split into other parts now"
 
 
-def complete_commit(last: LocatedRecord, found: OutgoingEvent) -> OutgoingEvent | None:
+def complete_commit(last: LocatedRecord, event: OutgoingEvent) -> OutgoingEvent | None:
     """Return the event whose first parts end with the topic's last record; None if the two are not of the same commit.
 
     Readers have applied the first parts and expect as many as these announced. The missing ones become write events without files,
     and the last part the commit without ``"enriched"``: a replica then fetches the write events from the source, and copies what it
     does not have.
     """
-    written, commit = orjson.loads(last.value), orjson.loads(found.records[-1].value)
+    written, commit = orjson.loads(last.value), orjson.loads(event.records[-1].value)
     if not _is_of_commit(written, commit):
         return None
     part, parts = last.position.part, last.position.parts
@@ -194,12 +194,12 @@ def complete_commit(last: LocatedRecord, found: OutgoingEvent) -> OutgoingEvent 
     end = commit | {"message": message | {"writeEventsProblem": _PROBLEM}}
     empty = written | {"message": written["message"] | {"files": []}}
     bodies = [written] * (part + 1) + [empty] * (parts - part - 2) + [end]
-    model = found.records[-1]
+    model = event.records[-1]
     records = [
         replace(model, value=orjson.dumps(body | {"part": number, "parts": parts}))
         for number, body in enumerate(bodies)
     ]
-    return OutgoingEvent(found.event_id, found.time_s, records, unread=True)
+    return OutgoingEvent(event.event_id, event.time_s, records, unread=True)
 
 
 def _is_of_commit(written: Any, commit: Any) -> bool:

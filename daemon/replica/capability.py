@@ -117,7 +117,7 @@ class Replica(Capability):
         return Parts(
             jobs=jobs,
             projections=configured,
-            found_projections=[lambda: replicas.projections()[len(configured) :]],
+            later_projections=[lambda: replicas.projections()[len(configured) :]],
             sections=sections,
         )
 

@@ -110,9 +110,9 @@ def measure(
     times: dict[int, float] = {}
     for reader in readers:
         if reader.event_id < current and reader.event_id not in times:
-            found = _event_time_s(calls, reader.event_id + 1)
+            event_time_s = _event_time_s(calls, reader.event_id + 1)
             times[reader.event_id] = next_event_time_s(
-                found, reader.lag_s, [oldest_time_s, topic.oldest_time_s], now_s
+                event_time_s, reader.lag_s, [oldest_time_s, topic.oldest_time_s], now_s
             )
     return Measurement(
         source,
@@ -144,8 +144,8 @@ def _first_event(calls: SourceCalls, after: int) -> NotificationEvent | None:
 
 def _event_time_s(calls: SourceCalls, event_id: int) -> float | None:
     """Return the time of an event, or None if the log does not have it."""
-    found = _first_event(calls, event_id - 1)
-    return float(found.eventTime) if found is not None and found.eventId == event_id else None
+    event = _first_event(calls, event_id - 1)
+    return float(event.eventTime) if event is not None and event.eventId == event_id else None
 
 
 def _setting(calls: SourceCalls, key: str) -> str:

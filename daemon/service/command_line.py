@@ -51,10 +51,10 @@ class _LazyGroup(click.Group):
         return list(all_commands())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
-        found = all_commands().get(cmd_name)
-        if found is None:
+        entry = all_commands().get(cmd_name)
+        if entry is None:
             return None
-        command: click.Command = getattr(import_module(found.module), found.name)
+        command: click.Command = getattr(import_module(entry.module), entry.name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
@@ -91,10 +91,10 @@ def tideline(ctx: click.Context, debug: bool) -> None:
 
 def call(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    debug = "--debug" in given
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in words
     try:
-        code = tideline.main(args=given, prog_name="tideline", standalone_mode=False)
+        code = tideline.main(args=words, prog_name="tideline", standalone_mode=False)
     except click.ClickException as error:
         error.show()
         return error.exit_code

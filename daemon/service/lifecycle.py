@@ -128,7 +128,7 @@ class _Daemon:
             measures=loops,
         )
         self._reporter = StatusReporter(
-            self._supervisor, parts.sources, parts.projections, parts.sections, parts.found_projections
+            self._supervisor, parts.sources, parts.projections, parts.sections, parts.later_projections
         )
         self._close = parts.close
         views = Views(self._status, self._supervisor.stuck, registry, config.http.lag_ready_s, sections)
@@ -219,7 +219,7 @@ def build_parts(runtime: Runtime) -> Parts:
         jobs=join(lambda part: part.jobs),
         sources=join(lambda part: part.sources),
         projections=join(lambda part: part.projections),
-        found_projections=join(lambda part: part.found_projections),
+        later_projections=join(lambda part: part.later_projections),
         sections=join(lambda part: part.sections),
         routes=join(lambda part: part.routes),
         close=join(lambda part: part.close),

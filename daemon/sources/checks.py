@@ -62,29 +62,29 @@ def live_problems(
 ) -> list[Problem]:
     """Check every metastore and topic of the configuration; never raises, because every failure is a problem."""
     open_one = connect or (lambda uris: Metastore(uris, connect_timeout_s=TIMEOUT_S, timeout_s=TIMEOUT_S))
-    found: list[Problem] = []
+    problems: list[Problem] = []
     retention_s = 0.0
     for name, source in config.sources.items():
         place, key = f"source {name}", f"sources.{name}.metastore"
         with closing(open_one(source.metastore)) as metastore:
-            found += _collect(place, key, _source(metastore, place))
+            problems += _collect(place, key, _source(metastore, place))
             retention_s = max(retention_s, _read_seconds(metastore, LOG_RETENTION))
-        found += _collect(f"topic {source.topic}", f"sources.{name}.topic", _topic(config, source))
+        problems += _collect(f"topic {source.topic}", f"sources.{name}.topic", _topic(config, source))
     for name, target in config.targets.items():
         place, key = f"target {name}", f"targets.{name}.metastore"
         with closing(open_one(target.metastore)) as metastore:
-            found += _collect(place, key, _target(metastore, place, retention_s))
-    return found
+            problems += _collect(place, key, _target(metastore, place, retention_s))
+    return problems
 
 
 def _collect(place: str, key: str, check: Iterator[Problem]) -> list[Problem]:
     """Collect the problems of ``check``; an error that ends it is another problem."""
-    found: list[Problem] = []
+    problems: list[Problem] = []
     try:
-        found.extend(check)
+        problems.extend(check)
     except TidelineError as error:
-        found.append(problem_of_error(place, key, error))
-    return found
+        problems.append(problem_of_error(place, key, error))
+    return problems
 
 
 def _source(metastore: CheckedMetastore, place: str) -> Iterator[Problem]:

@@ -95,8 +95,8 @@ class FileCheck:
             for size_bytes in SIZES:
                 self._write_file(place.child(f"f{size_bytes}"), size_bytes)
             with self._step("list"):
-                found = {entry.name for entry in self.files.list(place)}
-            self._require(found >= {f"f{size_bytes}" for size_bytes in SIZES}, "a listing lacks a new file")
+                names = {entry.name for entry in self.files.list(place)}
+            self._require(names >= {f"f{size_bytes}" for size_bytes in SIZES}, "a listing lacks a new file")
         finally:
             with self._step("remove"):
                 self.files.remove_tree(place)

@@ -74,10 +74,10 @@ class OutgoingEvent:
     @property
     def size_bytes(self) -> int:
         """Bytes of all records' values."""
-        known: int | None = getattr(
+        size_bytes: int | None = getattr(
             self.records, "size_bytes", None
         )  # of a large transaction, without reading it
-        return sum(len(record.value) for record in self.records) if known is None else known
+        return sum(len(record.value) for record in self.records) if size_bytes is None else size_bytes
 
 
 class EventEncoder:
@@ -107,9 +107,9 @@ class EventEncoder:
         batch: list[OutgoingEvent] = []
         size_bytes = 0
         for window in _windows(events):
-            found = self._write_events(window)
+            writes = self._write_events(window)
             failpoint("relay.enriched")
-            batch += [self._outgoing(event, found.get(event.eventId)) for event in window]
+            batch += [self._outgoing(event, writes.get(event.eventId)) for event in window]
             size_bytes += sum(item.size_bytes for item in batch[-len(window) :])
             if size_bytes > self._settings.batch_bytes:
                 break
@@ -136,10 +136,10 @@ class EventEncoder:
         commits = {event.eventId: (event, commit) for event in events if (commit := parse_commit(event))}
         if not self._supports_write_events:
             return dict.fromkeys(commits)
-        found = {event_id: self._collect(*pair) for event_id, pair in commits.items()}
+        writes_by_event = {event_id: self._collect(*pair) for event_id, pair in commits.items()}
         try:
             self._writes.fetch(
-                [writes for writes in found.values() if writes.commit.wrote is not False],
+                [writes for writes in writes_by_event.values() if writes.commit.wrote is not False],
                 self._connection(),
             )
         except Unsupported:
@@ -148,7 +148,7 @@ class EventEncoder:
                 "the metastore does not report write events of commits; ACID tables cannot be replicated"
             )
             return self._write_events(events)
-        return dict(found)
+        return dict(writes_by_event)
 
     def _collect(self, event: NotificationEvent, commit: Commit) -> CommitWrites:
         parts = CommitParts(self._writer(event), directory=self._settings.spool_dir, beat=self._beat)

@@ -157,7 +157,7 @@ class UnloggedPartitions:
         self._pool = self._pool or ThreadPoolExecutor(1, thread_name_prefix="relay-listing")
         self._running = self._pool.submit(self._list_now, location, write_id, sample)
         try:
-            found = self._running.result(self._timeout_s)
+            listing = self._running.result(self._timeout_s)
         except (TidelineError, TooSlow) as error:
             if isinstance(error, Transient | TooSlow):
                 self._paused_until_s = self._clock() + PAUSE_S
@@ -168,16 +168,16 @@ class UnloggedPartitions:
                 problem=str(error) or f"no answer within {self._timeout_s:g} s",
             )
             return None
-        return found if found.conclusive else None
+        return listing if listing.conclusive else None
 
     def _list_now(self, location: str, write_id: int, sample: str) -> WriteListing:
         """List a partition; ``sample`` is the entry of a logged file of the transaction. Runs in the thread."""
-        found = list_write(self._file_systems, location, write_id, allowed=self._allowed)
+        listing = list_write(self._file_systems, location, write_id, allowed=self._allowed)
         _, checksum, cm_root, *_ = (*sample.split("#"), "", "", "")
         if not checksum or not cm_root:
-            return found
-        files = (self._with_checksum(file, checksum, cm_root) for file in found.files)
-        return replace(found, files=tuple(files))
+            return listing
+        files = (self._with_checksum(file, checksum, cm_root) for file in listing.files)
+        return replace(listing, files=tuple(files))
 
     def _with_checksum(self, file: SourceFile, sample: str, cm_root: str) -> SourceFile:
         """Return ``file`` with its checksum, in the form that ``sample`` has, if it can be computed."""
@@ -196,12 +196,12 @@ class UnloggedPartitions:
 
 
 def _to_write_event(
-    db: str, table: str, partition: str, write_id: int, found: WriteListing
+    db: str, table: str, partition: str, write_id: int, listing: WriteListing
 ) -> WriteEventInfo:
     """Return the write event that the source should have logged; the directory is without the suffix of a compaction."""
     files = (
         f"{file.uri}#{file.checksum or ''}#{file.cm_root or ''}#{to_target_subdir(file.subdir)}"
-        for file in found.files
+        for file in listing.files
     )
     return WriteEventInfo(
         writeId=write_id, database=db, table=table, files="]".join(files), partition=partition

@@ -131,13 +131,13 @@ class WriteEventReader:
         self._pool: ThreadPoolExecutor | None = None
         self._troubles: dict[int, _Trouble] = {}
 
-    def fetch(self, wanted: Sequence[CommitWrites], log: NotificationLog) -> None:
+    def fetch(self, commits: Sequence[CommitWrites], log: NotificationLog) -> None:
         """Fill ``wanted``; ``log`` is an idle connection. Raises Unsupported, Transient."""
-        if len(wanted) < 2 or self._size < 1:
-            for writes in wanted:
+        if len(commits) < 2 or self._size < 1:
+            for writes in commits:
                 self._read(writes, log)
             return
-        for _ in self._workers().map(self._fetch, wanted):
+        for _ in self._workers().map(self._fetch, commits):
             pass
 
     def close(self) -> None:

@@ -40,14 +40,14 @@ def load_status(state_dir: Path, sections: Sequence[StatusSection[Any]]) -> Daem
         except (Transient, BadInput, ConfigError):
             # A killed daemon leaves its address file behind. Its last status is still the best one.
             pass
-    left = _read(state_dir / STATUS_FILE)
-    if left is None:
+    last_status = _read(state_dir / STATUS_FILE)
+    if last_status is None:
         raise NotFound(
             "no daemon is running, and no status of an earlier one exists",
             hint="Start one with 'tideline run', or name the address of another with --url.",
             state_dir=str(state_dir),
         )
-    return replace(DaemonStatus.from_json(left, sections), state="stopped")
+    return replace(DaemonStatus.from_json(last_status, sections), state="stopped")
 
 
 def running_daemon(state_dir: Path) -> str | None:
@@ -99,24 +99,24 @@ def fetch_json(url: str, path: str, parameters: Mapping[str, str | None]) -> dic
     """Return the daemon's answer to a query; omits parameters without a value. Raises the daemon's error, Transient, MalformedEvent."""
     query = urlencode({name: value for name, value in parameters.items() if value})
     code, body = fetch(url, f"{path}{'?' if query else ''}{query}")
-    found = _parse_object(url, body)
+    answer = _parse_object(url, body)
     if code != 200:
-        raise error_from_json(found)
-    return found
+        raise error_from_json(answer)
+    return answer
 
 
 def _parse_object(url: str, body: bytes) -> dict[str, Any]:
     try:
-        found = orjson.loads(body)
+        answer = orjson.loads(body)
     except orjson.JSONDecodeError:
-        found = None
-    if not isinstance(found, dict):
+        answer = None
+    if not isinstance(answer, dict):
         raise MalformedEvent(
             "the daemon's answer is not a JSON object",
             hint="Check that the address is that of a Tideline daemon with a catalog.",
             url=url,
         )
-    return found
+    return answer
 
 
 def _parse(url: str, code: int, body: bytes, sections: Sequence[StatusSection[Any]]) -> DaemonStatus:
@@ -148,7 +148,7 @@ def _host(address: Mapping[str, Any]) -> str:
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        found = orjson.loads(path.read_bytes())
+        content = orjson.loads(path.read_bytes())
     except (OSError, orjson.JSONDecodeError):
         return None
-    return found if isinstance(found, dict) else None
+    return content if isinstance(content, dict) else None

@@ -30,15 +30,15 @@ def status(ctx: click.Context, config_path: Path | None, as_json: bool, url: str
 
     sections = application().status_sections()
     if url is not None:
-        found = fetch_status(url, sections)
+        report = fetch_status(url, sections)
     else:
         state_dir = load_config(config_path).state.dir
-        found = load_status(state_dir, sections)
+        report = load_status(state_dir, sections)
     if as_json:
-        echo_json(found.to_json())
+        echo_json(report.to_json())
     else:
-        click.echo(status_text(found, sections))
-    ctx.exit(1 if found.state == "stopped" else 0)
+        click.echo(status_text(report, sections))
+    ctx.exit(1 if report.state == "stopped" else 0)
 
 
 @click.command()

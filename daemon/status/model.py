@@ -186,8 +186,8 @@ class DaemonStatus:
                 hint="Check that the address is that of a Tideline daemon.",
             )
         try:
-            found = {section.key: section.read(value.get(section.key)) for section in sections}
-            return _STATUS.validate_python({**value, "sections": found})
+            values = {section.key: section.read(value.get(section.key)) for section in sections}
+            return _STATUS.validate_python({**value, "sections": values})
         except ValidationError as error:
             raise MalformedEvent(
                 "the daemon's status cannot be read",
@@ -197,8 +197,12 @@ class DaemonStatus:
 
     def newest_event_id(self, source: str) -> int | None:
         """Return the newest event id of a source; None while the source cannot be read."""
-        found = next((row for row in self.sources if row.name == source), None)
-        return found.current_event_id if found is not None and is_present(found.read_s, self.time_s) else None
+        source_row = next((row for row in self.sources if row.name == source), None)
+        return (
+            source_row.current_event_id
+            if source_row is not None and is_present(source_row.read_s, self.time_s)
+            else None
+        )
 
     def unready_reasons(self, lag_max_s: float, sections: Sequence[StatusSection[Any]]) -> list[str]:
         """Return why the daemon is not ready; empty if all loops follow and no lag exceeds ``lag_max_s``."""

@@ -89,13 +89,13 @@ class StatusReporter:
         sources: Sequence[SourcePart],
         projections: Sequence[ProjectionPart],
         sections: Sequence[SectionPart[Any]] = (),
-        found: Sequence[Callable[[], Sequence[ProjectionPart]]] = (),
+        later: Sequence[Callable[[], Sequence[ProjectionPart]]] = (),
     ) -> None:
-        """``found`` return the projections that are added while the daemon runs; their loops are started before."""
+        """``later`` return the projections that are added while the daemon runs; their loops are started before."""
         self._supervisor = supervisor
         self._sources = sources
         self._projections = projections
-        self._found = found
+        self._later = later
         self._sections = sections
         self._started_s = time.time()
         self._identity = (version_text(), socket.gethostname(), os.getpid())
@@ -106,7 +106,7 @@ class StatusReporter:
         """Return the current status."""
         now_s = time.time()
         # Read before the loops, so that each of them has a loop.
-        parts = (*self._projections, *chain.from_iterable(found() for found in self._found))
+        parts = (*self._projections, *chain.from_iterable(list_parts() for list_parts in self._later))
         loops = self._supervisor.statuses()
         sources = tuple(self._source(part, loops[part.loop], now_s) for part in self._sources)
         rows = {source.name: source for source in sources}

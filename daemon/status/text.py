@@ -40,8 +40,8 @@ def status_text(status: DaemonStatus, sections: Sequence[StatusSection[Any]]) ->
 
 def _head(status: DaemonStatus) -> str:
     if status.state == "stopped":
-        taken = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(status.time_s))
-        return f"Tideline {status.version}: not running; last known at {taken}"
+        time_text = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(status.time_s))
+        return f"Tideline {status.version}: not running; last known at {time_text}"
     up = duration_text(status.time_s - status.started_s)
     return f"Tideline {status.version}: {status.state}, pid {status.pid} on {status.host}, up {up}"
 

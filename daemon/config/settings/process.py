@@ -69,8 +69,8 @@ class FilesConfig(Section):
         """Return options and secrets together, by scheme."""
         merged: dict[str, dict[str, object]] = {scheme: dict(given) for scheme, given in self.options.items()}
         for scheme, secrets in self.secrets.items():
-            known = {key: secret.get_secret_value() for key, secret in secrets.items()}
-            merged.setdefault(scheme, {}).update(known)
+            texts = {key: secret.get_secret_value() for key, secret in secrets.items()}
+            merged.setdefault(scheme, {}).update(texts)
         return merged
 
 

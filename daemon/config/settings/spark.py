@@ -71,6 +71,6 @@ class SparkConfig(Section):
             # A standalone cluster has no setting for the number of executors: it starts them until their cores reach this number.
             cores = self.executor_cores or 1
             bounds |= {"spark.executor.cores": cores, "spark.cores.max": self.executors * cores}
-        given = {name: str(value) for name, value in bounds.items() if value is not None}
+        resources = {name: str(value) for name, value in bounds.items() if value is not None}
         own = {name: to_java(value) for name, value in self.conf.items()}
-        return SparkSettings(self.master, self.driver_memory, tuple(self.jars), given | own)
+        return SparkSettings(self.master, self.driver_memory, tuple(self.jars), resources | own)

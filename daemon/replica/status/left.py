@@ -84,14 +84,14 @@ class LeftSection(StatusSection[tuple[LeftStatus, ...]]):
     def actions(self, value: tuple[LeftStatus, ...]) -> Iterable[OperatorAction]:
         """Return one entry for each policy that tables have left."""
         for status in value:
-            known = [each.left_s for each in status.tables if each.left_s is not None]
+            times = [each.left_s for each in status.tables if each.left_s is not None]
             yield OperatorAction(
                 "left-table",
                 f"replication:{status.policy}",
                 f"{status.count} tables left the policy and are still on the target",
                 f"{PAGE}#the-patterns-of-a-policy-change",
                 status.command,
-                min(known, default=None),
+                min(times, default=None),
             )
 
     def families(self, value: tuple[LeftStatus, ...]) -> Iterable[Metric]:

@@ -113,14 +113,14 @@ def list_loads(
     next_try_s: Callable[[str], float | None] = lambda _: None,
 ) -> tuple[LoadStatus, ...]:
     """Return the tables of a policy that wait for a load or are being loaded, at most ``LISTED_MAX``."""
-    found = []
+    rows = []
     for entry in context.tables.loads.waiting()[:LISTED_MAX]:
         state = "catching-up" if entry.is_catching_up else "waiting"
         counts = _Counts()
         if entry.table == running and not entry.is_catching_up:
             state, counts = "loading", progress.of(entry.table)
         open_txns = ", ".join(map(str, counts.txn_ids))
-        found.append(
+        rows.append(
             LoadStatus(
                 policy,
                 f"{context.policy.source_db}.{entry.table}",
@@ -136,7 +136,7 @@ def list_loads(
                 next_try_s(entry.table),
             )
         )
-    return tuple(found)
+    return tuple(rows)
 
 
 class LoadSection(StatusSection[tuple[LoadStatus, ...]]):

@@ -148,7 +148,7 @@ def test_replicas_of_an_earlier_run_start_at_once_unless_no_pattern_covers_them_
     names = [job.name for job in parts.jobs]
     assert {"replication:all.sales_a", "databases:all"} <= set(names)
     assert [part.name for part in parts.projections] == ["replication:all.sales_a"]
-    assert [part.name for found in parts.found_projections for part in found()] == []
+    assert [part.name for list_parts in parts.later_projections for part in list_parts()] == []
 
 
 def build(config: Config) -> tuple[ReplicationProjection, CopyPool]:

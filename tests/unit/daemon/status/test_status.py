@@ -253,7 +253,7 @@ def test_a_projection_that_is_started_later_is_in_the_status_from_then_on() -> N
     own = ProjectionStatus("replication:all.sales", "lake", "following", Position(7), 0)
     found: list[ProjectionPart] = []
     supervisor, _ = supervise(Job("databases:all", Scripted(None).run))
-    reporter = StatusReporter(supervisor, [], [], found=[lambda: found])
+    reporter = StatusReporter(supervisor, [], [], later=[lambda: found])
     assert reporter.status().projections == ()
     supervisor.add(Job("replication:all.sales", Scripted(None).run))
     found.append(ProjectionPart("replication:all.sales", "lake", status=lambda: own))
