@@ -7,10 +7,9 @@ are called, because ``tideline --help`` reads the list too and must not import K
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-
-from daemon.process.nudges import Nudges
 
 
 if TYPE_CHECKING:
@@ -40,6 +39,20 @@ class Command:
     help: str
     is_internal: bool = False
     """Whether only Tideline or Spark call the command; ``--help`` does not list it."""
+
+
+class Nudges:
+    """Makes the relay of a source read its log at once, instead of after its pause; thread-safe.
+
+    A nudge is remembered until the relay takes it, so none is lost between two pauses.
+    """
+
+    def __init__(self) -> None:
+        self._events: dict[str, threading.Event] = {}
+
+    def of(self, source: str) -> threading.Event:
+        """Return the event that is set if the relay of this source should read at once."""
+        return self._events.setdefault(source, threading.Event())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

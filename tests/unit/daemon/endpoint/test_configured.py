@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from daemon.capability import Nudges
 from daemon.endpoint.configured.assembly import open_answers
 from daemon.endpoint.configured.loop import EndpointCollector, EndpointLoop
 from daemon.endpoint.configured.reports import Reports
@@ -16,7 +17,6 @@ from daemon.endpoint.configured.settings import SERVE, choose_source, endpoint_s
 from daemon.endpoint.configured.status import ENDPOINTS
 from daemon.endpoint.metrics import EndpointMetrics
 from daemon.endpoint.verification.differing_tables import Difference
-from daemon.process.nudges import Nudges
 from daemon.process.supervisor import LoopState, LoopStatus
 from daemon.service.configuration import read_config
 from daemon.status.actions import list_actions
