@@ -1,8 +1,9 @@
 """The protocol through which a capability adds its parts to the daemon.
 
-A capability is one package of ``daemon``: replicas, timelines or flat tables, for example. Its module ``capability`` has a subclass of
-``Capability``, which is listed in ``daemon.service.capabilities``; nothing else refers to it. Methods import what they need when they
-are called, because ``tideline --help`` reads the list too and must not import Kafka or pydantic.
+A capability is one package of ``daemon``: replicas, timelines or flat tables, for example. Its module
+``capability`` has a subclass of ``Capability``, which is listed in ``daemon.service.capabilities``; nothing
+else refers to it. Methods import what they need when they are called, because ``tideline --help`` reads the
+list too and must not import Kafka or pydantic.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ class Runtime:
     relays_only: bool = False
     """Whether only relays run (``tideline relay``)."""
     start_job: Callable[[Job], None]
-    """Starts a further loop while the daemon runs. The status shows its projection from then on (``Parts.later_projections``)."""
+    """Starts a further loop while the daemon runs. The status shows its projection from then on
+    (``Parts.later_projections``)."""
     nudges: Nudges = field(default_factory=Nudges)
     """Make the relay of a source read at once."""
 

@@ -1,8 +1,8 @@
 """Bounds and descriptions of settings: stated once, in the dataclass that holds them.
 
-``Annotated[int, Interval(ge=1, le=60)]`` on a field bounds its value. The value checks itself with ``check_bounds``; pydantic reads the
-same annotations when it validates a configuration file, and the documentation of the configuration shows them. A docstring below a
-field is its description there.
+``Annotated[int, Interval(ge=1, le=60)]`` on a field bounds its value. The value checks itself with
+``check_bounds``; pydantic reads the same annotations when it validates a configuration file, and the
+documentation of the configuration shows them. A docstring below a field is its description there.
 """
 
 from __future__ import annotations

@@ -72,14 +72,15 @@ class TimelineRule(Section):
     columns: Columns = Field(
         default=[],
         max_length=100,
-        description="Partition columns that contain times. Default: the columns that the table's own property "
-        "(cube.storagetable.time.partcols) names, else every column whose values are all times.",
+        description="Partition columns that contain times. Default: the columns that the table's own "
+        "property (cube.storagetable.time.partcols) names, else every column whose values are all times.",
     )
     periods: Periods = Field(
         default=[],
         max_length=10,
-        description="Update periods that values may have, tried in this order. Default: the period is taken from the partition's "
-        "own parameter, else from the format of its value, which cannot distinguish quarters from months.",
+        description="Update periods that values may have, tried in this order. Default: the period is taken "
+        "from the partition's own parameter, else from the format of its value, which cannot distinguish "
+        "quarters from months.",
     )
     iso_weeks: bool = setting(Rule, "iso_weeks")
     form: FormName = Field(
@@ -105,7 +106,8 @@ class PublishConfig(Section):
     enabled: bool = Field(default=False, description="Whether timelines are written.")
     target: Name | None = Field(
         default=None,
-        description="Target whose tables are written, with the names of the databases there; default: the source's own tables.",
+        description="Target whose tables are written, with the names of the databases there; default: the "
+        "source's own tables.",
     )
     delay_s: float = Field(
         default=10,
@@ -122,7 +124,8 @@ class HBaseConfig(Section):
     port: int = Field(default=9090, ge=1, le=65_535, description="Port of the gateway.")
     table: HBaseTable = Field(
         default="tideline",
-        description="Table of the index, [namespace:]name; created if it does not exist. Each source needs its own table.",
+        description="Table of the index, [namespace:]name; created if it does not exist. Each source needs "
+        "its own table.",
     )
     timeout_s: float = Field(default=30, gt=0, le=600, description="Timeout of one message.")
 
@@ -134,7 +137,8 @@ class PartitionsConfig(Section):
         default=["*.*"],
         min_length=1,
         max_length=1000,
-        description="Patterns of tables, db.table with '*', '?' or '[...]'; tables without partition columns are ignored.",
+        description="Patterns of tables, db.table with '*', '?' or '[...]'; tables without partition "
+        "columns are ignored.",
     )
     exclude: QualifiedPatterns = Field(
         default=[], max_length=1000, description="Patterns of tables that are excluded from the index."
@@ -145,8 +149,9 @@ class PartitionsConfig(Section):
     hbase: HBaseConfig | None = Field(default=None, description="Required if the store is HBase.")
     read_expressions: bool = Field(
         default=False,
-        description="Whether the expressions of get_partitions_by_expr are read, in a restricted Java process (needs Java and "
-        "PySpark); otherwise such queries return all partitions, marked as possibly not matching.",
+        description="Whether the expressions of get_partitions_by_expr are read, in a restricted Java "
+        "process (needs Java and PySpark); otherwise such queries return all partitions, marked as possibly "
+        "not matching.",
     )
 
     @model_validator(mode="after")

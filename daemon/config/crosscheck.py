@@ -1,7 +1,7 @@
 """Rules that hold between two settings: those of the shared sections, and helpers for the rules of capabilities.
 
-They work on the plain values and not on the validated ones, and ignore what they cannot read: a wrong type somewhere is
-reported by its own field, and must not hide that a policy names a source that does not exist.
+They work on the plain values and not on the validated ones, and ignore what they cannot read: a wrong type
+somewhere is reported by its own field, and must not hide that a policy names a source that does not exist.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The configuration as text: one YAML file and the ``TIDELINE__…`` variables of the environment, with the place of each key, and its problems.
 
-The settings sources of pydantic are not used: they forget which file, line or variable a value came from, silently keep the last of
-two equal keys, and ignore a variable whose first section is misspelled. In each case a user would rely on a setting that the
-daemon does not have.
+The settings sources of pydantic are not used: they forget which file, line or variable a value came from,
+silently keep the last of two equal keys, and ignore a variable whose first section is misspelled. In each
+case a user would rely on a setting that the daemon does not have.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ ENV_PREFIX: Final = "TIDELINE__"
 FILE_BYTES_MAX: Final = 4 * 1024 * 1024
 DEPTH_MAX: Final = 32
 NODES_MAX: Final = 200_000
-"""Values in the file; aliases count as often as they are used, because a few of them can expand to billions."""
+"""Values in the file; aliases count as often as they are used, because a few of them can expand to
+billions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Kinds of settings: names, addresses, locations, lists, keys and secrets, each with its rule and its message.
 
-A message states the rule, because it is printed beside the value. Secrets are never written in the configuration file: it holds
-``{file: PATH}`` or ``{env: NAME}``, and the content is read together with the configuration.
+A message states the rule, because it is printed beside the value. Secrets are never written in the
+configuration file: it holds ``{file: PATH}`` or ``{env: NAME}``, and the content is read together with the
+configuration.
 """
 
 from __future__ import annotations
@@ -267,7 +268,8 @@ SparkOptions = Annotated[
         "pass it through the daemon's environment, such as AWS_SECRET_ACCESS_KEY, or a Hadoop credential provider"
     ),
 ]
-"""Spark's own settings. They are arguments of a process, which other users of the machine can read, so no secret is among them."""
+"""Spark's own settings. They are arguments of a process, which other users of the machine can read, so no
+secret is among them."""
 
 
 def parse_key(text: str) -> KeyPath:

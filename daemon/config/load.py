@@ -183,7 +183,10 @@ def _shown(key: Key, detail: ErrorDetails) -> str | None:
 
 
 def use_logins_of(config: Config) -> None:
-    """Let connections log in as ``config`` says, in the whole process; raise ConfigError if clusters disagree about a server."""
+    """Let connections log in as ``config`` says, in the whole process.
+
+    Raises ConfigError if clusters disagree about a server.
+    """
     logins: dict[str, dict[tuple[str, int], Login | None]] = {}
     for kind, clusters in (("sources", config.sources), ("targets", config.targets)):
         for name, cluster in clusters.items():

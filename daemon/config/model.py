@@ -1,7 +1,8 @@
 """The configuration as a whole: the sections that several capabilities share, and the composition with those of each capability.
 
-Unknown keys are refused, so that a misspelled setting never means "the default". Rules between two sections are checked in the
-capabilities' ``crosscheck`` modules, so that one wrong field does not hide them. docs/CONFIG.md is generated from these classes.
+Unknown keys are refused, so that a misspelled setting never means "the default". Rules between two sections
+are checked in the capabilities' ``crosscheck`` modules, so that one wrong field does not hide them.
+docs/CONFIG.md is generated from these classes.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class Config(Section):
     policy_patterns: dict[Name, PolicyPatternConfig] = Field(
         default={},
         max_length=64,
-        description="Policies for all databases that match patterns, by name; each has the policy NAME.DATABASE.",
+        description="Policies for all databases that match patterns, by name; each has the policy "
+        "NAME.DATABASE.",
     )
     kafka: KafkaConfig | None = Field(
         default=None, description="The broker; required as soon as there is a source."

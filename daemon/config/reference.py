@@ -136,7 +136,7 @@ def _section(path: str, model: type[BaseModel]) -> str:
         for name, field in model.model_fields.items()
         if section_of(field.annotation, field.metadata)[0] is None
     ]
-    head = f"## `{path}`\n\n{(model.__doc__ or '').strip()}"
+    head = f"## `{path}`\n\n{' '.join((model.__doc__ or '').split())}"
     return "\n".join([f"{head}\n", "| key | default | meaning |", "|---|---|---|", *rows]) if rows else head
 
 

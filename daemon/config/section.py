@@ -1,8 +1,9 @@
 """What all sections of the configuration share: strict models, the error of a validator, and sections that capabilities add.
 
-A dataclass of the lower packages states its fields, defaults, bounds and descriptions once (``state.bounds``). ``setting`` takes a field
-from it into a section. ``ValueSection`` derives a whole section, so that a field of type ``Annotated[Sealing, ValueSection(Sealing)]`` is
-written in the file as a section and is a ``Sealing`` after reading.
+A dataclass of the lower packages states its fields, defaults, bounds and descriptions once
+(``state.bounds``). ``setting`` takes a field from it into a section. ``ValueSection`` derives a whole
+section, so that a field of type ``Annotated[Sealing, ValueSection(Sealing)]`` is written in the file as a
+section and is a ``Sealing`` after reading.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ def refused(message: str) -> PydanticCustomError:
 class ConfigSection(Generic[T]):
     """A top-level section that a capability adds to the configuration.
 
-    The configuration's class is composed from these at start, so a type checker cannot see the attribute; ``of`` gives the
-    section's value with its type.
+    The configuration's class is composed from these at start, so a type checker cannot see the attribute;
+    ``of`` gives the section's value with its type.
     """
 
     key: str

@@ -26,15 +26,18 @@ class ConsumerSettings:
     """Consumer group whose offsets are committed for monitoring tools. Tideline never reads them."""
     format: Format | Literal["auto"]
     needs_event_ids: bool = False
-    """Whether a topic without event ids is refused: the reader compares its position with ids of the metastore."""
+    """Whether a topic without event ids is refused: the reader compares its position with ids of the
+    metastore."""
     limits: Limits = field(default=DEFAULT_LIMITS)
     batch_events: int = 500
     """Events passed to a projection at once: one transaction of its store."""
     batch_bytes: int = 8 * 1024 * 1024
-    """Length of a batch's records; once it is reached, the batch ends. Decoded events take many times as much memory."""
+    """Length of a batch's records; once it is reached, the batch ends. Decoded events take many times as much
+    memory."""
     queue_records: int = 2_000
     queue_bytes: int = 32 * 1024 * 1024
-    """Limits of fetched but unread records. Above them the partition is paused until half of them were taken."""
+    """Limits of fetched but unread records. Above them the partition is paused until half of them were
+    taken."""
     commit_s: float = 5.0
     """How often the offset is committed for information."""
 
@@ -68,7 +71,10 @@ class GapFiller(Protocol):
         """Return the id of the source's newest event."""
 
     def records(self, first: int, last: int) -> Iterator[Record]:
-        """Yield the records of events ``first`` to ``last`` as the relay would write them; raise GapDetected, Transient."""
+        """Yield the records of events ``first`` to ``last`` as the relay would write them.
+
+        Raises GapDetected, Transient.
+        """
 
     def close(self) -> None:
         """Release connections; they are opened again when needed."""

@@ -57,12 +57,14 @@ class EndpointSettings:
     request_bytes_max: Annotated[int, Interval(ge=1024, le=2**31 - 1)] = 100 << 20
     """Size of the largest request."""
     answer_bytes_max: int = 256 << 20
-    """Size of an answer that is translated. Forwarded answers are not limited, because they are never held in memory."""
+    """Size of an answer that is translated. Forwarded answers are not limited, because they are never held in
+    memory."""
     # It is the time for one server, and for the handshake of TLS on either side.
     connect_s: Annotated[float, Interval(ge=0.1, le=3600)] = 10
     """Time to connect to the metastore."""
     request_s: float = 120.0
-    """Time in which a request that has begun must be complete, and a client must accept a piece of an answer (at most 256 KiB)."""
+    """Time in which a request that has begun must be complete, and a client must accept a piece of an answer
+    (at most 256 KiB)."""
     # Hive's clients wait as long by default.
     answer_s: Annotated[float, Interval(ge=0.1, le=86_400)] = 600
     """Time in which the metastore must begin or continue an answer."""

@@ -72,33 +72,39 @@ class FlatConfig(Section):
 
     table: TableName = Field(description="The flat table, as db.table.")
     raw_table: TableName = Field(
-        description="The raw table whose requests count, as db.table; mining.raw_tables names its JSON column."
+        description="The raw table whose requests count, as db.table; mining.raw_tables names its JSON "
+        "column."
     )
     rules: RulesSection = Field(
         default_factory=FlatRules, description="How requested keys become columns, and how columns change."
     )
     run: bool = Field(
         default=True,
-        description="Whether the daemon runs the table's driver; false if 'tideline split run' or another machine does.",
+        description="Whether the daemon runs the table's driver; false if 'tideline split run' or another "
+        "machine does.",
     )
     location: FileLocation | None = Field(
         default=None,
-        description="The table's directory; required, with source and event_time, for a table that is written.",
+        description="The table's directory; required, with source and event_time, for a table that is "
+        "written.",
     )
     source: FlatSourceConfig | None = Field(default=None, description="The source of raw events.")
     event_time: EventTimeSection | None = Field(default=None, description="Which hour an event belongs to.")
     checkpoint: FileLocation | None = Field(
         default=None,
-        description="Directory of the stream's progress; never share or delete it. By default .checkpoint in location.",
+        description="Directory of the stream's progress; never share or delete it. By default .checkpoint "
+        "in location.",
     )
     cluster: Name | None = Field(
         default=None,
-        description="The target or source whose metastore has the table (Hive 4); by default metastore applies.",
+        description="The target or source whose metastore has the table (Hive 4); by default metastore "
+        "applies.",
     )
     metastore: ThriftUris = Field(
         default=[],
         max_length=16,
-        description="Addresses of the metastore that has the table, if no cluster is named; empty means Spark's own catalog.",
+        description="Addresses of the metastore that has the table, if no cluster is named; empty means "
+        "Spark's own catalog.",
     )
     partition_columns: dict[ObjectName, PartitionColumnConfig] = Field(
         default=_COLUMNS, min_length=1, max_length=8, description="Partition columns, in their order."
@@ -113,19 +119,22 @@ class FlatConfig(Section):
     )
     publishing: Literal["auto", "rename", "manifest"] = Field(
         default="auto",
-        description="How files become visible: 'rename' (if renames are atomic), 'manifest' (object stores), or 'auto' by location.",
+        description="How files become visible: 'rename' (if renames are atomic), 'manifest' (object "
+        "stores), or 'auto' by location.",
     )
     trigger_s: float = setting(FlatSettings, "trigger_s")
     compression: Literal["zstd", "zlib", "snappy", "lz4", "none"] = setting(FlatSettings, "compression")
     view: ObjectName | None = Field(
         default=None,
-        description="A view in the table's database that keeps former column names; updated when columns change. Needs a metastore.",
+        description="A view in the table's database that keeps former column names; updated when columns "
+        "change. Needs a metastore.",
     )
     stuck_s: float = Field(
         default=3_600,
         ge=30,
         le=7 * 86_400,
-        description="Time without progress of the driver after which it is killed and started again; longer than any batch.",
+        description="Time without progress of the driver after which it is killed and started again; longer "
+        "than any batch.",
     )
     spark: SparkConfig = Field(default=SparkConfig(), description="The driver and its executors.")
     sealing: SealingSection = Field(default_factory=Sealing, description="How hours are compacted.")
@@ -156,7 +165,10 @@ class FlatConfig(Section):
         return self.location is not None
 
     def settings(self, around: Around) -> FlatSettings:
-        """Return the driver's settings, with values of other sections. Raises ConfigError if the table has no stream."""
+        """Return the driver's settings, with values of other sections.
+
+        Raises ConfigError if the table has no stream.
+        """
         if self.location is None or self.source is None or self.event_time is None:
             raise ConfigError(
                 "the flat table has no stream",

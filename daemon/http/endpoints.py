@@ -1,6 +1,7 @@
 """HTTP endpoints for queries: parameters with limits, answers and errors as JSON.
 
-The answer to a failed query is ``{"code", "message", "hint", "context"}`` with 400, 404, or 503 if it may be repeated.
+The answer to a failed query is ``{"code", "message", "hint", "context"}`` with 400, 404, or 503 if it may be
+repeated.
 """
 
 from __future__ import annotations

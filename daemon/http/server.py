@@ -1,7 +1,7 @@
 """The HTTP server: its thread, its socket, and the file with its address.
 
-The socket is bound before the thread starts, so that a port in use is reported to the caller, and so that the real
-port is known if the setting is 0. ``<state.dir>/http.json`` holds it for ``tideline status``.
+The socket is bound before the thread starts, so that a port in use is reported to the caller, and so that the
+real port is known if the setting is 0. ``<state.dir>/http.json`` holds it for ``tideline status``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """Connection settings for Kafka, and the translation of librdkafka's errors.
 
-librdkafka reconnects and retries on its own. An error that it reports has therefore either lasted longer than the timeout, or is a
-definite answer of the broker. The first becomes KafkaUnavailable, and the loop is restarted; the second becomes an error that
-repeating does not resolve. Denied access belongs to the first: credentials expire and are renewed while the daemon runs. No KafkaException leaves the modules that use the library: they call ``translate_errors``.
+librdkafka reconnects and retries on its own. An error that it reports has therefore either lasted longer than
+the timeout, or is a definite answer of the broker. The first becomes KafkaUnavailable, and the loop is
+restarted; the second becomes an error that repeating does not resolve. Denied access belongs to the first:
+credentials expire and are renewed while the daemon runs. No KafkaException leaves the modules that use the
+library: they call ``translate_errors``.
 """
 
 from __future__ import annotations
@@ -46,7 +48,8 @@ _UNREACHABLE: Final = frozenset(
         KafkaError._RESOLVE,  # noqa: SLF001 - as above
     }
 )
-"""Nothing answered. The failure says nothing about the object of the request, so the message does not either."""
+"""Nothing answered. The failure says nothing about the object of the request, so the message does not
+either."""
 _TOO_LARGE: Final = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
 _NOT_ALLOWED: Final = frozenset(
     {

@@ -3,10 +3,11 @@
 A replay has up to three steps:
 
 1. Decode the record with the current version. If that fails, it is still ``unreadable``.
-2. If the record contains its event id, it is ``readable``, and the replay ends. The version that wrote the dead letter had a defect, and
-   the table remains to be repaired. The record is not published again, because events are ordered and readers skip those that they have
-   passed.
-3. Otherwise its format has no event ids, and no order to preserve: write the record to its topic again (``resent``).
+2. If the record contains its event id, it is ``readable``, and the replay ends. The version that wrote the
+   dead letter had a defect, and the table remains to be repaired. The record is not published again, because
+   events are ordered and readers skip those that they have passed.
+3. Otherwise its format has no event ids, and no order to preserve: write the record to its topic again
+   (``resent``).
 """
 
 from __future__ import annotations
@@ -105,7 +106,10 @@ class DeadLetterReader:
         self._consumer.close()
 
     def read_all(self) -> Iterator[DeadLetter]:
-        """Yield every dead letter once, oldest first; none if the topic does not exist. Raises KafkaUnavailable."""
+        """Yield every dead letter once, oldest first; none if the topic does not exist.
+
+        Raises KafkaUnavailable.
+        """
         seen = set()
         for letter in self._all():
             if letter.identity not in seen:
@@ -121,7 +125,10 @@ class DeadLetterReader:
         return letter
 
     def replay(self, letter: DeadLetter) -> ReplayResult:
-        """Decode ``letter`` again, and resend it if its format has no event ids (see the module docstring); raise KafkaUnavailable."""
+        """Decode ``letter`` again, and resend it if its format has no event ids (see the module docstring).
+
+        Raises KafkaUnavailable.
+        """
         try:
             event, has_event_id = _decode(letter)  # 1.
         except BadInput as error:

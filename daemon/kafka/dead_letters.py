@@ -1,8 +1,9 @@
 """Writer of dead letters: records that cannot be decoded, stored unchanged together with the reason.
 
-All sources share one topic. A dead letter consists of the original key, value and headers, and of headers ``tideline.error.*`` with
-the error, the position of the record and the reader. It is written before the reader continues, so no record is lost. A restarted
-reader writes the same dead letter again; ``DeadLetterReader`` returns it once.
+All sources share one topic. A dead letter consists of the original key, value and headers, and of headers
+``tideline.error.*`` with the error, the position of the record and the reader. It is written before the
+reader continues, so no record is lost. A restarted reader writes the same dead letter again;
+``DeadLetterReader`` returns it once.
 """
 
 from __future__ import annotations

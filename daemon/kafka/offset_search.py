@@ -1,11 +1,13 @@
 """Finds the offset of a position in a topic by bisection.
 
-A position names an event, not an offset, because offsets lose their meaning when a topic is truncated, recreated or mirrored.
-The topic is ordered by (event id, part), so bisection finds the offset: about 17 single reads for 100,000 records.
+A position names an event, not an offset, because offsets lose their meaning when a topic is truncated,
+recreated or mirrored. The topic is ordered by (event id, part), so bisection finds the offset: about 17
+single reads for 100,000 records.
 
-A real topic also contains offsets without a record (transaction markers, expired records), records that are not events (skipped),
-and short disorder where two relays overlapped. Bisection still ends at a record above the position that follows one that is not.
-If that record is not the next event, a bounded number of records before it is read one by one.
+A real topic also contains offsets without a record (transaction markers, expired records), records that are
+not events (skipped), and short disorder where two relays overlapped. Bisection still ends at a record above
+the position that follows one that is not. If that record is not the next event, a bounded number of records
+before it is read one by one.
 """
 
 from __future__ import annotations
@@ -30,8 +32,8 @@ if TYPE_CHECKING:
 
 
 _OVERLAP: Final = 2_000
-"""Records before the bisected offset that are searched if the next event is not found there: several times the number that a
-producer has in flight."""
+"""Records before the bisected offset that are searched if the next event is not found there: several times
+the number that a producer has in flight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +81,8 @@ def _last_within(records: Records, start: int, end: int) -> LocatedRecord | None
 def find_offset(records: Records, position: Position) -> int:
     """Return the offset at which to continue after ``position``.
 
-    All records before it were applied. The record at the offset, if there is one, is the next event, or a later one if the topic
-    does not contain the next. Raises KafkaUnavailable.
+    All records before it were applied. The record at the offset, if there is one, is the next event, or a
+    later one if the topic does not contain the next. Raises KafkaUnavailable.
     """
     marks = records.watermarks()
     low, high = marks.low, marks.high
@@ -114,7 +116,10 @@ def _next_before(records: Records, position: Position, offset: int) -> int:
 
 
 def is_at(records: Records, position: Position, offset: int) -> bool:
-    """Return whether the record at ``offset`` still has ``position``. Then reading continues after it without a search."""
+    """Return whether the record at ``offset`` still has ``position``.
+
+    Then reading continues after it without a search.
+    """
     marks = records.watermarks()
     if not marks.low <= offset < marks.high:
         return False

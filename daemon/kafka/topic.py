@@ -1,11 +1,11 @@
 """The topic of one source: created, and verified at every start.
 
-A notification log has one order, and Kafka preserves order only within a partition. The topic therefore has exactly one partition; with
-a second one, a reader could see a commit before its writes. ``cleanup.policy`` is ``delete``, because compaction would drop events
-that share a key, which all events do.
+A notification log has one order, and Kafka preserves order only within a partition. The topic therefore has
+exactly one partition; with a second one, a reader could see a commit before its writes. ``cleanup.policy`` is
+``delete``, because compaction would drop events that share a key, which all events do.
 
-Identity: a topic that was deleted and created again has the same name but different contents. The broker's topic id distinguishes
-them (Kafka 2.8 and later). If there is none, the time of the earliest record does.
+Identity: a topic that was deleted and created again has the same name but different contents. The broker's
+topic id distinguishes them (Kafka 2.8 and later). If there is none, the time of the earliest record does.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class TopicSettings:
 
     name: str
     retention_s: int = TOPIC_RETENTION_S
-    """How long a projection may be away and still find its events in the topic. The retention of the notification log adds to
-    it, because events that the topic lost are read from there."""
+    """How long a projection may be away and still find its events in the topic. The retention of the
+    notification log adds to it, because events that the topic lost are read from there."""
     message_bytes_max: int = 8 * 1024 * 1024
     """``max.message.bytes``: larger than the relay's largest record, so that every event fits."""
     replication: int = -1
@@ -67,7 +67,10 @@ class Watermarks:
 
     @property
     def empty(self) -> bool:
-        """Whether there is no offset to read. If False, there may still be no record, because markers use offsets too."""
+        """Whether there is no offset to read.
+
+        If False, there may still be no record, because markers use offsets too.
+        """
         return self.low >= self.high
 
 
@@ -84,9 +87,9 @@ class Topic:
     def ensure(self) -> bool:
         """Create the topic unless it exists, and verify it; return whether it was created.
 
-        The topic may have been created a moment ago, here or by another process, or may still be in deletion: brokers learn of
-        it one after another. Raises ConfigError for a topic that cannot be used, KafkaUnavailable if the brokers still
-        contradict each other after the timeout.
+        The topic may have been created a moment ago, here or by another process, or may still be in deletion:
+        brokers learn of it one after another. Raises ConfigError for a topic that cannot be used,
+        KafkaUnavailable if the brokers still contradict each other after the timeout.
         """
         created = not self._exists() and self._create()
         self._await_visible()
@@ -95,7 +98,10 @@ class Topic:
         return created
 
     def verify_order(self) -> None:
-        """Raise ConfigError unless the topic has one partition, as readers require; raise NotFound, KafkaUnavailable."""
+        """Raise ConfigError unless the topic has one partition, as readers require.
+
+        Raises NotFound, KafkaUnavailable.
+        """
         description = self._describe()
         if len(description.partitions) != 1:
             raise ConfigError(
@@ -127,7 +133,10 @@ class Topic:
             )
 
     def identity(self) -> str:
-        """Return an id that distinguishes the topic from a later one of the same name; raise NotFound, KafkaUnavailable."""
+        """Return an id that distinguishes the topic from a later one of the same name.
+
+        Raises NotFound, KafkaUnavailable.
+        """
         topic_id = getattr(self._describe(), "topic_id", None)
         if topic_id is not None and str(topic_id).strip("A"):  # the zero id of old brokers is all A in base64
             return str(topic_id)
@@ -150,7 +159,10 @@ class Topic:
         )
 
     def _exists(self) -> bool:
-        """Return whether the broker that answers knows the topic. A user without the right to create topics needs no more."""
+        """Return whether the broker that answers knows the topic.
+
+        A user without the right to create topics needs no more.
+        """
         try:
             self._describe()
         except NotFound:
@@ -178,7 +190,10 @@ class Topic:
         self._retry_unknown(lambda: self._offset(_LATEST))
 
     def _retry_unknown(self, request: Callable[[], object]) -> None:
-        """Repeat ``request`` until the broker that answers knows the topic; raise KafkaUnavailable after the timeout."""
+        """Repeat ``request`` until the broker that answers knows the topic.
+
+        Raises KafkaUnavailable after the timeout.
+        """
         deadline = time.monotonic() + self._broker.timeout_s
         while True:
             try:

@@ -62,7 +62,8 @@ class KeylogConfig(Section):
 
     url: KeylogUrl | None = Field(
         default=None,
-        description="SQLAlchemy URL of the database, without a password; default: the file keylog.db in state.dir.",
+        description="SQLAlchemy URL of the database, without a password; default: the file keylog.db in "
+        "state.dir.",
     )
     password: Secret | None = Field(
         default=None, description="Password of the database's user: {file: PATH} or {env: NAME}."
@@ -106,7 +107,8 @@ class RawTableConfig(Section):
     catalogs: Annotated[list[str], BeforeValidator(as_list)] = Field(
         default=[*CATALOGS],
         max_length=16,
-        description="Catalogs in which engines see this table; a table of the same name in another catalog is a different table.",
+        description="Catalogs in which engines see this table; a table of the same name in another catalog "
+        "is a different table.",
     )
     location: FileLocation | None = Field(
         default=None, description="Directory of the table, by which plans over its files are recognized."
@@ -127,8 +129,9 @@ class QuerySourceConfig(Section):
     """A source of users' queries."""
 
     kind: Literal["job-history", "spark-events", "sql-files", "trino"] = Field(
-        description="'job-history' (MapReduce's configuration files), 'spark-events' (Spark's event logs), 'sql-files' "
-        "(a directory of SQL files and Python programs) or 'trino' (a topic of Trino's query events)."
+        description="'job-history' (MapReduce's configuration files), 'spark-events' (Spark's event logs), "
+        "'sql-files' (a directory of SQL files and Python programs) or 'trino' (a topic of Trino's query "
+        "events)."
     )
     path: FileLocation | None = Field(default=None, description="Directory of the files; not for 'trino'.")
     topic: Topic | None = Field(default=None, description="Topic of the events; only for 'trino'.")
@@ -142,7 +145,8 @@ class QuerySourceConfig(Section):
     )
     standing: bool = Field(
         default=True,
-        description="Whether a file counts on every day on which it exists, otherwise once after each change; only for 'sql-files'.",
+        description="Whether a file counts on every day on which it exists, otherwise once after each "
+        "change; only for 'sql-files'.",
     )
 
     @model_validator(mode="after")
@@ -173,7 +177,8 @@ class MiningConfig(Section):
         default=None,
         ge=1,
         le=86_400,
-        description="How often the daemon reads the new queries of all sources; default: never, use 'tideline keys mine' instead.",
+        description="How often the daemon reads the new queries of all sources; default: never, use "
+        "'tideline keys mine' instead.",
     )
 
     @model_validator(mode="after")

@@ -1,12 +1,16 @@
 """Crossing a gap of a relay: events were removed from the notification log before they were relayed, and cannot be read any more.
 
-The relay does not skip them on its own. On an operator's request it continues in the same topic, in four steps:
+The relay does not skip them on its own. On an operator's request it continues in the same topic, in four
+steps:
 
 1. Find where the topic ends; if it is empty, use the stored position.
-2. Find the ids that are lost: those before the oldest event that the log has, or up to the newest id if the log is empty.
-3. Append one record that names them (``EVENTS_LOST``), and wait until it is acknowledged. Every reader that has not applied these events
-   stops there with a gap of its own: policies wait for ``tideline bootstrap POLICY --gap``, catalogs load their tables again.
-4. Store the position after the gap. A relay that is killed before it finds the record at the end of the topic.
+2. Find the ids that are lost: those before the oldest event that the log has, or up to the newest id if the
+   log is empty.
+3. Append one record that names them (``EVENTS_LOST``), and wait until it is acknowledged. Every reader that
+   has not applied these events stops there with a gap of its own: policies wait for ``tideline bootstrap
+   POLICY --gap``, catalogs load their tables again.
+4. Store the position after the gap. A relay that is killed before it finds the record at the end of the
+   topic.
 """
 
 from __future__ import annotations

@@ -83,8 +83,8 @@ class RelayLoop:
     def run(self, heartbeat: Heartbeat) -> None:
         """Relay until ``heartbeat`` requests a stop.
 
-        Raises ConfigError (the topic cannot be used), GapDetected, Inconsistent (another metastore), LimitExceeded, and
-        Transient: then ``run`` may be called again and continues where the topic ends.
+        Raises ConfigError (the topic cannot be used), GapDetected, Inconsistent (another metastore),
+        LimitExceeded, and Transient: then ``run`` may be called again and continues where the topic ends.
         """
         self._pulse.connect(heartbeat)
         with closing(self._outbox):

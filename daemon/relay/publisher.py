@@ -1,8 +1,9 @@
 """Publishes records to the topic in the order of the log.
 
-An idempotent producer preserves order and drops its own duplicates across retries during its lifetime. After a failure that leaves
-open which records arrived, it is discarded with all its pending records. A new producer continues where the topic then ends, and readers
-drop duplicates. Acknowledgements therefore arrive in order, and the last one covers all records before it.
+An idempotent producer preserves order and drops its own duplicates across retries during its lifetime. After
+a failure that leaves open which records arrived, it is discarded with all its pending records. A new producer
+continues where the topic then ends, and readers drop duplicates. Acknowledgements therefore arrive in order,
+and the last one covers all records before it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Requests about the relay of one source: continue after a gap.
 
-A running daemon gets them as files (``daemon.process.inbox``). Without a daemon, the command opens the relay itself, under the lock of
-the state directory. ``{"do": "cross-gap"}`` is answered with ``{"after": ..., "upto": ...}``, and refused if there is no gap.
+A running daemon gets them as files (``daemon.process.inbox``). Without a daemon, the command opens the relay
+itself, under the lock of the state directory. ``{"do": "cross-gap"}`` is answered with ``{"after": ...,
+"upto": ...}``, and refused if there is no gap.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ TIMEOUT_S: Final = 120.0
 def cross_gap_of(config: Config, source: str) -> dict[str, Any]:
     """Have the relay of ``source`` continue after a gap; return the ids around it.
 
-    Raises ConfigError for an unknown source or one that another daemon relays, InvalidRequest if there is no gap, Transient.
+    Raises ConfigError for an unknown source or one that another daemon relays, InvalidRequest if there is no
+    gap, Transient.
     """
     _require_relayed(config, source)
     if find_daemon(config.state.dir) is None:

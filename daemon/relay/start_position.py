@@ -1,16 +1,18 @@
 """Finds the position at which a relay starts: after the last record of its topic.
 
-The topic itself shows which records were written before the relay ended. The relay resumes in four steps, and writes nothing before all
-of them have succeeded:
+The topic itself shows which records were written before the relay ended. The relay resumes in four steps, and
+writes nothing before all of them have succeeded:
 
 1. Find the last record of the topic.
-2. If the topic is empty (after retention, or recreated), use the stored position. If there is none either, use the configured start, and
-   store it first: a relay that starts twice at "the current event" would otherwise omit the events in between.
+2. If the topic is empty (after retention, or recreated), use the stored position. If there is none either,
+   use the configured start, and store it first: a relay that starts twice at "the current event" would
+   otherwise omit the events in between.
 3. Verify that the metastore is not behind this position.
-4. Verify that the last event of the topic is the same event in the log. Otherwise it is another metastore, or one restored from a backup,
-   whose ids mean other events. An event of which only some parts are in the topic must be split into the same parts again, because
-   readers have already applied the first ones. A commit that is split differently now (the files of a listed partition have been
-   compacted, or ``record_bytes_max`` was changed) is completed without its write events, which readers then fetch for themselves.
+4. Verify that the last event of the topic is the same event in the log. Otherwise it is another metastore, or
+   one restored from a backup, whose ids mean other events. An event of which only some parts are in the topic
+   must be split into the same parts again, because readers have already applied the first ones. A commit that
+   is split differently now (the files of a listed partition have been compacted, or ``record_bytes_max`` was
+   changed) is completed without its write events, which readers then fetch for themselves.
 """
 
 from __future__ import annotations
@@ -49,7 +51,10 @@ class StoredPosition:
         self._key = _KEY + topic.encode()
 
     def load(self) -> Position | None:
-        """Return the stored position; raise StateCorrupt, and FilesUnavailable while the state file cannot be used."""
+        """Return the stored position.
+
+        Raises StateCorrupt, and FilesUnavailable while the state file cannot be used.
+        """
         self._store.recover()
         value = self._store.get(self._key)
         if value is None:
@@ -65,7 +70,10 @@ class StoredPosition:
         return int(value) if value is not None and value.isdigit() else None
 
     def save(self, position: Position, look_back: int | None = None) -> None:
-        """Store the last whole event of ``position``; raise FilesUnavailable while the state file cannot be used."""
+        """Store the last whole event of ``position``.
+
+        Raises FilesUnavailable while the state file cannot be used.
+        """
         self._store.recover()
         with self._store.transaction() as transaction:
             transaction.put(self._key, str(position.applied_event_id).encode())
@@ -85,7 +93,8 @@ class Start:
     position: Position
     time_s: int | None = None
     completion: OutgoingEvent | None = None
-    """The rest of a partly written event that would now be split differently; written before everything else."""
+    """The rest of a partly written event that would now be split differently; written before everything
+    else."""
 
 
 def resume(records: Records, outbox: Outbox, stored: StoredPosition, start: StartAt) -> Start:
@@ -141,9 +150,10 @@ def _check_same_event(outbox: Outbox, last: LocatedRecord) -> OutgoingEvent | No
     if not same:
         raise Inconsistent(
             "the last event of the topic differs from the event in the notification log",
-            hint="It is another metastore or one restored from a backup: see docs/OPERATIONS.md#the-source-was-restored-from-a-backup. "
-            "Or relay.record_bytes_max was changed while an event was partly written: restore the old value, let the relay continue, "
-            "then change it.",
+            hint="It is another metastore or one restored from a backup: see "
+            "docs/OPERATIONS.md#the-source-was-restored-from-a-backup. Or relay.record_bytes_max was "
+            "changed while an event was partly written: restore the old value, let the relay continue, then "
+            "change it.",
             event_id=event_id,
             part=last.position.part,
         )
@@ -182,9 +192,9 @@ _PROBLEM = "the commit was partly relayed, and would be split into other parts n
 def complete_commit(last: LocatedRecord, event: OutgoingEvent) -> OutgoingEvent | None:
     """Return the event whose first parts end with the topic's last record; None if the two are not of the same commit.
 
-    Readers have applied the first parts and expect as many as these announced. The missing ones become write events without files,
-    and the last part the commit without ``"enriched"``: a replica then fetches the write events from the source, and copies what it
-    does not have.
+    Readers have applied the first parts and expect as many as these announced. The missing ones become write
+    events without files, and the last part the commit without ``"enriched"``: a replica then fetches the
+    write events from the source, and copies what it does not have.
     """
     written, commit = orjson.loads(last.value), orjson.loads(event.records[-1].value)
     if not _is_of_commit(written, commit):

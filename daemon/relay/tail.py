@@ -1,8 +1,8 @@
 """Tails the notification log: reads, publishes and reports, immediately while there is work, with growing pauses while there is none.
 
-The metastore has no call that waits for the next event, so an idle relay polls: at first every 10 ms, because commits often come in
-groups, then at most five times a second. This costs very little and limits the delay of a single commit to 0.2 s. A nudge ends the
-pause: a caller waits for an event that the metastore already has.
+The metastore has no call that waits for the next event, so an idle relay polls: at first every 10 ms, because
+commits often come in groups, then at most five times a second. This costs very little and limits the delay of
+a single commit to 0.2 s. A nudge ends the pause: a caller waits for an event that the metastore already has.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ STOP_NOTICED_S: Final = 0.2
 class Pace:
     """The pause after an empty answer: doubles from ``min_s`` to ``max_s``, and is reset by work.
 
-    Polling is not a retry (``daemon.process.retry_policy.RestartPolicy``): an empty answer is a success, so pauses have no jitter, stay far
-    below a second and never end. A failure of the metastore ends the loop instead, and the supervisor decides on the restart.
+    Polling is not a retry (``daemon.process.retry_policy.RestartPolicy``): an empty answer is a success, so
+    pauses have no jitter, stay far below a second and never end. A failure of the metastore ends the loop
+    instead, and the supervisor decides on the restart.
     """
 
     def __init__(self, min_s: float, max_s: float) -> None:
@@ -95,14 +96,18 @@ class Tail:
         self._newest, self._newest_read_s = status.current_event_id, status.read_s
         self._look_back = outbox.look_back(self._read_to)
         self._looks_back: deque[tuple[int, int]] = deque()
-        """For each batch its last event, and where open transactions must be observed from if the relay restarts within it."""
+        """For each batch its last event, and where open transactions must be observed from if the relay
+        restarts within it."""
         self._times: deque[tuple[int, int]] = deque()
         self._pace = Pace(settings.section.poll_min_s, settings.section.poll_max_s)
         self._saved, self._saved_at_s = start.position.applied_event_id, time.monotonic()
         self._checked_at_s = 0.0
 
     def follow(self, heartbeat: Heartbeat) -> None:
-        """Relay until a stop is requested, then wait for acknowledgements; raise the error that ended it otherwise."""
+        """Relay until a stop is requested, then wait for acknowledgements.
+
+        Raises the error that ended it otherwise.
+        """
         try:
             self._relay_until_stopped(heartbeat)
         except TidelineError:

@@ -1,7 +1,7 @@
 """The loop that measures one source, a few times a minute.
 
-It has connections of its own, so that a slow answer delays neither relay nor projections. While the metastore or the broker cannot be
-reached, the last measurement stays, and the time that is left in it keeps shrinking.
+It has connections of its own, so that a slow answer delays neither relay nor projections. While the metastore
+or the broker cannot be reached, the last measurement stays, and the time that is left in it keeps shrinking.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 
 MEASURE_S: Final = 15.0
-"""How often a source is measured. It costs five calls of the metastore and three of the broker, and one for each reader that is behind."""
+"""How often a source is measured. It costs five calls of the metastore and three of the broker, and one for
+each reader that is behind."""
 FIRST_S: Final = 1.0
 _FIRST: Final = 5
 """The first measurements follow one another sooner, because readers have no positions at the start."""

@@ -1,7 +1,7 @@
 """Measures one source: what its notification log, its topic and its change manager keep, and where its readers are.
 
-A measurement is a plain value. What it means at a later time is computed from it (``margins``), so that the time that is left keeps
-shrinking in the status while the source cannot be reached.
+A measurement is a plain value. What it means at a later time is computed from it (``margins``), so that the
+time that is left keeps shrinking in the status while the source cannot be reached.
 """
 
 from __future__ import annotations
@@ -99,7 +99,8 @@ def measure(
 ) -> Measurement:
     """Return what the source keeps now; raise Transient.
 
-    ``relayed_event_id`` is the last event in the topic; None if another daemon relays, which then reports if it is behind.
+    ``relayed_event_id`` is the last event in the topic; None if another daemon relays, which then reports if
+    it is behind.
     """
     current = calls.current_event_id()
     oldest = _first_event(calls, 0)

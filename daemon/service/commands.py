@@ -28,7 +28,8 @@ _DEFAULTS: Final = "the defaults (there is no configuration file)"
 def run(ctx: click.Context, config_path: Path | None) -> None:
     """Run the daemon until SIGTERM: relays, projections and the drivers of flat tables.
 
-    The first SIGTERM or SIGINT stops the loops within supervisor.drain_s and exits with 0. The second exits with 1 immediately.
+    The first SIGTERM or SIGINT stops the loops within supervisor.drain_s and exits with 0. The second exits
+    with 1 immediately.
     """
     ctx.exit(_run(config_path, projections=True))
 
@@ -40,7 +41,8 @@ def run(ctx: click.Context, config_path: Path | None) -> None:
     "--gap",
     "gap_of",
     metavar="SOURCE",
-    help="Run nothing, but let the relay of SOURCE continue after events that its log has lost. The topic gets a record of them.",
+    help="Run nothing, but let the relay of SOURCE continue after events that its log has lost. The topic "
+    "gets a record of them.",
 )
 @click.pass_context
 def relay(ctx: click.Context, config_path: Path | None, as_json: bool, gap_of: str | None) -> None:

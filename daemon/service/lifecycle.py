@@ -15,7 +15,8 @@ End, on the first SIGTERM or SIGINT:
 4. close the HTTP server and what the parts keep open;
 5. release the lock.
 
-If a loop does not end in time, the process exits without it and with code 1. State is safe at any time; only work is repeated.
+If a loop does not end in time, the process exits without it and with code 1. State is safe at any time; only
+work is repeated.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ log = structlog.get_logger(__name__)
 
 """Shortest delay before a failed loop is tried again."""
 STATUS_FILE_S: Final = 15.0
-"""How often the status is written to a file, if it has changed. The file is read while no daemon is running."""
+"""How often the status is written to a file, if it has changed. The file is read while no daemon is
+running."""
 
 
 def run_daemon(
@@ -199,9 +201,10 @@ def process_registry(
 ) -> CollectorRegistry:
     """Return the registry of the process, with the collectors of its status and of the operating system's process metrics.
 
-    Names start with ``tideline_`` and end with their base unit. Labels are names from the configuration, event types and error codes,
-    which are few. Tables are not labels, because there may be a million. The number of quarantined tables is a metric; their names are in
-    ``/api/v1/status``. docs/METRICS.md lists every metric, and a test compares the two.
+    Names start with ``tideline_`` and end with their base unit. Labels are names from the configuration,
+    event types and error codes, which are few. Tables are not labels, because there may be a million. The
+    number of quarantined tables is a metric; their names are in ``/api/v1/status``. docs/METRICS.md lists
+    every metric, and a test compares the two.
     """
     registry = build_registry()
     registry.register(StatusCollector(status, sections))

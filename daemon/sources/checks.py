@@ -1,10 +1,12 @@
 """Live checks of metastores and topics, for ``tideline config check --live``.
 
-All problems are reported at once, because every fix requires a restart of the metastore (reference: event-listeners.md §4).
-A problem makes replication impossible; a warning can lead to lost data in case of an outage.
+All problems are reported at once, because every fix requires a restart of the metastore (reference:
+event-listeners.md §4). A problem makes replication impossible; a warning can lead to lost data in case of an
+outage.
 
-Retention must satisfy (reference: hive-replication.md §12): notification log ≤ change manager < timeout of replayed transactions.
-A daemon that was away for as long as the log lasts must still find the files that the log names, and its open transactions.
+Retention must satisfy (reference: hive-replication.md §12): notification log ≤ change manager < timeout of
+replayed transactions. A daemon that was away for as long as the log lasts must still find the files that the
+log names, and its open transactions.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
 
 LISTENER: Final = "DbNotificationListener"
 LOG_RETENTION: Final = "metastore.repl.event.db.listener.timetolive"
-"""The notification log's time to live while the change manager is on (else metastore.event.db.listener.timetolive)."""
+"""The notification log's time to live while the change manager is on (else
+metastore.event.db.listener.timetolive)."""
 
 TIMEOUT_S: Final = 10.0
 HIVE_VERSION_MIN: Final = HiveVersion(4, 0)

@@ -1,7 +1,7 @@
 """Connections to a source: a metastore client that measures its calls, and the reader of the source's topic.
 
-The measured duration of a call includes reconnects and retries, because that is the time the caller waits. A reader has dead letters,
-and fills gaps of the topic from the notification log.
+The measured duration of a call includes reconnects and retries, because that is the time the caller waits. A
+reader has dead letters, and fills gaps of the topic from the notification log.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def measured_metastore(
 ) -> type[Metastore]:
     """Return a client class for ``cluster`` (the name of a source or target). Clones are measured too.
 
-    ``beat`` is called after every call that was answered, so that many calls in one batch are seen as progress.
+    ``beat`` is called after every call that was answered, so that many calls in one batch are seen as
+    progress.
     """
 
     class MeasuredMetastore(Metastore):

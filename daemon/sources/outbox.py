@@ -1,14 +1,15 @@
 """Reads the notification log as an outbox: every event once, in order, without omissions, and commits with their write events.
 
-The metastore assigns event ids under a lock inside the transaction of the change, so ids are contiguous in commit order (reference:
-hive-replication.md §1.5). A gap therefore means that the log was cleaned before it was read, and is never skipped. A repeated or
-unordered event cannot come from the log of one metastore.
+The metastore assigns event ids under a lock inside the transaction of the change, so ids are contiguous in
+commit order (reference: hive-replication.md §1.5). A gap therefore means that the log was cleaned before it
+was read, and is never skipped. A repeated or unordered event cannot come from the log of one metastore.
 
-Events become records in ``outgoing_events``. The same code fills gaps of the topic for consumers (``records``), so that both produce
-the same bytes. None of it needs unlimited memory (``EventBatches``).
+Events become records in ``outgoing_events``. The same code fills gaps of the topic for consumers
+(``records``), so that both produce the same bytes. None of it needs unlimited memory (``EventBatches``).
 
-The relay lists partitions that transactions wrote without a write event (``unlogged_partitions``). It therefore observes all events of
-open transactions, and after a restart reads those again that it has already relayed.
+The relay lists partitions that transactions wrote without a write event (``unlogged_partitions``). It
+therefore observes all events of open transactions, and after a restart reads those again that it has already
+relayed.
 """
 
 from __future__ import annotations
@@ -36,9 +37,11 @@ if TYPE_CHECKING:
 _LOOK_BACK_EVENTS: Final = 10_000
 """Events that are observed again after a restart if it is not known from which on that is necessary."""
 _LOOK_BACK_EVENTS_MAX: Final = 200_000
-"""Most events that are observed again; partitions of transactions that are open for longer are listed by replicas."""
+"""Most events that are observed again; partitions of transactions that are open for longer are listed by
+replicas."""
 _OVERHEAD_BYTES: Final = 65_536
-"""Difference between the largest record and the topic's limit: headers, key, and the overhead of compression."""
+"""Difference between the largest record and the topic's limit: headers, key, and the overhead of
+compression."""
 
 
 class Outbox:
@@ -53,7 +56,10 @@ class Outbox:
         beat: Callable[[], None] = lambda: None,
         unlogged: UnloggedPartitions | None = None,
     ) -> None:
-        """``beat`` is called from time to time during long work. Without ``unlogged``, no partition is listed."""
+        """``beat`` is called from time to time during long work.
+
+        Without ``unlogged``, no partition is listed.
+        """
         self._settings = settings
         self._beat = beat
         self.unlogged = unlogged
@@ -70,19 +76,24 @@ class Outbox:
             unlogged=unlogged,
         )
         self.observed_from: int | None = None
-        """After a restart: the event from which on the log is observed again (``look_back`` before it); None if unknown."""
+        """After a restart: the event from which on the log is observed again (``look_back`` before it); None
+        if unknown."""
 
     def current_event_id(self) -> int:
         """Return the id of the newest event; raise Transient."""
         return self._log.current_event_id()
 
     def require_not_behind(self, event_id: int) -> int:
-        """Return the newest event id; raise Inconsistent if it is smaller than ``event_id``, which was read before."""
+        """Return the newest event id.
+
+        Raises Inconsistent if it is smaller than ``event_id``, which was read before.
+        """
         current = self.current_event_id()
         if current < event_id:
             raise Inconsistent(
                 "the metastore's newest event is older than the last relayed event",
-                hint="It was restored from a backup, or it is another metastore: see docs/OPERATIONS.md#the-source-was-restored-from-a-backup.",
+                hint="It was restored from a backup, or it is another metastore: see "
+                "docs/OPERATIONS.md#the-source-was-restored-from-a-backup.",
                 source=self._settings.source,
                 relayed=event_id,
                 current=current,
@@ -113,7 +124,10 @@ class Outbox:
         return batch
 
     def records(self, first: int, last: int) -> Iterator[Record]:
-        """Yield the records of the events ``first`` to ``last``, both included; raise GapDetected, Inconsistent, Transient."""
+        """Yield the records of the events ``first`` to ``last``, both included.
+
+        Raises GapDetected, Inconsistent, Transient.
+        """
         after = first - 1
         while after < last:
             batch = self.read(after, limit=last - after)
@@ -158,7 +172,8 @@ class Outbox:
     def find_lost(self, after: int) -> range:
         """Return the ids after ``after`` that the log does not contain any more; empty if the next event can be read or does not exist.
 
-        Raises Inconsistent if the metastore is behind, Transient, and LimitExceeded if the next event is too large to tell.
+        Raises Inconsistent if the metastore is behind, Transient, and LimitExceeded if the next event is too
+        large to tell.
         """
         current = self.require_not_behind(after)  # read first, so that no later event can count as lost
         events = self._log.read(after, limit=1)
@@ -201,8 +216,9 @@ _SMALLEST_BATCH: Final = 10
 class EventBatches:
     """Requests events of the notification log, in batches whose size follows what the metastore can answer.
 
-    An answer is in memory completely, on both sides. If it is too large, or does not arrive, the next request is for half as many
-    events; batches grow again while they stay small. Connects on first use; used by one thread.
+    An answer is in memory completely, on both sides. If it is too large, or does not arrive, the next request
+    is for half as many events; batches grow again while they stay small. Connects on first use; used by one
+    thread.
     """
 
     def __init__(self, connect: Connect, *, batch_events: int, batch_bytes: int) -> None:
@@ -230,7 +246,10 @@ class EventBatches:
         return events[0].eventId if events else None
 
     def read(self, after: int, *, limit: int | None = None) -> list[NotificationEvent]:
-        """Return the next events, at most a batch; raise Transient, and LimitExceeded if a single event is too large."""
+        """Return the next events, at most a batch.
+
+        Raises Transient, and LimitExceeded if a single event is too large.
+        """
         limit = min(limit or self._limit, self._limit)
         while True:
             try:

@@ -1,10 +1,11 @@
 """Turns events of a notification log into the records of a topic.
 
-Commits are completed with their write events (``write_events``), which their messages do not contain, and with the files of partitions
-that have no write event (``unlogged_partitions``).
+Commits are completed with their write events (``write_events``), which their messages do not contain, and
+with the files of partitions that have no write event (``unlogged_partitions``).
 
-No event stops the log for all others. A single event that is larger than the limit becomes a record that names its database and
-table (``locate_event``), if they can be found, and the reason. So does a commit whose write events the metastore cannot return.
+No event stops the log for all others. A single event that is larger than the limit becomes a record that
+names its database and table (``locate_event``), if they can be found, and the reason. So does a commit whose
+write events the metastore cannot return.
 """
 
 from __future__ import annotations
@@ -93,7 +94,11 @@ class EventEncoder:
         beat: Callable[[], None],
         unlogged: UnloggedPartitions | None,
     ) -> None:
-        """No record is larger than ``hard_bytes_max``. ``connection`` returns the open connection to the metastore; ``beat`` is called from time to time during long work."""
+        """No record is larger than ``hard_bytes_max``.
+
+        ``connection`` returns the open connection to the metastore; ``beat`` is called from time to time
+        during long work.
+        """
         self._settings = settings
         self._hard_bytes_max = hard_bytes_max
         self._connection = connection
@@ -219,8 +224,9 @@ def _windows(events: Sequence[NotificationEvent]) -> Iterator[Sequence[Notificat
 def locate_event(log: NotificationLog, event_id: int) -> tuple[str | None, str | None]:
     """Return the names of the database and table of an event that is too large to be read; None if they cannot be found.
 
-    The metastore counts events by database and table without reading their messages. All databases are asked in turn, then the tables
-    of the one that has the event are halved until one is left. An event of a database that no longer exists is not found.
+    The metastore counts events by database and table without reading their messages. All databases are asked
+    in turn, then the tables of the one that has the event are halved until one is left. An event of a
+    database that no longer exists is not found.
 
     Raises Transient.
     """

@@ -1,19 +1,22 @@
 """Lists the partitions that a transaction wrote without a write event, as soon as the relay meets the commit.
 
-Hive logs write events for only the first of several static partitions of a multi-insert (reference: hive-replication.md §0c.2). The files of
-the others can only be found by listing their directories, and only until a compaction has merged them. A replica that lists them at
-replay may be too late, so the relay does it within a second of the commit, and adds them as further ``WRITE`` parts that are marked with
-``"listed": true``. A partition without a part of its own is listed at replay, as before.
+Hive logs write events for only the first of several static partitions of a multi-insert (reference:
+hive-replication.md §0c.2). The files of the others can only be found by listing their directories, and only
+until a compaction has merged them. A replica that lists them at replay may be too late, so the relay does it
+within a second of the commit, and adds them as further ``WRITE`` parts that are marked with ``"listed":
+true``. A partition without a part of its own is listed at replay, as before.
 
-A file may have been moved to the change manager when a replica copies it. There it can only be found by its checksum, which Hive records in
-write events. The relay therefore reads listed files of up to ``CHECKSUM_BYTES_MAX`` and records the checksum in the form that the
-transaction's logged files have. Larger ones are recorded without, and are lost if they are removed before they are copied.
+A file may have been moved to the change manager when a replica copies it. There it can only be found by its
+checksum, which Hive records in write events. The relay therefore reads listed files of up to
+``CHECKSUM_BYTES_MAX`` and records the checksum in the form that the transaction's logged files have. Larger
+ones are recorded without, and are lost if they are removed before they are copied.
 
-Listing is an attempt that may fail but must not hold up the relay. It runs in one thread, and a listing that fails or takes longer than
-``TIMEOUT_S`` is given up, together with all others in the next ``PAUSE_S``. At most ``LISTED_MAX`` partitions of one commit are listed.
-A partition that was renamed since, or whose table was, is left to the replicas: another one may have its directory and its write id by now.
-Only tables that have at least one write event of the transaction are considered: ANALYZE and other statements touch partitions under a
-write id without writing any files.
+Listing is an attempt that may fail but must not hold up the relay. It runs in one thread, and a listing that
+fails or takes longer than ``TIMEOUT_S`` is given up, together with all others in the next ``PAUSE_S``. At
+most ``LISTED_MAX`` partitions of one commit are listed. A partition that was renamed since, or whose table
+was, is left to the replicas: another one may have its directory and its write id by now. Only tables that
+have at least one write event of the transaction are considered: ANALYZE and other statements touch partitions
+under a write id without writing any files.
 """
 
 from __future__ import annotations
@@ -111,8 +114,8 @@ class UnloggedPartitions:
     ) -> bool:
         """Add the files of unlogged partitions to the write events of a commit; return whether all of them were found.
 
-        ``select_same`` returns which partitions still have their names at the source. It is called after their directories were listed;
-        the files of the others have to be found by replicas.
+        ``select_same`` returns which partitions still have their names at the source. It is called after
+        their directories were listed; the files of the others have to be found by replicas.
         """
         touched, event_id = self._touched.end(writes.commit.txn_id), self.event_id or 0
         logged = writes.parts.tables()
@@ -171,7 +174,10 @@ class UnloggedPartitions:
         return listing if listing.conclusive else None
 
     def _list_now(self, location: str, write_id: int, sample: str) -> WriteListing:
-        """List a partition; ``sample`` is the entry of a logged file of the transaction. Runs in the thread."""
+        """List a partition; ``sample`` is the entry of a logged file of the transaction.
+
+        Runs in the thread.
+        """
         listing = list_write(self._file_systems, location, write_id, allowed=self._allowed)
         _, checksum, cm_root, *_ = (*sample.split("#"), "", "", "")
         if not checksum or not cm_root:

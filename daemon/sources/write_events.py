@@ -1,14 +1,17 @@
 """Fetches the write events of commits, in parallel and in bounded memory.
 
-COMMIT_TXN does not name the files; they are read by transaction (``get_all_write_event_info``). Commits that report that they wrote
-nothing (Hive 4.1: ``writeIds`` is empty) need no call. The calls of one batch run in parallel on additional connections, because
-sequential round trips would be the slowest part of the relay. Write events are passed on one by one (``CommitParts``), so that a
-transaction with a hundred thousand of them does not have to fit into memory.
+COMMIT_TXN does not name the files; they are read by transaction (``get_all_write_event_info``). Commits that
+report that they wrote nothing (Hive 4.1: ``writeIds`` is empty) need no call. The calls of one batch run in
+parallel on additional connections, because sequential round trips would be the slowest part of the relay.
+Write events are passed on one by one (``CommitParts``), so that a transaction with a hundred thousand of them
+does not have to fit into memory.
 
-One transaction must not stop the relay for all others. If its answer is too large, or if the metastore fails while it answers, its
-write events are read page by page: for each database (and table, if they are known). If that is not possible either, the commit is
-relayed without them and says why; each policy that is concerned then reads them for itself (``handlers.replication.transactions.files.source_writes``).
-Failures of the metastore count only after ``ATTEMPTS_MIN`` attempts in ``PATIENCE_S`` seconds, while it serves the notification log.
+One transaction must not stop the relay for all others. If its answer is too large, or if the metastore fails
+while it answers, its write events are read page by page: for each database (and table, if they are known). If
+that is not possible either, the commit is relayed without them and says why; each policy that is concerned
+then reads them for itself (``handlers.replication.transactions.files.source_writes``). Failures of the
+metastore count only after ``ATTEMPTS_MIN`` attempts in ``PATIENCE_S`` seconds, while it serves the
+notification log.
 """
 
 from __future__ import annotations

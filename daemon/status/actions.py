@@ -1,8 +1,8 @@
 """Everything in the daemon's status that needs an operator, as one list: what, since when, why, where to look and which command.
 
-The list is computed from the status alone, so that ``tideline status``, ``/api/v1/status`` and the metric agree. It contains every loop
-that has failed, of any kind; the sections of the status add their own states (``StatusSection.actions``). States that clear on their
-own, such as a metastore that is down, are not in it.
+The list is computed from the status alone, so that ``tideline status``, ``/api/v1/status`` and the metric
+agree. It contains every loop that has failed, of any kind; the sections of the status add their own states
+(``StatusSection.actions``). States that clear on their own, such as a metastore that is down, are not in it.
 """
 
 from __future__ import annotations

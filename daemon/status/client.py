@@ -51,7 +51,10 @@ def load_status(state_dir: Path, sections: Sequence[StatusSection[Any]]) -> Daem
 
 
 def running_daemon(state_dir: Path) -> str | None:
-    """Return the address in the file of a daemon with this state directory, or None. The daemon may have died since."""
+    """Return the address in the file of a daemon with this state directory, or None.
+
+    The daemon may have died since.
+    """
     address = _read(state_dir / ADDRESS_FILE)
     return None if address is None else f"http://{_host(address)}:{address.get('port')}"
 
@@ -69,12 +72,18 @@ def find_daemon(state_dir: Path) -> str | None:
 
 
 def fetch_status(url: str, sections: Sequence[StatusSection[Any]]) -> DaemonStatus:
-    """Return the status of the daemon at ``url``; raise Transient if it does not answer, BadInput for an invalid answer."""
+    """Return the status of the daemon at ``url``.
+
+    Raises Transient if it does not answer, BadInput for an invalid answer.
+    """
     return _parse(url, *fetch(url, _PATH), sections)
 
 
 def fetch(url: str, path: str) -> tuple[int, bytes]:
-    """Return the status code and the body of the daemon's answer to GET ``path``; raise Transient, LimitExceeded, ConfigError."""
+    """Return the status code and the body of the daemon's answer to GET ``path``.
+
+    Raises Transient, LimitExceeded, ConfigError.
+    """
     host, port = _address(url)
     connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
     try:
@@ -96,7 +105,10 @@ def fetch(url: str, path: str) -> tuple[int, bytes]:
 
 
 def fetch_json(url: str, path: str, parameters: Mapping[str, str | None]) -> dict[str, Any]:
-    """Return the daemon's answer to a query; omits parameters without a value. Raises the daemon's error, Transient, MalformedEvent."""
+    """Return the daemon's answer to a query; omits parameters without a value.
+
+    Raises the daemon's error, Transient, MalformedEvent.
+    """
     query = urlencode({name: value for name, value in parameters.items() if value})
     code, body = fetch(url, f"{path}{'?' if query else ''}{query}")
     answer = _parse_object(url, body)

@@ -1,7 +1,8 @@
 """The status of the daemon: plain values, and their conversion to and from JSON.
 
-One value is the source of ``/api/v1/status``, the status page, the gauges of ``/metrics``, ``/readyz`` and ``tideline status``, so that
-they cannot disagree. It is also written to ``<state.dir>/status.json``, which ``tideline status`` reads if no daemon is running.
+One value is the source of ``/api/v1/status``, the status page, the gauges of ``/metrics``, ``/readyz`` and
+``tideline status``, so that they cannot disagree. It is also written to ``<state.dir>/status.json``, which
+``tideline status`` reads if no daemon is running.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 READ_S_MAX: Final = 5.0
-"""A newest event id that was read within this time counts as the present one. Sources are read every one or two seconds."""
+"""A newest event id that was read within this time counts as the present one. Sources are read every one or
+two seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,8 @@ class FailingLoad:
 class SourceStatus:
     """One source: the positions of its metastore and of its topic.
 
-    Its relay, or the watch of its metastore, sets what it reads and publishes; the reporter adds the state of the loop and the lag.
+    Its relay, or the watch of its metastore, sets what it reads and publishes; the reporter adds the state of
+    the loop and the lag.
     """
 
     name: str
@@ -81,7 +84,8 @@ class SourceStatus:
     relay_state: str | None = None
     """State of this daemon's relay; None if another daemon relays."""
     lag_events: int | None = None
-    """Events that are not in the topic yet, as last read: there may be more while the source cannot be read. ``lag_s`` counts that time."""
+    """Events that are not in the topic yet, as last read: there may be more while the source cannot be read.
+    ``lag_s`` counts that time."""
     lag_s: float | None = None
     records: int = 0
     """Records that this daemon's relay has published since the daemon's start, and their bytes."""
@@ -89,8 +93,8 @@ class SourceStatus:
     commits_with_writes: int = 0
     """Commits with write events."""
     commits_without_writes: int = 0
-    """Commits with write ids but no write events. Some DDL has none; if all commits have none, the writers run with
-    ``hive.metastore.dml.events=false``, and their writes cannot be replicated."""
+    """Commits with write ids but no write events. Some DDL has none; if all commits have none, the writers
+    run with ``hive.metastore.dml.events=false``, and their writes cannot be replicated."""
     unread: int = 0
     """Events, and write events of commits, that the metastore could not return."""
     listed: int = 0
@@ -101,7 +105,8 @@ class SourceStatus:
     read_s: float | None = None
     """Unix time at which ``current_event_id`` was read."""
     relayed_time_s: Annotated[int | None, Field(exclude=True)] = field(default=None, compare=False)
-    """Event time of the last relayed event (Unix time). It is not in the JSON: ``lag_s`` says what follows from it."""
+    """Event time of the last relayed event (Unix time). It is not in the JSON: ``lag_s`` says what follows
+    from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +174,8 @@ class DaemonStatus:
     needs_operator: tuple[OperatorAction, ...] = ()
     """Everything that needs an operator, with the command that helps."""
     sections: Mapping[str, object] = field(default_factory=dict)
-    """Values of the capabilities' sections, by the key of the ``StatusSection``. In JSON, they are fields beside the others."""
+    """Values of the capabilities' sections, by the key of the ``StatusSection``. In JSON, they are fields
+    beside the others."""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""

@@ -1,6 +1,7 @@
 """Builds the daemon's status from the statuses of the supervisor's loops and of the parts that capabilities provide.
 
-Every part returns immutable values, so this needs no lock and never waits. HTTP threads call it while loops work.
+Every part returns immutable values, so this needs no lock and never waits. HTTP threads call it while loops
+work.
 """
 
 from __future__ import annotations
@@ -68,7 +69,8 @@ class StatusContext:
     lag_s: Callable[[str, int | None, int | None, float | None], float | None]
     """Returns for how long a loop has been behind.
 
-    Arguments: its name, its lag in events, the event time that it has reached, and when this lag was known (Unix time).
+    Arguments: its name, its lag in events, the event time that it has reached, and when this lag was known
+    (Unix time).
     """
 
 
@@ -188,11 +190,12 @@ class StatusReporter:
     ) -> float | None:
         """Return for how long the loop has been behind: 0 if it has caught up, however old the last event is.
 
-        ``lag_events`` was known at ``read_s``. A loop that had caught up then is not known to have caught up since: there may be newer
-        events while its source cannot be read.
+        ``lag_events`` was known at ``read_s``. A loop that had caught up then is not known to have caught up
+        since: there may be newer events while its source cannot be read.
 
-        The age of the last event is an upper bound only: after a quiet night, a single new event would appear as a lag of hours. The
-        lag is therefore bounded by the time since the loop was last caught up, which every status records.
+        The age of the last event is an upper bound only: after a quiet night, a single new event would appear
+        as a lag of hours. The lag is therefore bounded by the time since the loop was last caught up, which
+        every status records.
         """
         if lag_events is None:
             return None

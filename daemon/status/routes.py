@@ -1,8 +1,9 @@
 """Routes of the probes, the metrics, the status page and the status as JSON.
 
-Responses are built from values in memory. They take no locks that a loop may hold and send no requests to other systems, so probes
-succeed while the metastore is down. ``/livez`` checks only heartbeats: a restart of the process helps a loop that hangs, but not a
-dependency that is down. ``/readyz`` checks whether the loops are current.
+Responses are built from values in memory. They take no locks that a loop may hold and send no requests to
+other systems, so probes succeed while the metastore is down. ``/livez`` checks only heartbeats: a restart of
+the process helps a loop that hangs, but not a dependency that is down. ``/readyz`` checks whether the loops
+are current.
 """
 
 from __future__ import annotations

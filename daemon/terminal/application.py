@@ -1,7 +1,7 @@
 """The program, as its commands see it: configuration, capabilities, status sections and version; shared options and output.
 
-Commands belong to capabilities, which must not import the assembly. The assembly therefore implements the protocol ``Application`` and
-passes itself to commands in click's context.
+Commands belong to capabilities, which must not import the assembly. The assembly therefore implements the
+protocol ``Application`` and passes itself to commands in click's context.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def application() -> Application:
 def load_config(config_path: Path | None) -> Config:
     """Return the configuration of ``--config``, or of the first default path that exists; raise ConfigError.
 
-    Without a file, and without a source in the environment, a line on standard error says so: what follows is usually an error
-    about something that the missing file would have contained.
+    Without a file, and without a source in the environment, a line on standard error says so: what follows is
+    usually an error about something that the missing file would have contained.
     """
     from daemon.config.load import DEFAULT_PATHS, find_file
 

@@ -1,6 +1,7 @@
 """Settings of the systems that the daemon connects to: source and target clusters with their relays and logins, and the broker.
 
-Several capabilities use them, so they belong to none. A source may be relayed, replicated and cataloged, each without the others.
+Several capabilities use them, so they belong to none. A source may be relayed, replicated and cataloged, each
+without the others.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ class RelayConfig(Section):
     start: StartAt = Field(
         default="current",
         union_mode="left_to_right",
-        description="Where to begin if neither the topic nor the state has a position: 'current' (after the newest event), "
-        "'earliest' (the oldest retained event) or an event id.",
+        description="Where to begin if neither the topic nor the state has a position: 'current' (after the "
+        "newest event), 'earliest' (the oldest retained event) or an event id.",
     )
     batch_events: int = Field(
         default=1000, ge=1, le=100_000, description="Events requested in one metastore call."
@@ -52,15 +53,16 @@ class RelayConfig(Section):
         default=REPLY_BYTES_MAX,
         ge=1024 * 1024,
         le=8 * 1024 * 1024 * 1024,
-        description="Largest answer of the metastore that is read into memory. A larger one is requested again in smaller pieces; "
-        "a single event above it is relayed without its content. Write events of a transaction are not held in memory and may be "
-        "sixteen times as large.",
+        description="Largest answer of the metastore that is read into memory. A larger one is requested "
+        "again in smaller pieces; a single event above it is relayed without its content. Write events of a "
+        "transaction are not held in memory and may be sixteen times as large.",
     )
     call_timeout_s: float = Field(
         default=60,
         gt=0,
         le=3600,
-        description="Time for one call to the metastore, repetitions included. While write events arrive, it counts from the last byte.",
+        description="Time for one call to the metastore, repetitions included. While write events arrive, "
+        "it counts from the last byte.",
     )
     record_bytes_max: int = Field(
         default=524_288,
@@ -70,9 +72,9 @@ class RelayConfig(Section):
     )
     list_partitions: bool = Field(
         default=True,
-        description="Whether the relay lists partitions that Hive left out of a transaction's write events, in databases that policies "
-        "replicate. It needs read_roots and the settings of 'files'. Otherwise replicas list them, when a compaction may have "
-        "removed the files.",
+        description="Whether the relay lists partitions that Hive left out of a transaction's write events, "
+        "in databases that policies replicate. It needs read_roots and the settings of 'files'. Otherwise "
+        "replicas list them, when a compaction may have removed the files.",
     )
     poll_min_s: float = Field(
         default=0.01,
@@ -84,7 +86,8 @@ class RelayConfig(Section):
         default=0.2,
         gt=0,
         le=600,
-        description="Longest pause between two calls to an idle source, and so the longest delay of a new event.",
+        description="Longest pause between two calls to an idle source, and so the longest delay of a new "
+        "event.",
     )
     topic_retention_s: int = Field(
         default=TOPIC_RETENTION_S,
@@ -118,17 +121,18 @@ class AuthConfig(Section):
     )
     principal: Annotated[str, AfterValidator(_check_service)] | None = Field(
         default=None,
-        description="Principal of the metastore, as in its hive.metastore.kerberos.principal; _HOST stands for the host of the "
-        "address. Required for 'kerberos'.",
+        description="Principal of the metastore, as in its hive.metastore.kerberos.principal; _HOST stands "
+        "for the host of the address. Required for 'kerberos'.",
     )
     client_principal: Annotated[str, AfterValidator(_check_client)] | None = Field(
         default=None,
-        description="Principal that Tideline logs in as; default: the first one of the keytab. Only for 'kerberos'.",
+        description="Principal that Tideline logs in as; default: the first one of the keytab. Only for "
+        "'kerberos'.",
     )
     keytab: Path | None = Field(
         default=None,
-        description="Keytab of client_principal, from which Tideline obtains and renews its tickets. Default: the ticket cache of the "
-        "process (kinit, KRB5CCNAME). Only for 'kerberos'.",
+        description="Keytab of client_principal, from which Tideline obtains and renews its tickets. "
+        "Default: the ticket cache of the process (kinit, KRB5CCNAME). Only for 'kerberos'.",
     )
     protection: Protection = setting(KerberosLogin, "protection")
     user: str | None = Field(default=None, description="User of the metastore. Required for 'plain'.")
@@ -172,7 +176,8 @@ class SourceConfig(Section):
         default=None, description="Login at the metastore; not given: the metastore does not require SASL."
     )
     topic: Topic = Field(
-        description="Kafka topic of the source's events, with one partition. Letters, digits, '.', '_' and '-' are allowed."
+        description="Kafka topic of the source's events, with one partition. Letters, digits, '.', '_' and "
+        "'-' are allowed."
     )
     format: Literal["auto", "tideline-1", "hms", "apiary", "apiary-sns"] = Field(
         default="auto", description="Format of the topic's records; 'auto' recognizes each record."
@@ -181,9 +186,9 @@ class SourceConfig(Section):
     read_roots: Locations = Field(
         default=[],
         max_length=64,
-        description="Locations that files may be copied from: the warehouse, the external locations and the change manager's "
-        "root. Events name the files to copy, so this limits what a writer to the topic can make Tideline read. Required as soon as a "
-        "policy uses the source.",
+        description="Locations that files may be copied from: the warehouse, the external locations and the "
+        "change manager's root. Events name the files to copy, so this limits what a writer to the topic "
+        "can make Tideline read. Required as soon as a policy uses the source.",
     )
 
 
@@ -200,8 +205,9 @@ class TargetConfig(Section):
         default=60,
         ge=1,
         le=600,
-        description="Pause between two readings of the compactions of the target's databases, which the status shows. A reading costs "
-        "five small calls for each policy, and one for each table whose compaction failed.",
+        description="Pause between two readings of the compactions of the target's databases, which the "
+        "status shows. A reading costs five small calls for each policy, and one for each table whose "
+        "compaction failed.",
     )
 
 

@@ -1,10 +1,12 @@
 """Settings of policies: what is replicated where, under which name, and how.
 
-Several capabilities use them: the catalog publishes timelines to a target under the names that policies give databases there.
+Several capabilities use them: the catalog publishes timelines to a target under the names that policies give
+databases there.
 
-A pattern stands for one policy per database, including those that are created later. Each has a position, a failure domain and
-transactions of its own. The policy of a database is named ``PATTERN.DATABASE``. Names in the configuration have no dot, so these cannot
-be confused with them, and the settings of such a policy follow from its name alone: no command has to read the list of databases.
+A pattern stands for one policy per database, including those that are created later. Each has a position, a
+failure domain and transactions of its own. The policy of a database is named ``PATTERN.DATABASE``. Names in
+the configuration have no dot, so these cannot be confused with them, and the settings of such a policy follow
+from its name alone: no command has to read the list of databases.
 """
 
 from __future__ import annotations
@@ -52,8 +54,8 @@ class VerificationConfig(Section):
         default=0.0,
         ge=0,
         le=3600,
-        description="Share of the policy's tables that is verified within an hour: 1 verifies every table once an hour, 0.04 about "
-        "once a day, and 0 none.",
+        description="Share of the policy's tables that is verified within an hour: 1 verifies every table "
+        "once an hour, 0.04 about once a day, and 0 none.",
     )
     interval_s: float = Field(
         default=10.0,
@@ -70,11 +72,13 @@ class ExternalConfig(Section):
         default=300,
         ge=0,
         le=604_800,
-        description="Time from the start of one comparison with the source to the next. 0 copies only the files that events name.",
+        description="Time from the start of one comparison with the source to the next. 0 copies only the "
+        "files that events name.",
     )
     delete: bool = Field(
         default=False,
-        description="Whether files that Tideline copied are removed on the target when they vanish at the source.",
+        description="Whether files that Tideline copied are removed on the target when they vanish at the "
+        "source.",
     )
     workers: int = Field(
         default=8,
@@ -95,8 +99,9 @@ class CopyJobsConfig(Section):
     files_min: int = Field(
         default=10_000,
         ge=1,
-        description="Number of files from which a job copies them. Counted are the files of a table, of 500 partitions of a table, or "
-        "those of a cycle over external tables that differ. Fewer are copied in the daemon.",
+        description="Number of files from which a job copies them. Counted are the files of a table, of 500 "
+        "partitions of a table, or those of a cycle over external tables that differ. Fewer are copied in "
+        "the daemon.",
     )
     bytes_min: int = Field(
         default=10 * 1024**3,
@@ -123,13 +128,13 @@ class PolicyRules(Section):
     metadata_only: TablePatterns = Field(
         default=[],
         max_length=1000,
-        description="Patterns of tables whose metadata is replicated without rows: no files, write ids and statistics. ['*'] for all "
-        "tables of the policy.",
+        description="Patterns of tables whose metadata is replicated without rows: no files, write ids and "
+        "statistics. ['*'] for all tables of the policy.",
     )
     external_base: Location | None = Field(
         default=None,
-        description="URI below which external tables are placed on the target (base, then the path at the source). Not given: "
-        "the target's own default, and no copies of files that events do not name.",
+        description="URI below which external tables are placed on the target (base, then the path at the "
+        "source). Not given: the target's own default, and no copies of files that events do not name.",
     )
     external: ExternalConfig = Field(
         default=ExternalConfig(), description="Copies of the files of external tables."
@@ -140,13 +145,14 @@ class PolicyRules(Section):
     )
     functions_dir: Location | None = Field(
         default=None,
-        description="URI of a directory on the target below which the jars of functions are copied. Not given: functions with jars are "
-        "not replicated, and reported.",
+        description="URI of a directory on the target below which the jars of functions are copied. Not "
+        "given: functions with jars are not replicated, and reported.",
     )
     bootstrap: Literal["manual", "auto"] = Field(
         default="manual",
-        description="How a new replica is bootstrapped: 'manual' by running 'tideline bootstrap POLICY' once, 'auto' by the daemon "
-        "when it first opens the policy (for containers, where running a command is inconvenient).",
+        description="How a new replica is bootstrapped: 'manual' by running 'tideline bootstrap POLICY' "
+        "once, 'auto' by the daemon when it first opens the policy (for containers, where running a command "
+        "is inconvenient).",
     )
     verification: VerificationConfig = Field(
         default=VerificationConfig(), description="Continuous comparison with the source."
@@ -196,8 +202,8 @@ class PolicyPatternConfig(PolicyRules):
     )
     bootstrap: Literal["manual", "auto"] = Field(
         default="auto",
-        description="How the replica of a newly found database is bootstrapped: 'auto' by the daemon, 'manual' by running "
-        "'tideline bootstrap NAME.DATABASE' once.",
+        description="How the replica of a newly found database is bootstrapped: 'auto' by the daemon, "
+        "'manual' by running 'tideline bootstrap NAME.DATABASE' once.",
     )
     discover_s: float = Field(
         default=10.0,
@@ -219,6 +225,9 @@ class PolicyPatternConfig(PolicyRules):
         return self.target_database.replace("{database}", database)
 
     def policy_of(self, database: str) -> PolicyConfig:
-        """Return the policy of one database; raise pydantic's ValidationError if its name on the target would be too long."""
+        """Return the policy of one database.
+
+        Raises pydantic's ValidationError if its name on the target would be too long.
+        """
         rules: dict[str, Any] = {name: getattr(self, name) for name in PolicyRules.model_fields}
         return PolicyConfig(**rules, database=database, target_database=self.name_on_target(database))

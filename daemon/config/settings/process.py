@@ -57,8 +57,8 @@ class FilesConfig(Section):
     )
     options: dict[Name, Options] = Field(
         default={},
-        description="Settings by file system scheme, under their own names: those of pyarrow for s3a, gs and abfs, those of Hadoop "
-        "for hdfs and viewfs.",
+        description="Settings by file system scheme, under their own names: those of pyarrow for s3a, gs "
+        "and abfs, those of Hadoop for hdfs and viewfs.",
     )
     secrets: dict[Name, dict[str, Secret]] = Field(
         default={},
@@ -84,7 +84,8 @@ class SupervisorConfig(Section):
         default=FAILED_RETRY.max_s,
         ge=1,
         le=86_400,
-        description="Longest delay before a loop that needs an operator is tried again, in case its cause is gone.",
+        description="Longest delay before a loop that needs an operator is tried again, in case its cause "
+        "is gone.",
     )
     drain_s: float = Field(default=20, gt=0, le=600, description="Time that loops have to end after SIGTERM.")
     heartbeat_max_s: float = Field(

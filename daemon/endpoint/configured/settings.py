@@ -33,11 +33,15 @@ def _check_listen(text: str) -> str:
 
 
 class ServeConfig(Section):
-    """A metastore endpoint in front of the source of this name. It answers partition calls from the source's partition index."""
+    """A metastore endpoint in front of the source of this name.
+
+    It answers partition calls from the source's partition index.
+    """
 
     run: bool = Field(
         default=True,
-        description="Whether the daemon runs the endpoint, as a child process. Otherwise 'tideline serve --source NAME' runs it.",
+        description="Whether the daemon runs the endpoint, as a child process. Otherwise 'tideline serve "
+        "--source NAME' runs it.",
     )
     listen: Annotated[str, AfterValidator(_check_listen)] = Field(
         default=DEFAULT_LISTEN, description="HOST:PORT for clients."
@@ -45,12 +49,14 @@ class ServeConfig(Section):
     metastore: ThriftUris = Field(
         default=[],
         max_length=16,
-        description="Servers to which calls are forwarded, tried in this order; default: the source's metastore.",
+        description="Servers to which calls are forwarded, tried in this order; default: the source's "
+        "metastore.",
     )
     freshness: Literal["exact", "bounded", "eventual"] = Field(
         default="exact",
-        description="How new the index must be to answer: 'exact' (every change committed before the request), 'bounded' (every "
-        "change committed bound_ms before it) or 'eventual' (the present content of the index).",
+        description="How new the index must be to answer: 'exact' (every change committed before the "
+        "request), 'bounded' (every change committed bound_ms before it) or 'eventual' (the present content "
+        "of the index).",
     )
     bound_ms: float = Field(
         default=1000, gt=0, le=3_600_000, description="Greatest age of an answer if freshness is 'bounded'."
@@ -65,7 +71,8 @@ class ServeConfig(Section):
         default=0.0,
         ge=0,
         le=1,
-        description="Share of the answers from the index that are compared with the metastore's, in the background.",
+        description="Share of the answers from the index that are compared with the metastore's, in the "
+        "background.",
     )
     tls_certificate: Path | None = Field(
         default=None, description="Certificate chain of the endpoint (PEM). Clients must then use TLS."
@@ -81,7 +88,8 @@ class ServeConfig(Section):
     )
     metastore_tls_ca: Path | None = Field(
         default=None,
-        description="Authority that signed the metastore's certificate; implies metastore_tls. Default: those of the system.",
+        description="Authority that signed the metastore's certificate; implies metastore_tls. Default: "
+        "those of the system.",
     )
     connections_max: int = setting(EndpointSettings, "connections_max")
     request_bytes_max: int = setting(EndpointSettings, "request_bytes_max")
