@@ -1,4 +1,4 @@
-"""The configuration: one YAML file and ``TIDELINE__SECTION__KEY`` variables, checked as a whole before anything starts.
+"""The configuration: one YAML file and ``TIDELINE__SECTION__KEY`` variables, checked as a whole at first.
 
 ``document`` reads the text and remembers where each key stands, ``fields`` are the kinds of values with their
 rules, ``settings`` has the sections that several capabilities use, ``model`` composes them with those of each

@@ -1,4 +1,4 @@
-"""Rules that hold between two settings: those of the shared sections, and helpers for the rules of capabilities.
+"""Rules that hold between two settings: those of the shared sections, and helpers for capabilities.
 
 They work on the plain values and not on the validated ones, and ignore what they cannot read: a wrong type
 somewhere is reported by its own field, and must not hide that a policy names a source that does not exist.
@@ -113,7 +113,7 @@ def _shared_targets(document: Document) -> Iterator[Problem]:
 
 
 def _shared_bases(document: Document) -> Iterator[Problem]:
-    """Yield policies whose external tables may meet those of another source, because one base is the other or below it."""
+    """Yield policies whose external tables may meet those of another source: one base is below the other."""
     bases: list[tuple[str, str, object]] = []
     for place, policy in policy_entries(document):
         base, source = policy.get("external_base"), policy.get("source")
@@ -121,13 +121,17 @@ def _shared_bases(document: Document) -> Iterator[Problem]:
             continue
         for other, earlier, other_source in bases:
             if source != other_source and _are_nested(base, earlier):
-                reason = f"is also the base of policy {other!r}, which has another source, or one is below the other"
+                reason = (
+                    f"is also the base of policy {other!r}, which has another source, or one is below the "
+                    "other"
+                )
                 yield problem(
                     document,
                     (*place, "external_base"),
                     base,
                     reason,
-                    "give the policies of each source a base of their own, because equal paths of two sources would collide",
+                    "give the policies of each source a base of their own, because equal paths of two sources would "
+                    "collide",
                 )
                 break
         bases.append((place[1], base, source))
@@ -176,7 +180,10 @@ def _shared_topics(document: Document) -> Iterator[Problem]:
 
 
 def _different_logins(document: Document) -> Iterator[Problem]:
-    """Yield clusters that log in at a server in another way than one before: a process has one login for each server."""
+    """Yield clusters that log in at a server in another way than one before.
+
+    A process has one login for each server.
+    """
     logins: dict[str, tuple[Key, object]] = {}
     for place, cluster in _clusters(document):
         login = cluster.get("auth")

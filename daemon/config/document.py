@@ -1,4 +1,4 @@
-"""The configuration as text: one YAML file and the ``TIDELINE__…`` variables of the environment, with the place of each key, and its problems.
+"""The configuration as text: the file and the ``TIDELINE__…`` variables, the place of each key, and problems.
 
 The settings sources of pydantic are not used: they forget which file, line or variable a value came from,
 silently keep the last of two equal keys, and ignore a variable whose first section is misspelled. In each
@@ -32,7 +32,10 @@ billions."""
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """``place`` is ``file:line``, an environment variable, or a live component; ``key`` is the setting with dots."""
+    """What is wrong at a place: ``file:line``, an environment variable, or a live component.
+
+    ``key`` is the setting with dots.
+    """
 
     place: str
     key: str
@@ -210,9 +213,10 @@ def _override(name: str, text: str, document: Document) -> None:
 
 
 def problem_of_error(place: str, key: str, error: TidelineError, value: str | None = None) -> Problem:
-    """Return the problem that a live check failed with ``error``: its message, what the server or the network said, and its hint.
+    """Return the problem that a live check failed with ``error``.
 
-    ``value`` defaults to the address in the error.
+    It has the message, what the server or the network said, and the hint. ``value`` defaults to the address
+    in the error.
     """
     subject = value or error.context.get("address") or error.context.get("uri")
     reason, addresses = error.message, error.context.get("addresses")

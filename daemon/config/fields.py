@@ -1,4 +1,4 @@
-"""Kinds of settings: names, addresses, locations, lists, keys and secrets, each with its rule and its message.
+"""Kinds of settings: names, addresses, locations, lists, keys and secrets, each with its rule and message.
 
 A message states the rule, because it is printed beside the value. Secrets are never written in the
 configuration file: it holds ``{file: PATH}`` or ``{env: NAME}``, and the content is read together with the
@@ -190,7 +190,10 @@ def _secret_variable(name: str) -> SecretStr:
 
 
 def _refuse_secrets(advice: str) -> AfterValidator:
-    """Return a check that refuses settings whose names say that they hold a secret; ``advice`` says where they belong."""
+    """Return a check that refuses settings whose names say that they hold a secret.
+
+    ``advice`` says where they belong.
+    """
 
     def check(options: _Options) -> _Options:
         for key in options:

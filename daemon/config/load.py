@@ -125,7 +125,10 @@ def _problem(document: Document, model: type[Config], detail: ErrorDetails) -> P
 
 
 def _key(values: dict[str, Any], location: tuple[int | str, ...]) -> Key:
-    """Return the part of ``location`` that is in the document; pydantic adds branches of unions and keys of mappings."""
+    """Return the part of ``location`` that is in the document.
+
+    Pydantic adds branches of unions and keys of mappings.
+    """
     key: list[str] = []
     inner: Any = values
     for part in location:
@@ -163,7 +166,10 @@ def _suggestion(model: type[Config], key: Key) -> str:
 
 
 def _known_keys(model: type[BaseModel], path: Key) -> list[str]:
-    """Return the settings of the section at ``path``; the names of its entries stand between a section and its settings."""
+    """Return the settings of the section at ``path``.
+
+    The names of its entries stand between a section and its settings.
+    """
     if not path:
         return list(model.model_fields)
     field = model.model_fields.get(path[0])
@@ -172,7 +178,7 @@ def _known_keys(model: type[BaseModel], path: Key) -> list[str]:
 
 
 def _shown(key: Key, detail: ErrorDetails) -> str | None:
-    """Return the given value; None for any value that may be a secret, which includes the value of a misspelled key."""
+    """Return the given value; None for any that may be a secret, such as the value of a misspelled key."""
     if detail["type"] in _UNSHOWN_TYPES or any(part == "secrets" or names_secret(part) for part in key):
         return None
     value = detail["input"]

@@ -1,4 +1,4 @@
-"""The configuration as a whole: the sections that several capabilities share, and the composition with those of each capability.
+"""The configuration as a whole: the shared sections, and the composition with those of each capability.
 
 Unknown keys are refused, so that a misspelled setting never means "the default". Rules between two sections
 are checked in the capabilities' ``crosscheck`` modules, so that one wrong field does not hide them.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Config(Section):
-    """The shared sections. The class that files are read into, ``compose``, has those of all capabilities as well."""
+    """The shared sections; the class that ``compose`` returns has those of all capabilities as well."""
 
     sources: dict[Name, SourceConfig] = Field(
         default={}, max_length=64, description="Clusters whose changes are followed, by name."
@@ -55,7 +55,7 @@ class Config(Section):
     )
 
     def find_policy(self, name: str) -> PolicyConfig | None:
-        """Return the settings of a policy, also of one that stands for a database of a pattern (``PATTERN.DATABASE``)."""
+        """Return the settings of a policy, even of one of a database of a pattern (``PATTERN.DATABASE``)."""
         pattern, dot, database = name.partition(".")
         if not dot:
             return self.policies.get(name)
@@ -79,7 +79,7 @@ class Config(Section):
         )
 
     def name_on_target(self, source: str, target: str, database: str) -> str:
-        """Return the name that policies give a database of ``source`` on ``target``; its own name without such a policy."""
+        """Return the name that policies give a database of ``source`` on ``target``; its own without a policy."""
         for policy in self.policies.values():
             if (policy.source, policy.target, policy.database) == (source, target, database):
                 return policy.replica_database
@@ -103,7 +103,7 @@ class Config(Section):
                     yield f"{name}.{database}", own_policy
 
     def _names_explicitly(self, pattern: PolicyPatternConfig, database: str) -> bool:
-        """Whether a policy of its own replicates the database to the pattern's target; it takes precedence."""
+        """Whether an explicit policy, which takes precedence, replicates the database to the same target."""
         ends = (pattern.source, pattern.target, database)
         return any(ends == (each.source, each.target, each.database) for each in self.policies.values())
 

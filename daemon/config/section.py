@@ -1,4 +1,4 @@
-"""What all sections of the configuration share: strict models, the error of a validator, and sections that capabilities add.
+"""What all sections of the configuration share: strict models, the error of a validator, and declarations.
 
 A dataclass of the lower packages states its fields, defaults, bounds and descriptions once
 (``state.bounds``). ``setting`` takes a field from it into a section. ``ValueSection`` derives a whole
@@ -81,7 +81,7 @@ class ConfigSection(Generic[T]):
 
 
 def setting(values: type[Any], name: str, *, note: str = "") -> Any:
-    """Return the field ``name`` of a dataclass, for a section that has it too: default, bounds and description are its own."""
+    """Return the field ``name`` of a dataclass for a section, with its default, bounds and description."""
     (field,) = (each for each in fields(values) if each.name == name)
     bounds = bounds_of(values).get(name)
     limits = {key: getattr(bounds, key) for key in ("ge", "gt", "le", "lt")} if bounds else {}
@@ -101,7 +101,7 @@ class Form:
 
 
 class ValueSection:
-    """The annotation of a field that is a section in the file and an instance of the dataclass ``values`` after reading."""
+    """The annotation of a field that is a section in the file, and an instance of ``values`` after reading."""
 
     def __init__(self, values: type[Any], *, renamed: Mapping[str, str] | None = None, **forms: Form) -> None:
         """``renamed`` is the ``renamed`` of the section, and ``forms`` are those of its fields."""

@@ -1,4 +1,4 @@
-"""The configuration of flat event tables: the raw table whose requests shape them, their rules, and the stream that fills them."""
+"""The configuration of flat event tables: the raw table, the rules, and the stream that fills them."""
 
 from __future__ import annotations
 

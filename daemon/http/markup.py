@@ -1,4 +1,4 @@
-"""Elements of HTML pages, rendered on the server: no scripts, no external resources, and all foreign texts escaped."""
+"""Elements of HTML pages, rendered on the server: no scripts, no external resources, foreign texts escaped."""
 
 from __future__ import annotations
 
@@ -77,6 +77,6 @@ def text(value: object) -> str:
 
 
 def page(title: str, body: str, json_path: str | None) -> str:
-    """Return a complete page with ``body``, which is HTML; None leaves out the links, for a page in a file."""
+    """Return a complete page with ``body``, which is HTML; without ``json_path``, it has no links."""
     links = "" if json_path is None else _LINKS.substitute(json=escape(json_path))
     return _PAGE.substitute(title=text(title), body=body, links=links)

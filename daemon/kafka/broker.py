@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 LIBRARY_LOG: Final = logging.getLogger("tideline.librdkafka")
 """Log of librdkafka. Quiet by default, because relevant failures are also reported as errors of the call."""
-# Without a handler Python prints warnings itself, and they would bury the error of a command that finds no broker.
+# Without a handler Python prints warnings itself, and they would bury the error of a command that finds no
+# broker.
 LIBRARY_LOG.addHandler(logging.NullHandler())
 # Warnings report internal retries, for example while a coordinator is loading.
 LIBRARY_LOG.setLevel(logging.ERROR)

@@ -40,7 +40,7 @@ _NOTHING_MORE: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A stored record. ``number`` identifies it on the command line and is its offset in the dead-letter topic."""
+    """A stored record; ``number`` identifies it for users, and is its offset in the dead-letter topic."""
 
     number: int
     put_at_s: int
@@ -146,7 +146,10 @@ class DeadLetterReader:
             yield from self._from(low)
 
     def _find_ends(self) -> tuple[int, int]:
-        """Return the oldest offset of the topic and the one after the newest; equal if the topic is empty or does not exist."""
+        """Return the oldest offset of the topic and the one after the newest.
+
+        They are equal if the topic is empty or does not exist.
+        """
         try:
             with translate_errors("read the dead letters", topic=self._topic):
                 low, high = self._consumer.get_watermark_offsets(

@@ -103,7 +103,10 @@ class DeadLetterWriter:
 
 
 def dead_letter_topic(name: str, *, message_bytes_max: int) -> TopicSettings:
-    """Return the settings of the dead-letter topic; ``message_bytes_max`` is the largest record of the sources' topics."""
+    """Return the settings of the dead-letter topic.
+
+    ``message_bytes_max`` is the largest record of the sources' topics.
+    """
     return TopicSettings(
         name, retention_s=_RETENTION_S, message_bytes_max=message_bytes_max + 2 * _HEADERS_BYTES
     )

@@ -46,7 +46,7 @@ class LocatedRecord:
 
 
 class Records(Protocol):
-    """Random access to a topic: the part of ``OffsetReader`` that the searches need, so that tests can use a list."""
+    """Random access to a topic: the part of ``OffsetReader`` that the searches need."""
 
     def watermarks(self) -> Watermarks:
         """Return the offsets that can be read."""

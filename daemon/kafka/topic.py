@@ -112,7 +112,10 @@ class Topic:
             )
 
     def verify(self) -> None:
-        """Raise ConfigError unless the topic has one partition, accepts the relay's records and is not compacted; raise NotFound."""
+        """Raise ConfigError unless the topic has one partition, accepts the relay's records and is not compacted.
+
+        Raises NotFound.
+        """
         self.verify_order()
         config = self._config()
         bytes_max = int(config["max.message.bytes"])

@@ -1,4 +1,4 @@
-"""Settings of the key log and of mining: where keys are recorded, which tables hold raw JSON, and where queries are found."""
+"""Settings of the key log and of mining: where keys are recorded, and which tables and queries are read."""
 
 from __future__ import annotations
 

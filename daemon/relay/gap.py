@@ -1,4 +1,4 @@
-"""Crossing a gap of a relay: events were removed from the notification log before they were relayed, and cannot be read any more.
+"""Crosses a gap of a relay: events that the notification log lost before they were relayed.
 
 The relay does not skip them on its own. On an operator's request it continues in the same topic, in four
 steps:

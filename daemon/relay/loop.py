@@ -1,4 +1,4 @@
-"""The loop of one source: the relay that publishes its log or, if another daemon does, a watch of its newest event.
+"""The loop of one source: the relay that publishes its log or, if another daemon does, a watch.
 
 A relay runs in four steps. Every error ends the run, and the next run repeats all steps:
 
@@ -134,7 +134,7 @@ class RelayLoop:
             return cross_gap(gap, self._outbox, self._stored, self._open_publisher, source)
 
     def serve_failed(self) -> bool:
-        """Serve requests while the loop waits after an error; return whether there were some, so that the loop runs again."""
+        """Serve requests after an error; return whether there were some, so that the loop runs again."""
         return (
             self._inbox is not None and self._inbox.serve(lambda request: serve(request, self.cross_gap)) > 0
         )
@@ -205,7 +205,10 @@ def build_relay(
 
 
 def build_unlogged_partitions(config: Config, name: str) -> UnloggedPartitions | None:
-    """Return the lister of the source's unlogged partitions; None if no policy uses the source, or if reading files is impossible or switched off."""
+    """Return the lister of the source's unlogged partitions.
+
+    None if no policy uses the source, or if reading files is impossible or switched off.
+    """
     source = config.sources[name]
     policies = (*config.policies.values(), *config.policy_patterns.values())
     if all(policy.source != name for policy in policies):

@@ -83,7 +83,7 @@ class Publisher:
         return len(self._pending)
 
     def publish(self, batch: Sequence[OutgoingEvent]) -> None:
-        """Enqueue the records of ``batch`` that the topic does not contain yet; waits only if the queue is full.
+        """Enqueue the records of ``batch`` that the topic does not have; wait only if the queue is full.
 
         Raises KafkaUnavailable, also for a record that the topic refuses because of its size.
         """

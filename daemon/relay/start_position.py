@@ -65,7 +65,7 @@ class StoredPosition:
             raise StateCorrupt("the relay's stored position is not an event id", value=value[:40]) from error
 
     def load_look_back(self) -> int | None:
-        """Return the event from which on open transactions must be observed again, None if it was not stored."""
+        """Return the event from which on open transactions must be observed; None if it was not stored."""
         value = self._store.get(self._key + _LOOK_BACK)
         return int(value) if value is not None and value.isdigit() else None
 
@@ -171,7 +171,7 @@ def _require_complete(last: LocatedRecord) -> None:
 
 
 def _is_split_alike(last: LocatedRecord, item: OutgoingEvent) -> bool:
-    """Return whether the event is split as before, so that its remaining parts continue where the topic ends."""
+    """Return whether the event is split as before, so that its remaining parts continue the topic."""
     part, parts = last.position.part, last.position.parts
     return len(item.records) == parts and bool(
         orjson.loads(item.records[part].value) == orjson.loads(last.value)
@@ -190,11 +190,11 @@ _PROBLEM = "the commit was partly relayed, and would be split into other parts n
 
 
 def complete_commit(last: LocatedRecord, event: OutgoingEvent) -> OutgoingEvent | None:
-    """Return the event whose first parts end with the topic's last record; None if the two are not of the same commit.
+    """Return the event whose first parts end with the topic's last record.
 
-    Readers have applied the first parts and expect as many as these announced. The missing ones become write
-    events without files, and the last part the commit without ``"enriched"``: a replica then fetches the
-    write events from the source, and copies what it does not have.
+    None if the two are not of the same commit. Readers have applied the first parts and expect as many as
+    these announced. The missing ones become write events without files, and the last part the commit without
+    ``"enriched"``: a replica then fetches the write events from the source, and copies what it does not have.
     """
     written, commit = orjson.loads(last.value), orjson.loads(event.records[-1].value)
     if not _is_of_commit(written, commit):

@@ -1,4 +1,4 @@
-"""Tails the notification log: reads, publishes and reports, immediately while there is work, with growing pauses while there is none.
+"""Tails the notification log: reads, publishes and reports at once, with growing pauses if there is no work.
 
 The metastore has no call that waits for the next event, so an idle relay polls: at first every 10 ms, because
 commits often come in groups, then at most five times a second. This costs very little and limits the delay of
@@ -111,7 +111,8 @@ class Tail:
         try:
             self._relay_until_stopped(heartbeat)
         except TidelineError:
-            # Keep what was read before the failure: with a metastore that fails often, the relay would not advance otherwise.
+            # Keep what was read before the failure: with a metastore that fails often, the relay would not
+            # advance otherwise.
             with suppress(TidelineError):
                 self._publisher.settle()
             self._report(heartbeat)
@@ -169,7 +170,7 @@ class Tail:
             self._pause(heartbeat, pause_s)
 
     def _pause(self, heartbeat: Heartbeat, pause_s: float) -> None:
-        """Wait for the pause, a nudge or the end; a long pause is cut into pieces so that the end is noticed."""
+        """Wait for the pause, a nudge or the end; a long pause is cut into pieces to notice the end."""
         end_s = time.monotonic() + pause_s
         while not heartbeat.stopping.is_set() and (left_s := end_s - time.monotonic()) > 0:
             if self._nudge.wait(min(left_s, STOP_NOTICED_S)):
@@ -178,7 +179,7 @@ class Tail:
                 return
 
     def _check_when_due(self) -> None:
-        """From time to time, read the newest id, and check that the log was neither restored nor cleaned of unread events.
+        """From time to time, read the newest id, and check that the log was neither restored nor cleaned.
 
         A relay that is behind must know by how much as well; otherwise it looks caught up after each batch.
         """
@@ -230,6 +231,7 @@ class Tail:
                 self._stored.save(position, self._looks_back[0][1] if self._looks_back else self._look_back)
                 self._saved = position.applied_event_id
             except FilesUnavailable as error:
-                # The topic itself holds the position; this copy is needed only if the topic becomes empty. The relay continues.
+                # The topic itself holds the position; this copy is needed only if the topic becomes empty. The
+                # relay continues.
                 log.warning("the relay's position was not stored", code=error.code, problem=str(error))
         self._saved_at_s = time.monotonic()

@@ -1,4 +1,4 @@
-"""Measures one source: what its notification log, its topic and its change manager keep, and where its readers are.
+"""Measures one source: what its log, its topic and its change manager keep, and where its readers are.
 
 A measurement is a plain value. What it means at a later time is computed from it (``margins``), so that the
 time that is left keeps shrinking in the status while the source cannot be reached.

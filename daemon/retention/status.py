@@ -1,4 +1,4 @@
-"""The section ``retention`` of the daemon's status: what each source keeps, and how much time each reader has left."""
+"""The section ``retention`` of the daemon's status: what sources keep, and how much time readers have left."""
 
 from __future__ import annotations
 

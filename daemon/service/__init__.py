@@ -1,1 +1,1 @@
-"""The assembly of the daemon. It alone knows all capabilities, and builds the command line, the HTTP application and the jobs from them."""
+"""The assembly of the daemon from all capabilities: its command line, its HTTP application and its jobs."""

@@ -46,7 +46,7 @@ class TidelineApplication:
 
 
 class _LazyGroup(click.Group):
-    """A group that lists the names and help texts of its commands, and imports a command when it is called."""
+    """A group that lists names and help texts of its commands, and imports a command when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(all_commands())

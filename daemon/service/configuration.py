@@ -1,4 +1,4 @@
-"""The configuration, composed from the sections of all capabilities. Commands that only read it import nothing else."""
+"""The configuration, composed from the sections of all capabilities; imports nothing else."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ class _StatusFile:
 def process_registry(
     status: Callable[[], DaemonStatus], sections: Sequence[StatusSection[Any]]
 ) -> CollectorRegistry:
-    """Return the registry of the process, with the collectors of its status and of the operating system's process metrics.
+    """Return the registry with the collectors of the status and of the operating system's process metrics.
 
     Names start with ``tideline_`` and end with their base unit. Labels are names from the configuration,
     event types and error codes, which are few. Tables are not labels, because there may be a million. The

@@ -63,7 +63,7 @@ class CheckedMetastore(Protocol):
 def live_problems(
     config: Config, connect: Callable[[Sequence[str]], CheckedMetastore] | None = None
 ) -> list[Problem]:
-    """Check every metastore and topic of the configuration; never raises, because every failure is a problem."""
+    """Check every metastore and topic of the configuration; every failure is a problem, so none is raised."""
     open_one = connect or (lambda uris: Metastore(uris, connect_timeout_s=TIMEOUT_S, timeout_s=TIMEOUT_S))
     problems: list[Problem] = []
     retention_s = 0.0
@@ -120,7 +120,10 @@ def _log(metastore: CheckedMetastore, place: str) -> Iterator[Problem]:
     try:
         metastore.next_events(max(0, newest - 1), 1)
     except TidelineError as error:
-        hint = "set metastore.metastore.event.db.notification.api.auth=false, or make the daemon's user a proxy user"
+        hint = (
+            "set metastore.metastore.event.db.notification.api.auth=false, or make the daemon's user a proxy "
+            "user"
+        )
         yield Problem(place, "notification log", None, f"cannot be read: {error.message}", hint)
 
 
@@ -197,7 +200,7 @@ def _read_seconds(metastore: CheckedMetastore, key: str) -> float:
 
 
 def duration_s(text: str) -> float:
-    """Read a Hive duration (``10d``, ``240h``, ``86400s``, ``300``; a bare number is seconds); 0 for anything else."""
+    """Read a Hive duration (``10d``, ``240h``, ``86400s``, ``300`` in seconds); 0 for anything else."""
     match = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
     if match is None:
         return 0.0

@@ -104,7 +104,8 @@ def topic_reader(
         origin=topic.name,
         reader=projection,
     )
-    # With the relay's settings, so that records that fill a gap have the bytes that the relay would have written.
+    # With the relay's settings, so that records that fill a gap have the bytes that the relay would have
+    # written.
     outbox = OutboxSettings(source=source_name, section=source.relay, spool_dir=config.state.dir)
     filler = build_outbox(lambda: source_client(source), outbox, topic)
     settings = ConsumerSettings(group=group, format=source.format, needs_event_ids=needs_event_ids)

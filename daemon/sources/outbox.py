@@ -1,4 +1,4 @@
-"""Reads the notification log as an outbox: every event once, in order, without omissions, and commits with their write events.
+"""Reads the notification log as an outbox: every event once and in order, commits with their write events.
 
 The metastore assigns event ids under a lock inside the transaction of the change, so ids are contiguous in
 commit order (reference: hive-replication.md §1.5). A gap therefore means that the log was cleaned before it
@@ -105,9 +105,10 @@ class Outbox:
         return self._log.first_event_id()
 
     def read(self, after: int, *, limit: int | None = None) -> list[OutgoingEvent]:
-        """Return the next events with ids ``after + 1``, ``after + 2``, …, at most a batch; [] if there are none yet.
+        """Return the next events with ids ``after + 1``, ``after + 2``, …, at most a batch.
 
-        Raises GapDetected, Inconsistent (the log's order is broken), Transient.
+        The list is empty if there are none yet. Raises GapDetected, Inconsistent (the log's order is broken),
+        Transient.
         """
         if self.unlogged is not None and self.unlogged.event_id != after:
             self._observe_again(self.unlogged, after)
@@ -140,7 +141,7 @@ class Outbox:
             after = batch[-1].event_id
 
     def look_back(self, event_id: int) -> int:
-        """Return the event from which on the log must be observed again for a restart after ``event_id``, the last event read."""
+        """Return the event from which on a restart after ``event_id``, the last one read, observes the log."""
         if self.unlogged is None:
             return event_id + 1
         if self.unlogged.event_id != event_id:
@@ -154,7 +155,7 @@ class Outbox:
         return min(after + 1, max(1, first, after - _LOOK_BACK_EVENTS_MAX))
 
     def _observe_again(self, unlogged: UnloggedPartitions, after: int) -> None:
-        """Observe the events of transactions that are open after event ``after``, as far as the log still has them."""
+        """Observe the events of transactions that are open after ``after``, as far as the log has them."""
         if unlogged.event_id is None or unlogged.event_id > after:
             unlogged.start_after(self._start_of_observation(after) - 1)
         while (start := unlogged.event_id or 0) < after:
@@ -170,7 +171,9 @@ class Outbox:
                     unlogged.pass_over(event)
 
     def find_lost(self, after: int) -> range:
-        """Return the ids after ``after`` that the log does not contain any more; empty if the next event can be read or does not exist.
+        """Return the ids after ``after`` that the log does not contain any more.
+
+        The range is empty if the next event can be read or does not exist.
 
         Raises Inconsistent if the metastore is behind, Transient, and LimitExceeded if the next event is too
         large to tell.
@@ -222,7 +225,7 @@ class EventBatches:
     """
 
     def __init__(self, connect: Connect, *, batch_events: int, batch_bytes: int) -> None:
-        """``batch_events`` are requested at once at most; a batch of more than ``batch_bytes`` makes the next ones smaller."""
+        """At most ``batch_events`` are requested; more than ``batch_bytes`` make the next batches smaller."""
         self._connect = connect
         self._batch_events = batch_events
         self._batch_bytes = batch_bytes
@@ -299,7 +302,10 @@ def check_contiguous(after: int, events: Sequence[NotificationEvent]) -> None:
 
 @contextmanager
 def _refusal_may_pass() -> Iterator[None]:
-    """Convert a refusal to serve the log, as by an access rule or a version that is being replaced, into an error that may pass."""
+    """Convert a refusal to serve the log into an error that may pass.
+
+    The cause may be an access rule, or a version that is being replaced.
+    """
     try:
         yield
     except Refused as error:

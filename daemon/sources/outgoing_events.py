@@ -137,7 +137,10 @@ class EventEncoder:
         return OutgoingEvent(event_id, event.eventTime, records, unread=True)
 
     def _write_events(self, events: Sequence[NotificationEvent]) -> dict[int, CommitWrites | None]:
-        """Return the write events of the commits by event id; None for one if the metastore (before Hive 4) has no call for them."""
+        """Return the write events of the commits by event id.
+
+        They are None if the metastore (before Hive 4) has no call for them.
+        """
         commits = {event.eventId: (event, commit) for event in events if (commit := parse_commit(event))}
         if not self._supports_write_events:
             return dict.fromkeys(commits)
@@ -177,7 +180,7 @@ class EventEncoder:
         return OutgoingEvent(event.eventId, event.eventTime, writes.parts.records(extra), wrote)
 
     def _list_unlogged(self, event: NotificationEvent, writes: CommitWrites | None) -> dict[str, Any]:
-        """Add the files of partitions without write event to ``writes``; return the mark of a commit that has all of them."""
+        """Add the files of partitions without write event; return the mark of a commit that has all of them."""
         if self._unlogged is None:
             return {}
         if writes is None or writes.problem is not None:
@@ -191,7 +194,7 @@ class EventEncoder:
         )
 
     def _select_same(self, write: LoggedWrite, partitions: Iterable[str]) -> set[str]:
-        """Return the partitions that still have their names at the source; none if the metastore does not answer."""
+        """Return the partitions that still have their names; none if the metastore does not answer."""
         try:
             return select_same_partitions(write, partitions, self._connection())
         except TidelineError:
@@ -222,11 +225,11 @@ def _windows(events: Sequence[NotificationEvent]) -> Iterator[Sequence[Notificat
 
 
 def locate_event(log: NotificationLog, event_id: int) -> tuple[str | None, str | None]:
-    """Return the names of the database and table of an event that is too large to be read; None if they cannot be found.
+    """Return the names of the database and table of an event that is too large to be read.
 
-    The metastore counts events by database and table without reading their messages. All databases are asked
-    in turn, then the tables of the one that has the event are halved until one is left. An event of a
-    database that no longer exists is not found.
+    They are None if they cannot be found. The metastore counts events by database and table without reading
+    their messages. All databases are asked in turn, then the tables of the one that has the event are halved
+    until one is left. An event of a database that no longer exists is not found.
 
     Raises Transient.
     """
@@ -242,7 +245,7 @@ def locate_event(log: NotificationLog, event_id: int) -> tuple[str | None, str |
 
 
 def _find_table(log: NotificationLog, event_id: int, db: str, tables: Sequence[str]) -> str | None:
-    """Return the one of ``tables`` that the event concerns; None if it concerns another one, or the database."""
+    """Return the one of ``tables`` that the event concerns; None if there is none."""
     if not tables or not log.has_event(event_id, db, tables):
         return None
     while len(tables) > 1:

@@ -71,7 +71,7 @@ class UnloggedPartitions:
         clock: Callable[[], float] = time.monotonic,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
-        """``databases`` are those that policies replicate, in lower case; files are read below ``allowed`` only."""
+        """``databases`` are those that policies replicate; files are read below ``allowed`` only."""
         self._databases = databases
         self._file_systems = file_systems
         self._allowed = allowed
@@ -90,7 +90,7 @@ class UnloggedPartitions:
 
     @property
     def first_event_id(self) -> int | None:
-        """The event from which on the log must be observed again after a restart; None if no transaction is open."""
+        """The event from which on a restart observes the log; None if no transaction is open."""
         return self._touched.first_event_id
 
     def start_after(self, event_id: int) -> None:
@@ -104,7 +104,7 @@ class UnloggedPartitions:
         self.event_id = event.eventId
 
     def pass_over(self, event: NotificationEvent) -> None:
-        """Record what the event says about open transactions; forget the one that it commits, without listing anything."""
+        """Record what the event says about open transactions; forget the one that it commits, unlisted."""
         self.observe(event)
         if (commit := parse_commit(event)) is not None:
             self._touched.end(commit.txn_id)
@@ -112,7 +112,7 @@ class UnloggedPartitions:
     def complete(
         self, writes: CommitWrites, select_same: Callable[[LoggedWrite, Iterable[str]], Container[str]]
     ) -> bool:
-        """Add the files of unlogged partitions to the write events of a commit; return whether all of them were found.
+        """Add the files of unlogged partitions to a commit; return whether all of them were found.
 
         ``select_same`` returns which partitions still have their names at the source. It is called after
         their directories were listed; the files of the others have to be found by replicas.
@@ -154,7 +154,7 @@ class UnloggedPartitions:
             self._pool = None
 
     def _list(self, location: str, write_id: int, sample: str) -> WriteListing | None:
-        """List one partition; return None if that is not possible now, or if files may have been removed already."""
+        """List one partition; None if that is not possible now, or if files may have been removed already."""
         if self._clock() < self._paused_until_s or (self._running is not None and not self._running.done()):
             return None
         self._pool = self._pool or ThreadPoolExecutor(1, thread_name_prefix="relay-listing")
@@ -204,7 +204,10 @@ class UnloggedPartitions:
 def _to_write_event(
     db: str, table: str, partition: str, write_id: int, listing: WriteListing
 ) -> WriteEventInfo:
-    """Return the write event that the source should have logged; the directory is without the suffix of a compaction."""
+    """Return the write event that the source should have logged.
+
+    The directory is without the suffix of a compaction.
+    """
     files = (
         f"{file.uri}#{file.checksum or ''}#{file.cm_root or ''}#{to_target_subdir(file.subdir)}"
         for file in listing.files

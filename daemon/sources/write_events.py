@@ -55,7 +55,7 @@ class NotificationLog(SameTableSource, Protocol):
     def receive_write_events(
         self, txn_id: int, receiver: Receiver, *, db: str | None = None, table: str | None = None
     ) -> None:
-        """Pass on the write events of the committed transaction, optionally only those of one database or table."""
+        """Pass on the write events of the transaction, optionally only those of one database or table."""
 
     def has_event(self, event_id: int, db: str, tables: Sequence[str] = ()) -> bool:
         """Return whether the event concerns the database (and one of the tables)."""
@@ -75,7 +75,10 @@ Connect = Callable[[], NotificationLog]
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A COMMIT_TXN message; ``wrote`` is None, and ``databases`` is empty, if this Hive version does not report them."""
+    """A COMMIT_TXN message.
+
+    If this Hive version does not report them, ``wrote`` is None and ``databases`` is empty.
+    """
 
     txn_id: int
     wrote: bool | None
@@ -83,7 +86,10 @@ class Commit:
 
 
 def parse_commit(event: NotificationEvent) -> Commit | None:
-    """Parse a COMMIT_TXN; return None for other events, and for a message that cannot be read (its record reports that)."""
+    """Parse a COMMIT_TXN; None for other events, and for a message that cannot be read.
+
+    The record of the latter reports that.
+    """
     if event.eventType != _COMMIT:
         return None
     try:
@@ -210,7 +216,7 @@ class WriteEventReader:
                 return
 
     def _is_hopeless(self, txn_id: int) -> bool:
-        """Count a failure; return whether there were enough, over a long enough time, to relay the commit without write events."""
+        """Count a failure; return whether there were enough of them to relay the commit without write events."""
         trouble = self._troubles.setdefault(txn_id, _Trouble(self._clock()))
         trouble.attempts += 1
         return trouble.attempts >= ATTEMPTS_MIN and self._clock() - trouble.since_s >= PATIENCE_S

@@ -1,4 +1,4 @@
-"""Everything in the daemon's status that needs an operator, as one list: what, since when, why, where to look and which command.
+"""Everything in the daemon's status that needs an operator: what, since when, why, and which command helps.
 
 The list is computed from the status alone, so that ``tideline status``, ``/api/v1/status`` and the metric
 agree. It contains every loop that has failed, of any kind; the sections of the status add their own states
@@ -127,7 +127,7 @@ def _of_tables(view: ProjectionView) -> Iterable[OperatorAction]:
 def describe_failing_load(
     name: str, failed: tuple[int, str], next_s: float | None, command: str, since_s: float | None = None
 ) -> OperatorAction:
-    """Return the state of a load that keeps failing: how often and why, and when it is tried next (Unix time)."""
+    """Return the state of a load that keeps failing: how often and why, and when it is tried next."""
     tries, problem = failed
     at = "" if next_s is None else time.strftime(", next try %Y-%m-%d %H:%M:%S UTC", time.gmtime(next_s))
     reason = f"failed {tries} times{at}: {problem}"

@@ -154,7 +154,10 @@ def families(
     labels: dict[str, list[str]],
     rows: Sequence[object],
 ) -> Iterable[Metric]:
-    """Yield a metric family for each definition (name, text, attribute), with a sample for each row whose attribute is not None."""
+    """Yield a metric family for each definition (name, text, attribute).
+
+    It has a sample for each row whose attribute is not None.
+    """
     for name, text, attribute in definitions:
         family = kind(name, text, labels=list(labels))
         for row, *label_values in zip(rows, *labels.values(), strict=True):

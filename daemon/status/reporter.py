@@ -1,4 +1,4 @@
-"""Builds the daemon's status from the statuses of the supervisor's loops and of the parts that capabilities provide.
+"""Builds the daemon's status from the supervisor's loops and the parts that capabilities provide.
 
 Every part returns immutable values, so this needs no lock and never waits. HTTP threads call it while loops
 work.
@@ -93,7 +93,7 @@ class StatusReporter:
         sections: Sequence[SectionPart[Any]] = (),
         later: Sequence[Callable[[], Sequence[ProjectionPart]]] = (),
     ) -> None:
-        """``later`` return the projections that are added while the daemon runs; their loops are started before."""
+        """``later`` return the projections that are added while the daemon runs, after their loops."""
         self._supervisor = supervisor
         self._sources = sources
         self._projections = projections

@@ -98,7 +98,7 @@ $links<p><a href="/api/v1/status">status as JSON</a> · <a href="/metrics">metri
 
 
 def status_page(status: DaemonStatus, sections: Sequence[StatusSection[Any]]) -> str:
-    """Return the text of ``tideline status`` as a page without scripts, refreshed every five seconds; foreign texts are escaped."""
+    """Return the text of ``tideline status`` as a page without scripts; foreign texts are escaped."""
     return _PAGE.substitute(
         host=escape(status.host),
         text=escape(status_text(status, sections)),

@@ -1,1 +1,1 @@
-"""What commands share: the application that they are part of, common options, and how values, tables and failures are printed."""
+"""What commands share: the application, common options, and how values, tables and failures are printed."""

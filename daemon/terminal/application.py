@@ -1,4 +1,4 @@
-"""The program, as its commands see it: configuration, capabilities, status sections and version; shared options and output.
+"""The program as its commands see it: configuration, capabilities and version; shared options and output.
 
 Commands belong to capabilities, which must not import the assembly. The assembly therefore implements the
 protocol ``Application`` and passes itself to commands in click's context.
@@ -58,7 +58,7 @@ def load_config(config_path: Path | None) -> Config:
 
 
 def version_text() -> str:
-    """Return the version of the installed distribution; ``0+source`` for a source tree that is not installed."""
+    """Return the version of the distribution; ``0+source`` for a source tree that is not installed."""
     # Imported here, because --help does not need it.
     from importlib.metadata import PackageNotFoundError, version
 

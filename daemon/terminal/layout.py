@@ -27,7 +27,10 @@ def left_aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def table_text(header: tuple[str, ...], rows: Iterable[Sequence[str]]) -> str:
-    """Return ``rows`` below ``header`` as a table: text left-aligned, columns of numbers (never the first) right-aligned."""
+    """Return ``rows`` below ``header`` as a table.
+
+    Text is left-aligned; columns of numbers, never the first, are right-aligned.
+    """
     listed: list[Sequence[str]] = [header, *rows]
     if len(listed) == 1:
         return ""
@@ -99,7 +102,7 @@ _REFUSALS: Final = frozenset(
 
 
 def failure_lines(error: Exception) -> list[str]:
-    """Return the lines of an error: the message, the values of its context, and the hint; control characters are escaped."""
+    """Return the lines of an error: its message, context and hint; control characters are escaped."""
     if isinstance(error, OSError) and error.errno in _REFUSALS:
         return [
             _escape(f"Error: the operating system refused to read or write: {error}"),

@@ -1,4 +1,4 @@
-"""The address of a metastore, as the configuration and the command line give it, and their defaults. Loads no Thrift library."""
+"""The address of a metastore, as users write it, and defaults of connections. Loads no Thrift library."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Sections of the configuration that several capabilities use. Those of one capability are in its own ``settings``."""
+"""Sections of the configuration that several capabilities use; those of one are in its own ``settings``."""

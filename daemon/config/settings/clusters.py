@@ -1,4 +1,4 @@
-"""Settings of the systems that the daemon connects to: source and target clusters with their relays and logins, and the broker.
+"""Settings of the systems that the daemon connects to: clusters with their relays and logins, and the broker.
 
 Several capabilities use them, so they belong to none. A source may be relayed, replicated and cataloged, each
 without the others.

@@ -1,4 +1,4 @@
-"""The section ``spark`` of flat tables and copy jobs: a Spark driver, which is a child process, and its executors."""
+"""The section ``spark`` of flat tables and copy jobs: the driver, a child process, and its executors."""
 
 from __future__ import annotations
 
@@ -68,7 +68,8 @@ class SparkConfig(Section):
             "spark.executor.instances": self.executors,
         }
         if self.executors is not None and self.master.startswith("spark://"):
-            # A standalone cluster has no setting for the number of executors: it starts them until their cores reach this number.
+            # A standalone cluster has no setting for the number of executors: it starts them until their cores
+            # reach this number.
             cores = self.executor_cores or 1
             bounds |= {"spark.executor.cores": cores, "spark.cores.max": self.executors * cores}
         resources = {name: str(value) for name, value in bounds.items() if value is not None}

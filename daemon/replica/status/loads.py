@@ -1,4 +1,4 @@
-"""The section ``loads`` of the daemon's status: tables that wait for a load or are being loaded, with their progress."""
+"""The section ``loads`` of the daemon's status: tables that wait for a load or are being loaded."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class _Counts:
 
 
 class LoadCounts:
-    """Counts the progress of the load that runs (``handlers.replication.loading.table.tools.LoadProgress``)."""
+    """Counts the progress of the load that runs (``loading.table.tools.LoadProgress``)."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -40,7 +40,7 @@ class PointStatus:
 
 
 class PointTaker:
-    """Takes the point of one policy from time to time; ``take`` is called by replay's thread, ``rows`` by any."""
+    """Takes the point of one policy from time to time, in replay's thread; ``rows`` is for any thread."""
 
     def __init__(self, policy: str) -> None:
         self._policy = policy

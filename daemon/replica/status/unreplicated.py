@@ -1,4 +1,4 @@
-"""The section ``unreplicated`` of the daemon's status: what a policy covers but cannot replicate, with the reasons."""
+"""The section ``unreplicated`` of the daemon's status: what a policy covers but cannot replicate, and why."""
 
 from __future__ import annotations
 
