@@ -51,8 +51,7 @@ from handlers.replication.effects import (
 )
 from handlers.replication.effects.files import plain_files
 from handlers.replication.effects.files_in_place import brings_files
-from handlers.replication.effects.loaded_tables import NOTHING_TO_DO
-from handlers.replication.effects.unreadable_events import find_changed_tables
+from handlers.replication.effects.loaded_tables import NOTHING_TO_DO, find_changed_tables
 from handlers.replication.effects.unreplicated import record_kind
 from handlers.replication.policy.metadata_only import select_metadata
 from handlers.replication.policy.renames import (

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from handlers.replication.context import Context
     from handlers.replication.loading.bootstrap_run import BootstrapOptions
     from handlers.replication.loading.follower import LoadFollower
-    from handlers.replication.position.recorded_position import RecordedPosition
+    from handlers.replication.position.progress import RecordedPosition
     from handlers.replication.position.target_claim import TargetClaim
     from handlers.replication.transactions.replay import TransactionReplay
     from state.store import Store

@@ -1,8 +1,8 @@
 """The replication projection: one policy's reader of the topic.
 
-It puts the parts together and is what the daemon's loop and the operator's requests use: ``opening`` finds where to continue, ``batch.replay`` applies
-events, ``recorded_position`` makes durable what was applied, and ``target_progress`` writes it to the target. Requests of an operator run
-between two batches, in the same thread.
+It puts the parts together and is what the daemon's loop and the operator's requests use: ``opening`` finds where to continue,
+``batch.replay`` applies events, and ``position.progress`` makes durable what was applied and writes it to the target. Requests of an
+operator run between two batches, in the same thread.
 """
 
 from __future__ import annotations
@@ -29,9 +29,8 @@ from handlers.replication.operations.promotion import (
     require_not_promoted,
 )
 from handlers.replication.operations.pruning import drop_left, plan_drops
-from handlers.replication.position.recorded_position import RecordedPosition
+from handlers.replication.position.progress import RecordedPosition, TargetProgress
 from handlers.replication.position.target_claim import TargetClaim
-from handlers.replication.position.target_progress import TargetProgress
 from handlers.replication.tables.kept_entries import format_entries
 from handlers.replication.transactions.commit_proofs import CommitProofs
 from handlers.replication.transactions.reconciliation import Reconciliation
@@ -189,7 +188,7 @@ class ReplicationProjection:
             self._recorded.record()
 
     def settle(self) -> None:
-        """Raise the target's ``repl.last.id`` to the position; called when there is nothing to apply (``target_progress``).
+        """Raise the target's ``repl.last.id`` to the position; called when there is nothing to apply (``position.progress``).
 
         Also checks the target from time to time, so that a database that was dropped, or that another instance took over, is reported
         before the next event.
@@ -224,7 +223,7 @@ class ReplicationProjection:
         return plan_drops(tables, self._context)
 
     def prune(self, tables: Sequence[str]) -> Sequence[str]:
-        """Drop tables on the target that left the policy (``left_tables``); must be called between two batches.
+        """Drop tables on the target that left the policy (``LeftTables``); must be called between two batches.
 
         Raises Fenced if the policy is not open here, and another instance holds the target.
         """

@@ -12,7 +12,7 @@ from daemon.status.actions import PAGE
 from daemon.status.metrics import families
 from daemon.status.model import OperatorAction, StatusSection
 from daemon.terminal.layout import duration_text, number_text, table_text
-from handlers.replication.operations.compaction_backlog import DID_NOT_INITIATE, FAILED, QUEUED
+from handlers.replication.operations.compaction import DID_NOT_INITIATE, FAILED, QUEUED
 
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-    from handlers.replication.operations.compaction_backlog import CompactionBacklog
+    from handlers.replication.operations.compaction import CompactionBacklog
 
 
 LISTED_MAX: Final = 20

@@ -20,8 +20,8 @@ from daemon.replica.status.unreplicated import UNREPLICATED
 from daemon.status.client import fetch_status, running_daemon
 from handlers.replication.effects.functions import CODE as FUNCTION
 from handlers.replication.tables.quarantine import Quarantine
+from handlers.replication.tables.table_entries import UnreplicatedTables
 from handlers.replication.tables.table_loads import TableLoads
-from handlers.replication.tables.unreplicated_tables import UnreplicatedTables
 from handlers.replication.target.target_position import LAST_ID
 from state.errors import BadInput, ConfigError, NotFound, StateLocked, Transient
 from state.positions import POSITION_KEY, Position

@@ -1,6 +1,6 @@
 """Replay of one batch of events: each is applied at its turn, alone, together with later ones, or ahead of its turn.
 
-Effects on the target come first, and each is idempotent; then the event is passed (``recorded_position``). What may not be repeated together is
+Effects on the target come first, and each is idempotent; then the event is passed (``position.progress``). What may not be repeated together is
 recorded in between (``unrecorded_events``).
 """
 
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from handlers.replication.dispatch import Dispatcher
     from handlers.replication.loading.follower import LoadFollower
     from handlers.replication.policy.renames import Alteration
-    from handlers.replication.position.recorded_position import RecordedPosition
-    from handlers.replication.position.target_progress import TargetProgress
+    from handlers.replication.position.progress import RecordedPosition, TargetProgress
 
 
 class BatchReplay:

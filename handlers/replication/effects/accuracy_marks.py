@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from handlers.events import TableAltered
     from handlers.replication.context import Context
-    from handlers.replication.tables.unchecked_marks import UncheckedMarks
+    from handlers.replication.tables.table_entries import UncheckedMarks
     from handlers.structs.objects import Partition, Table
 
 

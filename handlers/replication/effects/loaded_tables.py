@@ -1,13 +1,14 @@
-"""How replay treats the events of tables whose rows come by a load instead of by events.
+"""How replay treats the events of tables whose rows come by a load instead of by events, and which tables an unreadable event loads.
 
 - Events of a table that waits for its load have no effect, except that a drop cancels the load and a rename moves it to the new
   name.
 - Events that the loaded rows contain have no effect. A write id up to the one of the load is contained whenever its
   transaction ends.
-- A table that is renamed into the policy waits for a load, because no event contains its rows. So does one whose rows are replicated
-  under only one of its names.
-- A table that was rebalanced at the source waits for a load as well. Its rows have new ids, and later updates and deletions name them by these. They
-  would change other rows of the target.
+- A table that is renamed into the policy waits for a load, because no event contains its rows. So does one whose rows are
+  replicated under only one of its names.
+- A table that was rebalanced at the source waits for a load as well. Its rows have new ids, and later updates and deletions name
+  them by these. They would change other rows of the target.
+- The tables that an event may have changed that cannot be read are loaded (``find_changed_tables``).
 
 A load may be of a later table than an event: if the table ``a`` was loaded as of event 9, and event 7 renames an earlier table
 ``a`` to ``b``, then the rows of ``b`` are neither in the load nor on the target. ``b`` waits for a load of its own then.
@@ -23,12 +24,17 @@ import structlog
 from handlers.events import FilesWritten, TableDropped, WriteIdsAllocated
 from handlers.replication.context import QUARANTINED
 from handlers.replication.effects import tables
+from handlers.replication.effects.databases import list_tables_to_load, renew_database
 from handlers.replication.policy.metadata_only import starts_or_stops
 from handlers.replication.tables.table_loads import LOADED, LOADING
+from handlers.structs.transactions import TxnState
+from state.errors import LimitExceeded, Unsupported
 
 
 if TYPE_CHECKING:
-    from handlers.events import CompactionCommitted, Event
+    from collections.abc import Sequence
+
+    from handlers.events import CompactionCommitted, Event, Undecodable
     from handlers.replication.context import Context
     from handlers.replication.policy.renames import Rename
 
@@ -137,3 +143,81 @@ def _has_load(table: str, event: Event, context: Context) -> bool:
     return context.tables.loads.is_waiting(table) or context.tables.loads.contains_event(
         table, event.event_id
     )
+
+
+def find_changed_tables(event: Undecodable, context: Context) -> tuple[str, ...]:
+    """Return the tables of the policy that an event without a table may have changed; raise Transient.
+
+    The event's database, if it is known, is that of the policy. An event that cannot be read lacks the names of its table and
+    database if they do not exist any more, because the relay finds them only then. The metastore can count events by database and
+    table without reading their messages, so the policy searches for its own names, including that of a dropped database:
+
+    1. The event is one of another database: it may still have ended a transaction, because those events name no database. The
+       result are the tables of the policy's transactions that the source has ended meanwhile, usually none.
+    2. It concerns one table that the source or the target has: the result is this table.
+    3. It concerns the database, or a table that is not known any more: the database's properties are renewed, and the result are
+       all tables.
+    4. It cannot be determined, because the log was cleaned or the metastore cannot count (before Hive 4): as 3.
+    """
+    names = list_tables_to_load(context)
+    changed = _find_changed(event, names, context)
+    if changed is None:
+        renew_database(context)
+        changed = names
+    log.warning(
+        "an event cannot be read and names no table; the tables that it may have changed are loaded",
+        policy=context.policy.name,
+        event_id=event.event_id,
+        tables=changed[:10],
+        count=len(changed),
+        problem=str(event.error),
+    )
+    return changed
+
+
+def _find_changed(event: Undecodable, names: Sequence[str], context: Context) -> tuple[str, ...] | None:
+    """Return the tables of outcomes 1 and 2; None for outcomes 3 and 4."""
+    source, db = context.source, context.policy.source_db
+    try:
+        if not _has_log(event.event_id, context):
+            return None
+        if event.db is None and not source.has_event(event.event_id, db):
+            return _list_tables_of_ended_transactions(context)
+        table = _find_table(event.event_id, names, context)
+    except Unsupported:
+        return None
+    return None if table is None else (table,)
+
+
+def _has_log(event_id: int, context: Context) -> bool:
+    """Whether the notification log still has this event; False if its oldest event is too large to be read."""
+    try:
+        oldest = context.source.next_events(0, 1)
+    except LimitExceeded:
+        return False
+    return bool(oldest) and oldest[0].eventId <= event_id
+
+
+def _find_table(event_id: int, names: Sequence[str], context: Context) -> str | None:
+    """Return the one of ``names`` that the event concerns, by halving the list; None if it concerns none of them."""
+    source, db = context.source, context.policy.source_db
+    if not names or not source.has_event(event_id, db, names):
+        return None
+    while len(names) > 1:
+        half = names[: len(names) // 2]
+        names = half if source.has_event(event_id, db, half) else names[len(half) :]
+    return names[0]
+
+
+def _list_tables_of_ended_transactions(context: Context) -> tuple[str, ...]:
+    """Return the tables of transactions that are open here and have ended at the source."""
+    here = set(context.tables.write_ids.open_txns())
+    if not here:
+        return ()
+    listed = context.source.open_txns_info().open_txns
+    ended = here - {txn.id for txn in listed if txn.state == TxnState.OPEN}
+    txns = [txn for txn_id in ended if (txn := context.tables.write_ids.get(txn_id)) is not None]
+    return tuple(sorted({name.partition(".")[2] for txn in txns for name, _, _ in txn.allocations}))
+
+
+log = structlog.get_logger(__name__)

@@ -32,8 +32,8 @@ from handlers.replication.target.objects import (
     partition_key_names,
     replayed_write_id,
     to_target_table,
+    translate_plain_table,
 )
-from handlers.replication.target.translation import translate
 from state.errors import AlreadyExists, InvalidRequest, NotFound, TargetDiverged
 
 
@@ -54,7 +54,7 @@ def create(event: TableCreated, context: Context) -> None:
     try:
         context.target.create_table(target_table, environment=KEEP_STATISTICS)
     except AlreadyExists:
-        _require_same_kind(translate(event.after.copy(), context.target), context)
+        _require_same_kind(translate_plain_table(event.after.copy(), context.target), context)
     else:
         leftovers.clear_table(_name(target_table), context)
     if location is None:
@@ -155,9 +155,9 @@ def _translate_present(name: str, context: Context) -> None:
     Hive would not move the directory of such a table, and a later table of the old name would get the same directory.
     """
     present = context.target.get_table(context.policy.target_db, name)
-    if translate(present.copy(), context.target) != present:
+    if translate_plain_table(present.copy(), context.target) != present:
         context.table_cache.forget(name)
-        translated = translate(present, context.target)
+        translated = translate_plain_table(present, context.target)
         context.target.alter_table(context.policy.target_db, name, translated, environment=KEEP_STATISTICS)
 
 
@@ -175,7 +175,7 @@ def _replace(event: TableAltered, current_name: str, context: Context) -> None:
         record_copy(current_name, after, event.event_id, context)
     left = context.table_cache.location(current_name) if moved else None
     source = SchemaFiles(context).place(event.after.copy())
-    target_table = translate(to_target_table(source, context.policy, location), context.target)
+    target_table = translate_plain_table(to_target_table(source, context.policy, location), context.target)
     write_id = replayed_write_id(event.write_id, target_table)
     target_table.writeId = write_id
     accuracy_marks.keep_table_mark(target_table, current_name, write_id, context)

@@ -40,7 +40,7 @@ from handlers.replication.policy.replicability import (
     find_obstacle,
     may_have_obstacle,
 )
-from handlers.replication.tables.unreplicated_tables import UnreplicatedTable
+from handlers.replication.tables.table_entries import UnreplicatedTable
 from handlers.replication.views.obstacles import VIEW_CODE, find_source_obstacle
 from handlers.structs import tjson
 from handlers.structs.objects import Table

@@ -21,9 +21,14 @@ from handlers.files.table_listing import TableDirectory
 from handlers.replication.effects.databases import SOURCE_FOR
 from handlers.replication.policy.replicability import is_view
 from handlers.replication.target.fencing import EPOCH
-from handlers.replication.target.objects import is_external, is_transactional, owns_data, partition_key_names
+from handlers.replication.target.objects import (
+    is_external,
+    is_transactional,
+    owns_data,
+    partition_key_names,
+    translate_plain_table,
+)
 from handlers.replication.target.target_position import LAST_ID
-from handlers.replication.target.translation import translate
 from handlers.structs.objects import FieldSchema, SerDeInfo, StorageDescriptor, Table
 from state.errors import NotFound, TargetDiverged
 
@@ -123,7 +128,7 @@ def _is_reusable(table: Table, source: Metastore, target: Metastore, policy: Pol
         other = source.get_table(policy.source_db, table.tableName or "")
     except NotFound:
         return False
-    return _kind(table) == _kind(translate(other, target))
+    return _kind(table) == _kind(translate_plain_table(other, target))
 
 
 def _kind(table: Table) -> tuple[object, ...]:

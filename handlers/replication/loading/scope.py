@@ -1,7 +1,7 @@
 """Tables that enter or leave a policy because its patterns were changed in the configuration.
 
 The patterns of the last start are stored. Tables of the source that only the new ones cover are loaded while the policy follows. Tables
-that only the old ones cover stay on the target as they are, and replay forgets them; an operator may drop them (``left_tables``).
+that only the old ones cover stay on the target as they are, and replay forgets them; an operator may drop them (``LeftTables``).
 Tables that both cover are loaded again if their rows are replicated by only one of them (``metadata_only``).
 """
 

@@ -1,13 +1,19 @@
-"""Compactions of a replica's tables: requested on the target, and their state there.
+"""Compactions of a replica's tables: requested on the target, their state there, and what its compactor still has to do.
 
-Compactions of the source are not replicated, because their files would be copied a second time. The target compacts on its own: its
-initiator works on replicated tables as on any others, and an operator may request more. Readers see the same rows before, during and
-after, since Hive names the result after its own transaction. Replay is not affected: a compaction ends below the lowest open write id.
+Compactions of the source are not replicated, because their files would be copied a second time. The target compacts on its own:
+its initiator works on replicated tables as on any others, and an operator may request more. Readers see the same rows before,
+during and after, since Hive names the result after its own transaction. Replay is not affected: a compaction ends below the
+lowest open write id.
+
+Hive keeps a record of every compaction for days, so a backlog reads only the states that matter, each by a separate call with a
+limit. A failed compaction matters until a later one of the same table or partition succeeds. Hive keeps its record longer, so the
+later ones are read as well, for ``CHECKED_MAX`` objects at most.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal
 
 from handlers.replication.target.objects import is_transactional
@@ -16,7 +22,7 @@ from state.errors import InvalidRequest
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from handlers.metastore.client import Metastore
     from handlers.replication.policy.policy import Policy
@@ -116,3 +122,78 @@ def describe_compaction(each: ShowCompactResponseElement) -> CompactionState:
 def _seconds(milliseconds: int | None) -> float | None:
     """Return Unix time; Hive writes 0 for a time that has not come."""
     return milliseconds / 1000 if milliseconds else None
+
+
+FAILED: Final = "failed"
+DID_NOT_INITIATE: Final = "did not initiate"
+QUEUED: Final = "initiated"
+STATES: Final[Mapping[str, str]] = {
+    FAILED: "f",
+    DID_NOT_INITIATE: "a",
+    "working": "w",
+    QUEUED: "i",
+    "ready for cleaning": "r",
+}
+"""The states that are read, with Hive's letters; those that need attention first."""
+_SUCCEEDED: Final = frozenset({"succeeded", "ready for cleaning"})
+READ_MAX: Final = 10_000
+"""Compactions of one state that are read; more are not counted."""
+CHECKED_MAX: Final = 100
+"""Failed tables and partitions for which later compactions are read; further ones count as failed."""
+
+_Object = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionBacklog:
+    """The compactions of one database that wait, run or failed."""
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """By state. Of failed ones, each table or partition counts once."""
+    oldest_queued_s: float | None = None
+    """Unix time since which the oldest queued compaction waits."""
+    listed: tuple[CompactionState, ...] = ()
+    """Some of them, failed ones first."""
+
+
+def read_backlog(target: Metastore, db: str, *, listed_max: int) -> CompactionBacklog:
+    """Return the compactions of database ``db``; at most ``listed_max`` are listed. Raises the errors of the metastore."""
+    found = {state: _read(target, db, state) for state in STATES}
+    for state in (FAILED, DID_NOT_INITIATE):
+        found[state] = _drop_superseded(found[state], target, db)
+    queued = [each.enqueueTime for each in found[QUEUED] if each.enqueueTime]
+    return CompactionBacklog(
+        {state: len(each) for state, each in found.items()},
+        min(queued) / 1000 if queued else None,
+        tuple(
+            describe_compaction(each)
+            for each in islice((each for some in found.values() for each in some), listed_max)
+        ),
+    )
+
+
+def _read(target: Metastore, db: str, state: str) -> list[ShowCompactResponseElement]:
+    """Return the compactions in one state, the newest first."""
+    answered = target.show_compactions(db, state=STATES[state], limit=READ_MAX)
+    found = [each for each in answered if each.dbname == db and each.state == state]
+    return sorted(found, key=lambda each: each.id or 0, reverse=True)
+
+
+def _drop_superseded(
+    failed: Iterable[ShowCompactResponseElement], target: Metastore, db: str
+) -> list[ShowCompactResponseElement]:
+    """Return the newest failure of each table or partition, unless a later compaction of it succeeded."""
+    newest: dict[_Object, ShowCompactResponseElement] = {}
+    for each in failed:
+        newest.setdefault(_object(each), each)
+    checked = list(islice(newest, CHECKED_MAX))
+    ended: dict[_Object, int] = {}
+    for table in dict.fromkeys(table for table, _ in checked):
+        for each in target.show_compactions(db, table):
+            if each.state in _SUCCEEDED:
+                ended[_object(each)] = max(ended.get(_object(each), 0), each.id or 0)
+    return [each for key, each in newest.items() if ended.get(key, 0) < (each.id or 0)]
+
+
+def _object(each: ShowCompactResponseElement) -> _Object:
+    return each.tablename, each.partitionname or ""

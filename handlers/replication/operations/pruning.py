@@ -1,4 +1,4 @@
-"""Drops of tables that left a policy, on an operator's request. Only recorded tables are ever dropped (``tables.left_tables``)."""
+"""Drops of tables that left a policy, on an operator's request. Only recorded tables are ever dropped (``LeftTables``)."""
 
 from __future__ import annotations
 

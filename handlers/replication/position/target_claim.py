@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.files.paths import parse_location
 from handlers.replication.tables.kept_entries import parse_entries
-from handlers.replication.tables.left_tables import LeftTable
+from handlers.replication.tables.table_entries import LeftTable
 from handlers.replication.target import fencing
 from handlers.replication.target.fencing import Claim
 from handlers.replication.target.target_position import LAST_ID

@@ -26,7 +26,7 @@ from handlers.replication.tables.table_loads import Reason
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from handlers.replication.tables.left_tables import LeftTable
+    from handlers.replication.tables.table_entries import LeftTable
     from handlers.replication.tables.table_loads import TableLoad
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from handlers.replication.tables.copied_ahead import CopiedAheadTables
-from handlers.replication.tables.left_tables import LeftTables
 from handlers.replication.tables.quarantine import Quarantine
+from handlers.replication.tables.table_entries import (
+    CopiedAheadTables,
+    LeftTables,
+    UncheckedTables,
+    UnreplicatedTables,
+)
 from handlers.replication.tables.table_loads import TableLoads
-from handlers.replication.tables.unchecked_marks import UncheckedTables
-from handlers.replication.tables.unreplicated_tables import UnreplicatedTables
 from state.transactions.unproven_commits import UnprovenCommits
 from state.transactions.write_id_mapping import WriteIdMapping
 

@@ -1,21 +1,26 @@
 """Entries of single tables in a policy's state: at most one for each table, kept in memory and stored with the position.
 
-The quarantine and the loads of a policy are such entries. Changes are collected in memory and written in the same store
-transaction as the position that they belong to. An entry follows its table when the table is renamed.
+The quarantine and the loads of a policy are such entries, in modules of their own; the four smaller kinds are here. Changes are
+collected in memory and written in the same store transaction as the position that they belong to. An entry follows its table
+when the table is renamed (``policy_tables``).
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+import time
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 import orjson
 
+from handlers.replication.policy.replicability import MATERIALIZED_VIEW
 from state.errors import StateCorrupt
 from state.store import prefix_end
 
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from state.store import Reader, Transaction
 
 
@@ -112,3 +117,118 @@ class TableEntries(Generic[E]):
         """Return all entries, by table name."""
         present = dict(self._entries)  # one step, because other threads call this
         return tuple(present[table] for table in sorted(present))
+
+
+@dataclass(frozen=True, slots=True)
+class UnreplicatedTable:
+    """A table of the source database that is not replicated. The field names are those of the stored JSON."""
+
+    table: str
+    event_id: int
+    """The event that showed its kind."""
+    code: str = MATERIALIZED_VIEW.code
+    """What the table is; entries of older versions are materialized views."""
+    reason: str = MATERIALIZED_VIEW.reason
+    on_target: bool = False
+    """Whether the target has rows of a time when the table was replicated."""
+
+
+class UnreplicatedTables(TableEntries[UnreplicatedTable]):
+    """The tables of one policy that cannot be replicated, by name."""
+
+    prefix = b"materialized-view/"
+    kind = UnreplicatedTable
+
+
+@dataclass(frozen=True, slots=True)
+class LeftTable:
+    """A table that left the policy. The field names are those of the stored JSON."""
+
+    table: str
+    left_s: int = 0
+    """Unix time; 0 if the state file was lost since."""
+
+
+class LeftTables(TableEntries[LeftTable]):
+    """The tables that left one policy, by the name at the source."""
+
+    prefix = b"left/"
+    kind = LeftTable
+
+    def add(self, table: str) -> None:
+        """Record that ``table`` left now."""
+        if table not in self:
+            self.put(LeftTable(table, int(time.time())))
+
+    def keep_only(self, present: Iterable[str]) -> None:
+        """Forget the tables that the target does not have any more."""
+        kept = set(present)
+        for entry in self.entries():
+            if entry.table not in kept:
+                self.remove(entry.table)
+
+
+UNKNOWN: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedAhead:
+    """One table. The field names are those of the stored JSON."""
+
+    table: str
+    event_id: int
+    """The source's newest event after the copy; ``UNKNOWN`` if it could not be reached."""
+
+
+class CopiedAheadTables(TableEntries[CopiedAhead]):
+    """The tables of one policy, by the name at the source."""
+
+    prefix = b"ahead/"
+    kind = CopiedAhead
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.uncertain_event_id = -1
+        """An earlier process may have copied files for events up to this one, and its entries are lost."""
+
+    def record(self, table: str, newest: int, applied: int) -> None:
+        """Record a copy for event ``applied``, made before the source logged any event after ``newest``."""
+        present = self.get(table)
+        known = max(newest, present.event_id if present else 0)
+        if known > applied:
+            self.put(CopiedAhead(table, known))
+        else:
+            self.remove(table)
+
+    def covers(self, table: str, event_id: int) -> bool:
+        """Whether ``event_id`` may have happened at the source before the table's last copy."""
+        entry = self.get(table)
+        return event_id <= max(self.uncertain_event_id, entry.event_id if entry else -1)
+
+
+NAMES_MAX: Final = 1_000
+"""Partitions of a table that are recorded by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class UncheckedMarks:
+    """One table. The field names are those of the stored JSON."""
+
+    table: str
+    partitions: Sequence[str] = field(default=())
+    """Names of the partitions; all of the table if empty."""
+
+
+class UncheckedTables(TableEntries[UncheckedMarks]):
+    """The tables of one policy, by the name at the source."""
+
+    prefix = b"unchecked/"
+    kind = UncheckedMarks
+
+    def add(self, table: str, partitions: Sequence[str]) -> None:
+        """Add partitions of a table; more than ``NAMES_MAX`` become all partitions."""
+        present = self.get(table)
+        if present is not None and not present.partitions:
+            return
+        names = sorted({*(present.partitions if present else ()), *partitions})
+        self.put(UncheckedMarks(table, names if len(names) <= NAMES_MAX else ()))

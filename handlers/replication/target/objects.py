@@ -1,9 +1,9 @@
-"""The target's form of a source table or partition: pure functions from struct to struct.
+"""The target's form of a source table or partition: functions from struct to struct.
 
 The rules are those of Hive's own REPL LOAD (reference: hive-replication.md §3, §5, §6) and of a real Hive 4 metastore. Ids
 that only the source can assign (table id, transaction id) are cleared. The target chooses the location of managed tables;
 locations of external tables are mapped below the policy's base. Everything else stays unchanged, so that parameters and
-statistics compare equal on both sides.
+statistics compare equal on both sides. Only ``translate_plain_table`` asks the target, for its settings.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from handlers.structs.statistics import ColumnStatistics, ColumnStatisticsDesc
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from handlers.metastore.client import Metastore
     from handlers.replication.policy.policy import Policy
     from handlers.structs.objects import Partition, Table
     from handlers.structs.statistics import ColumnStatisticsObj
@@ -109,16 +110,23 @@ def is_plain_managed(table: Table) -> bool:
     return table.tableType == "MANAGED_TABLE" and not is_transactional(table)
 
 
-def translate_plain_table(table: Table) -> None:
-    """Change a plain managed table into the external one that Hive 4 makes of it when it is created (MetastoreDefaultTransformer)."""
-    assert is_plain_managed(table), table.tableType
-    table.tableType = "EXTERNAL_TABLE"
-    table.parameters = {
-        **{k: v for k, v in (table.parameters or {}).items() if not k.startswith("transactional")},
-        "EXTERNAL": "TRUE",
-        "TRANSLATED_TO_EXTERNAL": "TRUE",
-        "external.table.purge": "TRUE",
-    }
+def translate_plain_table(table: Table, target: Metastore) -> Table:
+    """Change a plain managed table of the source into what the target makes of it; return the table, others unchanged.
+
+    Hive 4 makes such a table external (TRANSLATED_TO_EXTERNAL, ``MetastoreDefaultTransformer``) and still owns its data. Sources of
+    Hive 2.3 and 3.1 have such tables, and so has a Hive 4 whose ``metastore.metadata.transformer.class`` is empty. The metastore
+    translates only CREATE_TABLE. An ALTER_TABLE with the source's table would make the target's managed again, so every later
+    request contains the translated table. A target that does not translate keeps them as they are.
+    """
+    if is_plain_managed(table) and target.translates_plain_tables():
+        table.tableType = "EXTERNAL_TABLE"
+        table.parameters = {
+            **{k: v for k, v in (table.parameters or {}).items() if not k.startswith("transactional")},
+            "EXTERNAL": "TRUE",
+            "TRANSLATED_TO_EXTERNAL": "TRUE",
+            "external.table.purge": "TRUE",
+        }
+    return table
 
 
 def to_target_table(source: Table, policy: Policy, location: str | None) -> Table:

@@ -1,7 +1,7 @@
 """``repl.last.id``: the position that the target database itself carries, and the proof that this instance may raise it.
 
 It shows users and Hive's own tools how far the replica is, and a policy that lost its state file continues from it. It follows the
-position of the state within a second (``target_progress``) and is never ahead of it. After a restart, events up to this id are
+position of the state within a second (``position.progress``) and is never ahead of it. After a restart, events up to this id are
 recorded but not applied.
 
 All parameters of the database come with one read, so every read checks all of them: Hive's mark of incompatibility, the epoch

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from handlers.replication.verification.facts import Facts, compare_facts
 from handlers.replication.verification.findings import Finding, NotCompared
-from handlers.replication.views.sql_functions import define_sql_function, is_sql_function
+from handlers.replication.views.spark import define_sql_function, is_sql_function
 from handlers.structs.functions import ResourceType
 from state.errors import NotFound
 

@@ -90,7 +90,7 @@ class OneTable:
     table: Table
     write_ids: ValidWriteIds | None
     is_placed_by_target: bool = False
-    """Whether the target chose the location, although the table is external there (``translation``)."""
+    """Whether the target chose the location, although the table is external there (``translate_plain_table``)."""
 
     @property
     def name(self) -> str:

@@ -17,8 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
-from handlers.replication.target.objects import is_plain_managed
-from handlers.replication.target.translation import translate
+from handlers.replication.target.objects import is_plain_managed, translate_plain_table
 from handlers.replication.verification.changes import RecentChanges
 from handlers.replication.verification.descriptions import (
     Description,
@@ -202,7 +201,7 @@ class Verifier:
         ours, theirs = self._source.find_table(name), self._target.find_table(name)
         if ours is None or theirs is None or not is_plain_managed(ours.table):
             return ours, theirs
-        table = translate(ours.table, self._target.metastore)
+        table = translate_plain_table(ours.table, self._target.metastore)
         return replace(ours, table=table, is_placed_by_target=True), replace(theirs, is_placed_by_target=True)
 
     def _compare_present(self, ours: OneTable, theirs: OneTable, found: _Comparison) -> None:

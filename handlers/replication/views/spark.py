@@ -1,23 +1,31 @@
 """Text that Spark stores as it was typed, of views and of SQL functions, with properties that complete its names.
 
-The properties are the current catalog and database of the session that created it: ``view.catalogAndNamespace.*`` of views (before Spark 3
-``view.default.database``), and the same without ``view.`` of functions.
+The properties are the current catalog and database of the session that created it: ``view.catalogAndNamespace.*`` of views
+(before Spark 3 ``view.default.database``), and the same without ``view.`` of functions.
+
+The body of a SQL function of Spark 4 is a query or an expression. The metastore has it as a function of the class
+``sqlFunction.``. Instead of URIs, its files are pieces of JSON, each behind its number of three digits
+(``UserDefinedFunction.propertiesToFunctionResources``).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
 
 from handlers.replication.views.databases import Query, RenamedQuery, rename_databases
 from handlers.replication.views.tokens import SPARK, SPARK_ANSI, read_tokens
+from handlers.structs.functions import ResourceUri
 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from handlers.replication.policy.policy import Policy
+    from handlers.structs.functions import Function
 
 
 CATALOG: Final = "spark_catalog"
@@ -78,3 +86,34 @@ def rename_namespace(namespace: str, query: RenamedQuery, policy: Policy) -> str
     if target is not None:
         return target
     return namespace if namespace == _ALWAYS_THERE and policy.keeps_name else policy.target_db
+
+
+_CLASS: Final = "sqlFunction."
+_BODIES: Final = ("sqlFunction.expression", "sqlFunction.query")
+_DIGITS: Final = 3
+_PIECE_MAX: Final = 4000 - _DIGITS
+
+
+def is_sql_function(function: Function) -> bool:
+    """Whether the function has a query in place of a class."""
+    return function.className == _CLASS
+
+
+def define_sql_function(function: Function, policy: Policy) -> tuple[list[ResourceUri], RenamedQuery]:
+    """Return the pieces that the function has on the target, and its query."""
+    pieces = sorted(function.resourceUris or [], key=lambda piece: (piece.uri or "")[:_DIGITS])
+    try:
+        properties: Any = orjson.loads("".join((piece.uri or "")[_DIGITS:] for piece in pieces))
+        body = next(each for each in _BODIES if isinstance(properties.get(each), str))
+    except (orjson.JSONDecodeError, AttributeError, StopIteration):
+        return pieces, RenamedQuery("", problem="its definition by Spark cannot be read")
+    renamed, changed = SparkText(properties[body], properties, prefix="").rename(policy)
+    changed[body] = renamed.text
+    if changed == properties:
+        return pieces, renamed
+    text = orjson.dumps(changed).decode()
+    parts = [text[start : start + _PIECE_MAX] for start in range(0, len(text), _PIECE_MAX)]
+    kind = pieces[0].resourceType
+    return [
+        ResourceUri(resourceType=kind, uri=f"{number:0{_DIGITS}}{part}") for number, part in enumerate(parts)
+    ], renamed

@@ -11,7 +11,7 @@ import pytest
 from daemon.replica.status.unreplicated import list_unreplicated
 from handlers.metastore.client import Metastore
 from handlers.replication.effects.unreplicated import record_existing
-from handlers.replication.tables.unreplicated_tables import UnreplicatedTables
+from handlers.replication.tables.table_entries import UnreplicatedTables
 from handlers.structs.objects import FieldSchema, SerDeInfo, StorageDescriptor, Table
 from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.small_workload import create_source

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from handlers.files.copying.copies import build_copy_task
 from handlers.files.listing import keep_relative_path, list_plain_files
 from handlers.files.paths import parse_location
-from handlers.replication.tables.copied_ahead import UNKNOWN
+from handlers.replication.tables.table_entries import UNKNOWN
 from handlers.replication.target.objects import (
     format_partition_name,
     is_external,

@@ -24,8 +24,8 @@ from handlers.replication.target.objects import (
     owns_data,
     partition_key_names,
     to_target_table,
+    translate_plain_table,
 )
-from handlers.replication.target.translation import translate
 from state.errors import NotFound, TargetDiverged
 from state.transactions.valid_write_ids import ValidWriteIds
 
@@ -111,7 +111,7 @@ class TargetTable:
         return (
             (parameters.get(LOAD), parameters.get(ORIGIN)) == (self._load.load_id, origin)
             and RESULT not in parameters
-            and _kind(present) == _kind(translate(source.copy(), self._target))
+            and _kind(present) == _kind(translate_plain_table(source.copy(), self._target))
         )
 
     def _define(self, snapshot: TableSnapshot, location: str | None) -> Table:
@@ -119,7 +119,9 @@ class TargetTable:
         assert snapshot.table is not None
         table = to_target_table(self._schemas.place(snapshot.table.copy()), self._policy, location)
         if location is not None:
-            translate(table, self._target)  # without a location it is created, and the target chooses both
+            translate_plain_table(
+                table, self._target
+            )  # without a location it is created, and the target chooses both
         table.parameters = {k: v for k, v in (table.parameters or {}).items() if k not in _OWN}
         table.writeId = adjust_statistics(table.parameters, table.writeId, snapshot.valid)
         return table

@@ -13,7 +13,7 @@ from daemon.replica.compactions.status import COMPACTIONS, LISTED_MAX, Compactio
 from daemon.replica.compactions.watch import CompactionWatch
 from daemon.status.model import DaemonStatus
 from daemon.status.routes import status_page
-from handlers.replication.operations.compaction_backlog import STATES, read_backlog
+from handlers.replication.operations.compaction import STATES, read_backlog
 from handlers.structs.transactions import CompactionType, ShowCompactResponseElement
 from state.errors import MetastoreUnavailable
 from tests.builders.replication.recording_metastore import RecordingMetastore

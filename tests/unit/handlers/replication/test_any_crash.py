@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from handlers.events import Event, SourceFile
 from handlers.replication.context import Context
-from handlers.replication.position import recorded_position
-from handlers.replication.position.recorded_position import RECORD_EVENTS
+from handlers.replication.position import progress
+from handlers.replication.position.progress import RECORD_EVENTS
 from handlers.replication.projection import ReplicationProjection
 from handlers.replication.transactions import lookahead
 from state.positions import POSITION_KEY, Position
@@ -337,7 +337,7 @@ def write_history(base: Path, choices: list[int], *, partitions: bool = False) -
 def test_a_replica_killed_anywhere_ends_equal_to_its_source(
     faked: FakedReplica, base: Path, monkeypatch: pytest.MonkeyPatch, record_events: int, choices: list[int]
 ) -> None:
-    monkeypatch.setattr(recorded_position, "RECORD_EVENTS", record_events)
+    monkeypatch.setattr(progress, "RECORD_EVENTS", record_events)
     Deaths(faked, base, write_history(base, choices)).try_all(lose_state=False)
 
 

@@ -19,8 +19,8 @@ from daemon.replica.verification.following import (
 from daemon.replica.verification.text import is_equal, report, report_text
 from daemon.status.model import ProjectionView
 from handlers.replication.tables.quarantine import Quarantine
+from handlers.replication.tables.table_entries import UnreplicatedTable, UnreplicatedTables
 from handlers.replication.tables.table_loads import TableLoad, TableLoads
-from handlers.replication.tables.unreplicated_tables import UnreplicatedTable, UnreplicatedTables
 from handlers.replication.verification.findings import Difference, Outcome, TableResult
 from handlers.structs.objects import Database
 from state.errors import MalformedEvent, NotFound

@@ -19,7 +19,7 @@ from handlers.events import (
 from handlers.replication.effects import databases
 from handlers.replication.policy.policy import Policy
 from handlers.replication.policy.replicability import find_obstacle, may_have_obstacle
-from handlers.replication.tables.unreplicated_tables import UnreplicatedTables
+from handlers.replication.tables.table_entries import UnreplicatedTables
 from handlers.replication.target.objects import to_target_partition
 from handlers.structs import tjson
 from state.errors import MalformedEvent, Unsupported

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from handlers.events import DatabaseAltered, DatabaseCreated, DatabaseDropped
 from handlers.replication import dispatch
 from handlers.replication.policy.policy import Policy
-from handlers.replication.position import target_progress
+from handlers.replication.position import progress
+from handlers.replication.position.progress import TARGET_LAG_S
 from handlers.replication.position.target_claim import BASE_KEY, CLAIM_KEY
-from handlers.replication.position.target_progress import TARGET_LAG_S
 from handlers.replication.projection import CHECK_AT_REST_S, ReplicationProjection
 from handlers.replication.target.fencing import EPOCH, INSTANCE, SOURCE, Claim, epoch_number, next_epoch
 from handlers.replication.target.target_position import FRESH_S, LAST_ID, TargetPosition
@@ -74,8 +74,8 @@ STOPPED_AT = {
     "replay.after-copies": transaction_files,
     "replay.before-end-record": transactions,
     "replay.after-end-record": transactions,
-    "replay.before-last-id": target_progress,
-    "replay.after-last-id": target_progress,
+    "replay.before-last-id": progress,
+    "replay.after-last-id": progress,
     "replay.before-commit": transactions,
     "replay.before-abort": transactions,
 }

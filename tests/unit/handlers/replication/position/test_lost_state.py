@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from handlers.events import Event, FilesWritten, Undecodable
 from handlers.replication.tables import kept_entries
 from handlers.replication.tables.kept_entries import KEPT, PIECE_CHARACTERS, format_entries, parse_entries
-from handlers.replication.tables.left_tables import LeftTable
 from handlers.replication.tables.quarantine import QuarantinedTable
+from handlers.replication.tables.table_entries import LeftTable
 from handlers.replication.tables.table_loads import TableLoad
 from handlers.structs.objects import Partition, StorageDescriptor
 from state.errors import MalformedEvent

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from handlers.replication.position.recorded_position import RECORD_EVENTS, RECORD_S
-from handlers.replication.position.target_progress import TARGET_LAG_S, TARGET_POSITION_S
+from handlers.replication.position.progress import RECORD_EVENTS, RECORD_S, TARGET_LAG_S, TARGET_POSITION_S
 from handlers.replication.projection import ReplicationProjection
 from state.errors import AmbiguousCall
 from tests.builders.replication.replay_events import allocated, committed, created, dropped, written

@@ -7,7 +7,7 @@ from contextlib import closing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handlers.replication.tables.copied_ahead import CopiedAheadTables
+from handlers.replication.tables.table_entries import CopiedAheadTables
 from state.store.memory import MemoryStore
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handlers.replication.tables.policy_tables import PolicyTables
-from handlers.replication.tables.unreplicated_tables import UnreplicatedTable
+from handlers.replication.tables.table_entries import UnreplicatedTable
 from state.errors import MalformedEvent
 from state.store.memory import MemoryStore
 

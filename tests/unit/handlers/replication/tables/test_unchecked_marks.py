@@ -7,7 +7,7 @@ from contextlib import closing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handlers.replication.tables.unchecked_marks import NAMES_MAX, UncheckedTables
+from handlers.replication.tables.table_entries import NAMES_MAX, UncheckedTables
 from state.store.memory import MemoryStore
 
 

@@ -18,8 +18,8 @@ from handlers.replication.target.objects import (
     map_partition_location,
     owns_data,
     to_target_table,
+    translate_plain_table,
 )
-from handlers.replication.target.translation import translate
 from handlers.structs.objects import Database
 from handlers.table_type import to_stored_type
 from state.errors import UnsafePath
@@ -147,7 +147,7 @@ def test_partitions_of_transactional_tables_are_placed_by_the_target() -> None:
 @pytest.mark.parametrize("translates", [True, False])
 def test_a_plain_managed_table_becomes_what_the_target_makes_of_it(*, translates: bool) -> None:
     target: Any = RecordingMetastore({"translates_plain_tables": lambda: translates})
-    table = translate(a_table(parameters={"transactional": "false", "a": "b"}), target)
+    table = translate_plain_table(a_table(parameters={"transactional": "false", "a": "b"}), target)
     assert is_external(table) is translates
     assert owns_data(table)
     assert (table.parameters or {})["a"] == "b"
@@ -168,7 +168,7 @@ def test_tables_of_other_kinds_are_not_translated_and_cost_no_call(
 ) -> None:
     target = RecordingMetastore({})
     table = a_table(kind=kind, parameters=dict(parameters))
-    assert translate(table.copy(), cast("Any", target)) == table
+    assert translate_plain_table(table.copy(), cast("Any", target)) == table
     assert target.calls == []
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from handlers.events import Event, SourceFile
-from handlers.replication.position import recorded_position
+from handlers.replication.position import progress
 from handlers.replication.transactions import commit_proofs
 from handlers.replication.transactions import replay as transactions
 from handlers.replication.transactions.files import transaction_files
@@ -31,7 +31,7 @@ AFTER_COMMIT = {
     "replay.after-commit": transactions,
     "replay.before-proof": transactions,
     "replay.after-proof": transactions,
-    "replay.before-position": recorded_position,
+    "replay.before-position": progress,
 }
 
 
@@ -52,7 +52,7 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, name: str, replica: FakedReplica) -
             replica.target.dead = True
             raise Killed
 
-    for module in (transactions, commit_proofs, transaction_files, recorded_position):
+    for module in (transactions, commit_proofs, transaction_files, progress):
         monkeypatch.setattr(module, "failpoint", die)
 
 

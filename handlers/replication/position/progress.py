@@ -1,0 +1,186 @@
+"""How far one policy is: the position in its state, which a restart continues from, and ``repl.last.id`` of the target database.
+
+Position, write-id mapping and entries of single tables become durable in one store transaction: every ``RECORD_EVENTS`` events or
+``RECORD_S`` seconds, at the end of a batch, between events that must not be repeated together (``batch.unrecorded_events``),
+before every end of a transaction, and as soon as a table is quarantined or released. The last is necessary because the next
+commit may raise ``repl.last.id`` past that event, and a restart would then consider the event applied. The recorded position is
+never inside an event: the write parts of a commit are only kept in memory until the commit itself.
+
+The target's own position need not be written each time: a run that has its state does not need it. It is written
+
+* ``TARGET_LAG_S`` after it was written last, at the next end of a transaction or end of a batch, and at the first of them;
+* before the end of a transaction, if entries of tables (the quarantine, waiting loads) are not on the target yet;
+* before an event that creates, drops or renames a table, if an event since the last write concerns a table of that name. A run
+  that lost its state repeats the events since, and would take one table for the other;
+* at once when there is nothing to apply, and every ``TARGET_POSITION_S`` if no event concerns the policy.
+
+Before each write, the state is recorded, so that the target is never ahead of it, and all commits are proven. What a run without
+its state repeats has therefore either been proven, or is examined again (``OpeningMarks``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from handlers.failpoints import failpoint
+from handlers.replication.policy.renames import depends_on, find_names
+from state.positions import POSITION_KEY, Position
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from handlers.events import Event
+    from handlers.replication.context import Context
+    from handlers.replication.position.target_claim import TargetClaim
+    from state.store import Store
+
+
+RECORD_EVENTS: Final = 100
+RECORD_S: Final = 5.0
+"""The position is recorded within a batch after so many events, or after the first event that ends so long after the last record. A
+restart repeats at most these."""
+
+APPLIED_TIME_KEY: Final = b"applied-time"
+"""The time of the last applied event at the source, for the operator of a failover."""
+
+
+class RecordedPosition:
+    """Moves on with each event, and becomes durable from time to time. Used by the projection's thread."""
+
+    def __init__(
+        self, context: Context, store: Store, claim: TargetClaim, clock: Callable[[], float]
+    ) -> None:
+        self._context = context
+        self._store = store
+        self._claim = claim
+        self._clock = clock
+        self._time_s: int | None = None
+        self._unrecorded_events = 0
+        self._recorded_s = clock()
+        self.current = Position(0)
+        self.on_target = -1
+        """The target's ``repl.last.id`` when the policy was opened; events up to it are not applied again."""
+        self._subscribers: list[Callable[[int], None]] = []
+
+    def subscribe(self, notify: Callable[[int], None]) -> None:
+        """Call ``notify`` after each record with the last event that it says is applied."""
+        self._subscribers.append(notify)
+
+    @property
+    def applied(self) -> int:
+        """The last event whose parts are all applied."""
+        return self.current.applied_event_id
+
+    @property
+    def reached(self) -> int:
+        """The last event that is applied here or on the target."""
+        return max(self.applied, self.on_target)
+
+    def find_time_s(self) -> int | None:
+        """Return the time of the last applied event at the source (Unix time) if it is known."""
+        stored = self._store.get(APPLIED_TIME_KEY)
+        return self._time_s if stored is None else int(stored)
+
+    def begin_batch(self) -> None:
+        """Measure ``RECORD_S`` from now on."""
+        self._recorded_s = self._clock()
+
+    def pass_event(self, event: Event) -> None:
+        """Note that ``event`` is applied."""
+        self.current = Position(event.event_id, event.part, event.parts)
+        self._time_s = event.time_s
+        self._unrecorded_events += 1
+
+    def is_due(self) -> bool:
+        """Whether so much was applied since the last record that the next one is due."""
+        return self._unrecorded_events >= RECORD_EVENTS or self._clock() - self._recorded_s >= RECORD_S
+
+    def record(self) -> None:
+        """Write position, write-id mapping and entries together; an event counts once all its parts are applied."""
+        done = Position(self.applied)
+        failpoint("replay.before-position")
+        with self._store.transaction() as txn:
+            self._context.tables.flush(txn)
+            self._claim.record(txn)
+            txn.put(POSITION_KEY, done.to_bytes())
+            if self._time_s is not None:
+                txn.put(APPLIED_TIME_KEY, str(self._time_s).encode())
+        self._unrecorded_events, self._recorded_s = 0, self._clock()
+        for notify in self._subscribers:
+            notify(done.event_id)
+        failpoint("replay.after-position")
+
+
+TARGET_LAG_S: Final = 1.0
+"""How long the target's position may stay behind while events are replayed."""
+
+TARGET_POSITION_S: Final = 60.0
+"""While no event concerns the policy, the target's ``repl.last.id`` is raised after so long. Without that, the one of a quiet
+database would become older than the source's log, and a replica without its state file could not continue from it."""
+
+
+class TargetProgress:
+    """Raises the target's position for one policy. Used by the projection's thread."""
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        recorded: RecordedPosition,
+        prove: Callable[[], None],
+        clock: Callable[[], float],
+    ) -> None:
+        """``prove`` proves the commits that were sent."""
+        self._context = context
+        self._recorded = recorded
+        self._prove = prove
+        self._clock = clock
+        self._raised_s = clock()
+        self._took_effect = True
+        """Whether an event may have taken effect since the target's position was raised."""
+        self._touched: set[str] = set()
+        """The tables that these events concern."""
+
+    def note(self, event: Event, *, took_effect: bool) -> None:
+        """Note an event that was applied."""
+        if took_effect:
+            self._took_effect = True
+            self._touched |= find_names(event)
+
+    def must_precede(self, event: Event) -> bool:
+        """Whether the position must be raised before ``event``, which creates, drops or renames something."""
+        return depends_on(event, self._touched | self._context.tables.unproven.tables())
+
+    def is_due(self) -> bool:
+        """Whether the position is to be raised before the end of a transaction or at the end of a batch."""
+        is_new = self._context.target_position.written is None
+        lags = self._took_effect and (is_new or self._clock() - self._raised_s >= TARGET_LAG_S)
+        return lags or not self._context.target_position.has_kept() or self._is_old()
+
+    def is_due_at_rest(self) -> bool:
+        """Whether the position is to be raised when there is nothing to apply."""
+        return self._took_effect or not self._context.target_position.has_kept() or self._is_old()
+
+    def _is_old(self) -> bool:
+        return self._clock() - self._raised_s >= TARGET_POSITION_S
+
+    def raise_position(self) -> None:
+        """Record the state, then raise the target's position to it."""
+        self._prove()
+        self._recorded.record()
+        event_id, position = self._recorded.applied, self._context.target_position
+        if position.written is None or position.written < event_id or not position.has_kept():
+            failpoint("replay.before-last-id")
+            position.advance(event_id)
+            failpoint("replay.after-last-id")
+        self._raised_s, self._took_effect = self._clock(), False
+        self._touched.clear()
+
+    def record_before(self, event_id: int) -> None:
+        """Record that all events before the given one, the end of a transaction, are applied; on the target too if that is due."""
+        assert self._recorded.applied < event_id, (self._recorded.applied, event_id)
+        if self.is_due():
+            self.raise_position()
+        else:
+            self._recorded.record()
