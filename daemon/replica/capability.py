@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from daemon.config.model import Config
     from daemon.config.section import ConfigSection
     from daemon.process.supervisor import Job
-    from daemon.replica.compactions.status import CompactionStatus
+    from daemon.replica.status.compactions import CompactionStatus
     from daemon.status.model import StatusSection
 
 
@@ -53,16 +53,18 @@ class Replica(Capability):
             "Run a copy job; the daemon starts it.",
             is_internal=True,
         ),
-        Command("prune", "daemon.replica.commands.pruning", "Drop tables on the target that left a policy."),
+        Command(
+            "prune", "daemon.replica.commands.operations", "Drop tables on the target that left a policy."
+        ),
         Command(
             "compact", "daemon.replica.commands.compaction", "Queue compactions on the target, or show them."
         ),
         Command(
             "promote",
-            "daemon.replica.commands.promotion",
+            "daemon.replica.commands.endings",
             "End the replication of a policy and let writers use its target database.",
         ),
-        Command("retire", "daemon.replica.commands.retirement", "End the replication of a policy."),
+        Command("retire", "daemon.replica.commands.endings", "End the replication of a policy."),
     )
 
     def config_sections(self) -> Sequence[ConfigSection[Any]]:
@@ -73,7 +75,7 @@ class Replica(Capability):
 
     def status_sections(self) -> Sequence[StatusSection[Any]]:
         """Return the sections of replicas; each names its field in the status."""
-        from daemon.replica.compactions.status import COMPACTIONS
+        from daemon.replica.status.compactions import COMPACTIONS
         from daemon.replica.status.policy_sections import POLICY_SECTIONS
         from daemon.replica.verification.status import VERIFICATION
 
@@ -81,18 +83,17 @@ class Replica(Capability):
 
     def live_problems(self, config: Config) -> Iterable[Problem]:
         """Check the clusters of copy jobs, and whether rows that Spark writes reach the target."""
-        from daemon.replica.copy_jobs.checks import copy_job_problems
-        from daemon.replica.external.checks import spark_problems
+        from daemon.replica.copy_jobs.policy_jobs import copy_job_problems
+        from daemon.replica.external.policy_cycles import spark_problems
 
         return [*copy_job_problems(config), *spark_problems(config)]
 
     def build(self, runtime: Runtime) -> Parts:
         """Return the replicas of all policies, and a loop for each pattern of databases, which adds more of them."""
-        from daemon.replica.compactions.status import COMPACTIONS
-        from daemon.replica.compactions.watch import build_watch
-        from daemon.replica.found_databases import discovery_job, known_policies
+        from daemon.replica.compaction_watch import build_watch
         from daemon.replica.metrics import ReplicaMetrics
-        from daemon.replica.replicas import Replicas
+        from daemon.replica.replicas import Replicas, discovery_job, known_policies
+        from daemon.replica.status.compactions import COMPACTIONS
         from daemon.replica.status.policy_sections import POLICY_SECTIONS
         from daemon.replica.verification.status import VERIFICATION
         from daemon.status.reporter import SectionPart

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from daemon.replica.event_range import read_range
+from daemon.replica.load_resources import read_range
 from daemon.replica.served_requests import PolicyRequests
 from state.positions import Position
 

@@ -11,10 +11,10 @@ from daemon.process.inbox import Inbox, requests_directory
 from daemon.process.state_file import open_state
 from daemon.process.supervisor import Job
 from daemon.replica.bootstrap_progress import LoggedProgress
-from daemon.replica.copy_jobs.building import build_jobs, ignore_job
-from daemon.replica.external.copies import build_external
+from daemon.replica.copy_jobs.policy_jobs import build_jobs, ignore_job
+from daemon.replica.external.policy_cycles import build_external
 from daemon.replica.followed import FollowedReplica
-from daemon.replica.load_copies import LoadCopies
+from daemon.replica.load_resources import LoadCopies
 from daemon.replica.metrics import PolicyObserver, release_command
 from daemon.replica.policies import STATE_KIND, handler_policy
 from daemon.replica.settings import BOOTSTRAP

@@ -31,7 +31,7 @@ TIMEOUT_S: Final = 300.0
 
 def ask_policy(config: Config, policy: str, request: Request) -> Request:
     """Have a request served by the running daemon or, if none runs, here; raise the error that it fails with."""
-    from daemon.replica.event_range import read_range
+    from daemon.replica.load_resources import read_range
     from daemon.replica.loop import catch_up_reader
 
     if is_daemon_running(config):

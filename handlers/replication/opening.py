@@ -15,8 +15,8 @@ from handlers.replication.effects.unreplicated import list_readable_views, recor
 from handlers.replication.loading.bootstrap import begin_bootstrap, is_pending
 from handlers.replication.loading.bootstrap_run import run_bootstrap
 from handlers.replication.loading.scope import follow_scope
+from handlers.replication.operations.activity import require_active
 from handlers.replication.operations.promotion import require_not_promoted
-from handlers.replication.operations.retirement import require_active
 from handlers.replication.transactions.target_write_ids import OpeningMarks
 from state.errors import ConfigError
 from state.positions import POSITION_KEY, Position

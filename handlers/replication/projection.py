@@ -19,7 +19,7 @@ from handlers.replication.loading.bootstrap_run import BootstrapOptions
 from handlers.replication.loading.follower import LoadFollower
 from handlers.replication.loading.gap import CrossedGap, require_gap
 from handlers.replication.opening import Opening
-from handlers.replication.operations.pause import Pause
+from handlers.replication.operations.activity import Pause
 from handlers.replication.operations.promotion import (
     Point,
     Promotion,

@@ -1,20 +1,44 @@
-"""``tideline bootstrap``."""
+"""``tideline bootstrap``: the same steps as in the daemon, with progress, or only their plan."""
 
 from __future__ import annotations
 
+import threading
+from contextlib import ExitStack, closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
+from prometheus_client import CollectorRegistry
 
+from daemon.process.heartbeat import Pulse
+from daemon.process.lock import state_lock
+from daemon.replica.bootstrap_progress import CountingProgress
+from daemon.replica.copy_jobs.policy_jobs import ignore_job
+from daemon.replica.loop import build_projection, load_settings
+from daemon.replica.policies import handler_policy, open_policy, require_policy
+from daemon.replica.requests import cross_gap_of
+from daemon.sources.connections import CallMetrics
 from daemon.terminal.application import config_option, echo, echo_json, json_option, load_config
-from daemon.terminal.layout import StatusLine
+from daemon.terminal.layout import StatusLine, bytes_text, number_text, table_text
+from handlers.files.copying.copies import Copier
+from handlers.files.copying.pool import CopyPool
+from handlers.files.paths import AllowedRoots
+from handlers.files.systems.schemes import open_file_systems
+from handlers.metastore.client import Metastore
+from handlers.replication.loading.bootstrap import BootstrapResult, begin_bootstrap, is_pending
+from handlers.replication.loading.bootstrap_plan import PlannedTable, plan_bootstrap
+from handlers.replication.loading.table.tools import LoadTools
+from handlers.replication.observer import SilentObserver
 
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from daemon.config.model import Config
+    from handlers.files.copying.jobs import JobStatus
+    from handlers.replication.loading.bootstrap_plan import PlannedTable
+    from handlers.replication.loading.bootstrap_run import BootstrapProgress
 
 
 @click.command()
@@ -67,9 +91,6 @@ def bootstrap(  # noqa: PLR0913 - click passes one argument for each option
 
 
 def _cross_gap(config: Config, policy: str, *, as_json: bool) -> None:
-    from daemon.replica.policies import require_policy
-    from daemon.replica.requests import cross_gap_of
-
     require_policy(config, policy)
     answer = cross_gap_of(config, policy)
     echo(
@@ -83,10 +104,6 @@ def _cross_gap(config: Config, policy: str, *, as_json: bool) -> None:
 
 
 def _bootstrap(config: Config, policy: str, *, reuses_files: bool, as_json: bool) -> None:
-    from daemon.process.lock import state_lock
-    from daemon.replica.bootstrap_progress import CountingProgress
-    from daemon.replica.commands.bootstrap_run import bootstrap_policy
-
     line = StatusLine(quiet=as_json)
     progress = CountingProgress(line.show)
     with state_lock(config.state.dir):
@@ -110,10 +127,47 @@ def _bootstrap(config: Config, policy: str, *, reuses_files: bool, as_json: bool
         click.echo(f"{table}: {problem}", err=True)
 
 
-def _show_plan(config: Config, policy: str, *, as_json: bool) -> None:
-    from daemon.replica.commands.bootstrap_run import plan_policy
-    from daemon.replica.commands.text import plan_text
+def bootstrap_policy(
+    config: Config,
+    name: str,
+    progress: BootstrapProgress | None = None,
+    *,
+    reuses_files: bool = False,
+    job_changed: Callable[[JobStatus], None] = ignore_job,
+) -> BootstrapResult:
+    """Create the policy's replica, once, or continue an unfinished bootstrap; ``reuses_files`` as in ``begin_bootstrap``.
 
+    Raises ConfigError for an unknown name, and what the bootstrap raises.
+    """
+    with open_policy(config, name) as opened:
+        begun = begin_bootstrap(
+            source=opened.source,
+            target=opened.target,
+            policy=opened.policy,
+            store=opened.store,
+            reuses_files=reuses_files,
+        )
+        pending = is_pending(opened.store)
+    if pending:
+        _load_tables(config, name, progress, job_changed)
+    return begun
+
+
+def _load_tables(
+    config: Config,
+    name: str,
+    progress: BootstrapProgress | None,
+    job_changed: Callable[[JobStatus], None],
+) -> None:
+    """Open the policy's projection, which loads the tables that wait."""
+    projection, _ = build_projection(
+        config, name, SilentObserver(), CallMetrics(CollectorRegistry()), Pulse(), progress, job_changed
+    )
+    with closing(projection):
+        projection.open()
+
+
+def _show_plan(config: Config, policy: str, *, as_json: bool) -> None:
     line = StatusLine(quiet=as_json)
     tables = plan_policy(config, policy, lambda table: line.show(f"reading {table.table}"))
     line.clear()
@@ -121,3 +175,53 @@ def _show_plan(config: Config, policy: str, *, as_json: bool) -> None:
         echo_json({"policy": policy, "tables": [asdict(table) for table in tables]})
     else:
         click.echo(plan_text(tables))
+
+
+def plan_policy(config: Config, name: str, planned: Callable[[PlannedTable], None]) -> Sequence[PlannedTable]:
+    """Return what a bootstrap of the policy would load; ``planned`` is called with each table. Changes nothing."""
+    require_policy(config, name)
+    settings = config.policy(name)
+    with ExitStack() as stack:
+        source = stack.enter_context(closing(Metastore(config.sources[settings.source].metastore)))
+        target = stack.enter_context(closing(Metastore(config.targets[settings.target].metastore)))
+        files = open_file_systems(config.files.all_options())
+        roots = AllowedRoots.of(config.sources[settings.source].read_roots)
+        copies = stack.enter_context(closing(CopyPool(Copier(files, roots), workers=1)))
+        tools = LoadTools(
+            policy=handler_policy(config, name),
+            source=source,
+            target=target,
+            files=files,
+            copies=copies,
+            settings=load_settings(config),
+            stopping=threading.Event(),
+            beat=lambda: None,
+        )
+        tables = []
+        for table in plan_bootstrap(tools):
+            tables.append(table)
+            planned(table)
+    return tables
+
+
+def plan_text(tables: Sequence[PlannedTable]) -> str:
+    """Return a row for each table that a bootstrap would load, and the sums."""
+    if not tables:
+        return "there is nothing to load"
+    header = ("TABLE", "KIND", "PARTITIONS", "FILES", "BYTES", "OPEN TRANSACTIONS")
+    rows = [
+        (
+            table.table,
+            table.kind if table.reason is None else f"{table.kind} ({table.reason})",
+            number_text(table.partitions),
+            number_text(table.files),
+            bytes_text(table.size_bytes),
+            ", ".join(map(str, table.open_transactions)) or "-",
+        )
+        for table in tables
+    ]
+    files, size_bytes = sum(table.files for table in tables), sum(table.size_bytes for table in tables)
+    sums = f"{number_text(len(tables))} tables, {number_text(files)} files, {bytes_text(size_bytes)}"
+    waits = len({txn_id for table in tables for txn_id in table.open_transactions})
+    tail = f"; the bootstrap would wait for {number_text(waits)} open transactions" if waits else ""
+    return f"{table_text(header, rows)}\n{sums}{tail}"

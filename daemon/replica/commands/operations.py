@@ -1,16 +1,18 @@
-"""``tideline release``, ``tideline pause`` and ``tideline resume``."""
+"""``tideline release``, ``pause``, ``resume`` and ``prune``: requests to a policy that remains configured."""
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from daemon.terminal.application import config_option, echo, json_option, load_config
+from daemon.terminal.application import config_option, echo, echo_json, json_option, load_config
+from daemon.terminal.layout import duration_text, number_text, table_text
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 
@@ -67,3 +69,56 @@ def _ask(
     config = load_config(config_path)
     require_policy(config, policy)
     echo(ask_policy(config, policy, request), as_json, text)
+
+
+@click.command()
+@click.argument("policy")
+@click.argument("tables", nargs=-1)
+@click.option("--dry-run", is_flag=True, help="Show what would be dropped, and change nothing.")
+@click.option("--yes", is_flag=True, help="Drop without asking.")
+@config_option
+@json_option
+def prune(  # noqa: PLR0913 - click passes one argument for each option
+    policy: str, tables: tuple[str, ...], config_path: Path | None, *, dry_run: bool, yes: bool, as_json: bool
+) -> None:
+    """Drop TABLES on the target that left POLICY because its patterns were changed; all of them if none is named.
+
+    The command shows what it would drop, and asks. Tables that the policy replicates, or that it never replicated, are refused. The data
+    of managed tables is deleted, that of external tables is kept.
+    """
+    from daemon.replica.policies import require_policy
+    from daemon.replica.requests import ask_policy
+
+    if as_json and not (dry_run or yes):
+        raise click.UsageError("--json needs --dry-run or --yes, because it cannot ask")
+    config = load_config(config_path)
+    require_policy(config, policy)
+    drops = ask_policy(config, policy, {"do": "plan-prune", "tables": list(tables)})["drops"]
+    if not as_json:
+        click.echo(_plan_text(drops, time.time()) if drops else f"no table left policy {policy}")
+    names = [drop["table"] for drop in drops]
+    dropped: Sequence[str] = ()
+    if names and not dry_run:
+        if not yes:
+            click.confirm(f"Drop {len(names)} tables on the target?", abort=True)
+        dropped = ask_policy(config, policy, {"do": "prune", "tables": names})["dropped"]
+    if as_json:
+        echo_json({"policy": policy, "drops": drops, "dropped": list(dropped)})
+    elif dropped:
+        click.echo(f"dropped: {', '.join(dropped)}")
+
+
+def _plan_text(drops: Sequence[dict[str, Any]], now_s: float) -> str:
+    header = ("TABLE", "KIND", "PARTITIONS", "DATA", "LEFT", "LOCATION")
+    return table_text(header, (_row(drop, now_s) for drop in drops))
+
+
+def _row(drop: dict[str, Any], now_s: float) -> tuple[str, ...]:
+    return (
+        drop["table"],
+        drop["kind"],
+        number_text(drop["partitions"]),
+        "deleted" if drop["deletes_data"] else "none" if drop["kind"] == "view" else "kept",
+        f"{duration_text(max(0.0, now_s - drop['left_s']))} ago" if drop["left_s"] else "-",
+        drop["location"] or "-",
+    )

@@ -1,19 +1,31 @@
-"""``tideline copyjob``: the driver of one copy job. The daemon and ``tideline bootstrap`` start it."""
+"""``tideline copyjob``: the driver of one copy job. The daemon and ``tideline bootstrap`` start it.
+
+They send its order over its standard input: settings and copies, one JSON document in each line, and an empty line at the end. The
+driver keeps its standard input open, because its end means that the daemon has ended. The settings contain secrets of file systems,
+so they are on no disk and in no command line.
+"""
 
 from __future__ import annotations
 
 import sys
 import threading
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
+import orjson
 
-from state.errors import ConfigError, TidelineError
+from handlers.files.copying.jobs import SizedTask
+from state.errors import ConfigError, MalformedEvent, TidelineError
+from streaming.copyjob.share import ShareSettings, read_copy, write_copy
+from streaming.settings import SparkSettings
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import BinaryIO
 
+    from streaming.copyjob.job import JobSettings
     from streaming.driver.progress import ProgressListener
 
 
@@ -33,7 +45,7 @@ def copyjob(progress_fd: int) -> None:
     Other commands start it; it cannot be used alone. It ends at once when its standard input is closed.
     """
     from daemon.process.children.parent_watch import end_with_parent
-    from daemon.replica.copy_jobs.order import read_order
+    from daemon.replica.copy_jobs.commands import read_order
     from streaming.driver.progress import stopped_event, write_lines_to
 
     settings, copies = read_order(sys.stdin.buffer)
@@ -76,3 +88,32 @@ def _one_at_a_time(listener: ProgressListener) -> ProgressListener:
             listener(event)
 
     return listen
+
+
+Numbered = tuple[int, SizedTask]
+
+
+def write_order(settings: JobSettings, copies: Iterable[Numbered]) -> Iterator[bytes]:
+    """Yield the lines of an order."""
+    yield orjson.dumps(asdict(settings), default=dict) + b"\n"
+    for number, copy in copies:
+        yield orjson.dumps([number, write_copy(copy)]) + b"\n"
+    yield b"\n"
+
+
+def read_order(stream: BinaryIO) -> tuple[JobSettings, list[Numbered]]:
+    """Read an order; raise MalformedEvent if it is invalid or not complete."""
+    from streaming.copyjob.job import JobSettings
+
+    lines: list[bytes] = []
+    while (line := stream.readline()) != b"\n":
+        if not line:
+            raise MalformedEvent("the order of a copy job is not complete", lines=len(lines))
+        lines.append(line)
+    try:
+        given: dict[str, Any] = orjson.loads(lines[0])
+        share, spark = ShareSettings(**given.pop("share")), SparkSettings(**given.pop("spark"))
+        copies = [(int(number), read_copy(values)) for number, values in map(orjson.loads, lines[1:])]
+        return JobSettings(share, spark, **given), copies
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise MalformedEvent("the order of a copy job cannot be read", reason=repr(error)) from error

@@ -48,7 +48,7 @@ def external(policy: str, path: Path | None, config_path: Path | None, *, as_jso
 
 def read_directories(config: Config, policy: str, path: Path | None) -> list[dict[str, Any]]:
     """Return the directories of a list; raise NotFound if no cycle has written one, and BadInput."""
-    from daemon.replica.external.copies import list_directory
+    from daemon.replica.external.policy_cycles import list_directory
     from handlers.replication.external.cycle import DIRECTORY_LIST
     from state.external.directories import parse_directories
 
@@ -70,7 +70,7 @@ def read_directories(config: Config, policy: str, path: Path | None) -> list[dic
 
 def _find_target(policy: PolicyConfig, source: str) -> str | None:
     """Return the directory on the target; None if there is no base, or if the location is refused."""
-    from handlers.replication.policy.relocation import place_below
+    from handlers.replication.policy.locations import place_below
     from state.errors import UnsafePath
 
     if policy.external_base is None:

@@ -1,1 +1,1 @@
-"""Sections of the daemon's status about replicas: loads, tables that left, and copied files."""
+"""Sections of the daemon's status about replicas: points, copies, loads, tables that left, and compactions."""

@@ -18,8 +18,8 @@ from handlers.events import SourceFile
 from handlers.files.copying.copies import build_copy_task
 from handlers.files.paths import parse_location
 from handlers.replication.tables.table_entries import UnreplicatedTable
+from handlers.replication.views.definitions import define_sql_function, is_sql_function
 from handlers.replication.views.obstacles import find_function_obstacle, needs_copy
-from handlers.replication.views.spark import define_sql_function, is_sql_function
 from handlers.structs.functions import ResourceUri
 from state.errors import AlreadyExists, BadInput, Inconsistent, NotFound, Refused, Unsupported
 

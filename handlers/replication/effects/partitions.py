@@ -15,7 +15,7 @@ from handlers.events import Embedded, PartitionsAdded, PartitionsAltered, Partit
 from handlers.metastore.objects.partitions import BATCH
 from handlers.replication.effects import accuracy_marks
 from handlers.replication.effects.avro_schemas import SchemaFiles
-from handlers.replication.effects.files import leftovers, moves, renamed_files, truncation
+from handlers.replication.effects.files import leftovers, moves, truncation
 from handlers.replication.effects.files.plain_files import copy_first_files, mirror_directory, record_copy
 from handlers.replication.target.objects import (
     KEEP_STATISTICS,
@@ -110,7 +110,7 @@ def alter(event: PartitionsAltered, context: Context) -> None:
         truncation.truncate_partitions(event.table, names, replayed_write_id(event.write_id, owner), context)
     elif event.before is not None and event.before.value.values != event.after[0].value.values:
         rename(event, event.before.value, owner, context)
-        renamed_files.complete_partition(event, event.before.value, owner, context)
+        moves.complete_renamed_partition(event, event.before.value, owner, context)
     else:
         record_touched(event.db, event.table, event.after, names, context)
         _replace(event, names, owner, context)

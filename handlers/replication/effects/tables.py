@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING
 from handlers.replication.effects import accuracy_marks, cascades, statistics
 from handlers.replication.effects.avro_schemas import SchemaFiles
 from handlers.replication.effects.constraints import keep_constraints
-from handlers.replication.effects.files import leftovers, moves, renamed_files, truncation
+from handlers.replication.effects.files import leftovers, moves, truncation
 from handlers.replication.effects.files.plain_files import (
     copy_first_files,
     mirror_directory,
     note_copy,
     record_copy,
 )
-from handlers.replication.policy.relocation import names_locations
+from handlers.replication.policy.locations import list_row_directories, names_locations
 from handlers.replication.policy.replicability import is_view
-from handlers.replication.policy.row_directories import list_row_directories
 from handlers.replication.target.objects import (
     KEEP_STATISTICS,
     is_external,
@@ -142,7 +141,7 @@ def rename(event: TableAltered, context: Context) -> None:
         moves.return_to_base(event.before.value, event.after.value, context)
         note_copy(new, event.event_id, context)
     else:
-        renamed_files.complete_table(event, context)
+        moves.complete_renamed_table(event, context)
     if not is_transactional(event.after.value):
         _place_properties(event.after.value, context)
     statistics.restore_after_rename(event, new, context)

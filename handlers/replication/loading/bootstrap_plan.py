@@ -12,8 +12,8 @@ from handlers.replication.effects.databases import list_tables
 from handlers.replication.loading.table.snapshot import SnapshotLost, TableSnapshot, list_snapshot_files
 from handlers.replication.loading.table.source_changes import SourceChanges
 from handlers.replication.loading.table.write_id_snapshot import WriteIdStates
+from handlers.replication.policy.locations import list_row_directories
 from handlers.replication.policy.replicability import MATERIALIZED_VIEW, is_view
-from handlers.replication.policy.row_directories import list_row_directories
 from handlers.replication.target.objects import is_transactional
 from handlers.replication.views.obstacles import find_source_obstacle
 from state.errors import NotFound

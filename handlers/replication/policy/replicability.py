@@ -20,8 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from handlers.files.paths import parse_location
-from handlers.replication.policy.relocation import PATHS
-from handlers.replication.policy.row_directories import PROVIDER, find_spark_path, list_row_directories
+from handlers.replication.policy.locations import PATHS, PROVIDER, find_spark_path, list_row_directories
 from state.errors import UnsafePath, Unsupported
 
 

@@ -26,7 +26,7 @@ from handlers.events import (
     TableDropped,
 )
 from handlers.files.paths import parse_location
-from handlers.replication.policy.row_directories import PROVIDER, list_row_directories
+from handlers.replication.policy.locations import PROVIDER, list_row_directories
 from handlers.replication.target.objects import is_external, owns_data
 from state.errors import BadInput, NotFound
 from state.external.directories import TableDirectories, is_below, select_outermost

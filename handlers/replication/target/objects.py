@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import orjson
 
 from handlers.files.paths import parse_location
-from handlers.replication.policy.relocation import place_below, relocate_partition, relocate_table
+from handlers.replication.policy.locations import place_below, relocate_partition, relocate_table
 from handlers.replication.policy.replicability import is_view, require_plain_files
 from handlers.replication.views.definitions import define_view
 from handlers.structs.statistics import ColumnStatistics, ColumnStatisticsDesc

@@ -1,10 +1,25 @@
-"""Descriptions of a table or partition on one side as values, and their comparison: pure functions."""
+"""Descriptions of a table or partition on one side as values, and their comparison: pure functions.
+
+Statistics depend on files, so a compaction on one side changes them there. Hive logs them before the transaction ends; if it
+aborts, replay removes the mark of accuracy on the target, while readers of the source ignore the statistics because of their
+write id. Such statistics are counted as not compared. So are those of a transactional table whose mark on the target names columns
+only: Hive then uses none of them. Statistics of columns that arrive after such an abort leave a mark of this kind.
+
+A rename gives its write id to all partitions. If its transaction aborts, readers ignore their statistics until Hive forgets the
+abort, at different times on the two sides. If the source has forgotten it before the target, such statistics are not compared
+either.
+
+A mark of the target that names less than that of the source is not compared either, because it makes queries slower and never
+wrong. If a partition has no mark, Hive 4.2 also marks its basic statistics as accurate when it sets those of columns
+(``DirectSqlUpdatePart.updatePartitionParamTable``), whether they are or not. The target does not repeat this.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from handlers.replication.target.objects import ACCURATE, STATISTICS, list_accurate
 from handlers.replication.verification.facts import Facts, compare_facts
 from handlers.replication.verification.file_rules import (
     AcidFiles,
@@ -13,11 +28,37 @@ from handlers.replication.verification.file_rules import (
     compare_files,
 )
 from handlers.replication.verification.findings import PRESENT, Difference, Finding, Kind, NotCompared
-from handlers.replication.verification.statistics import Statistics, compare_statistics
+from state.transactions.valid_write_ids import ValidWriteIds, WriteIdState, compare_write_ids
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """The statistics of one table or partition on one side."""
+
+    basic: Mapping[str, str]
+    """The parameters of ``STATISTICS`` that are present."""
+    columns: Mapping[str, str]
+    """Statistics by column, as text."""
+    valid: bool = True
+    """Whether their write id is visible to readers of this side."""
+    write_id: int = 0
+    """That of the last change of the table or partition; 0 if it has none."""
+    transactional: bool = False
+
+    @property
+    def is_accurate(self) -> bool:
+        """Whether Hive may use them. For a transactional table, the mark must also name the basic ones."""
+        mark = self.basic.get(ACCURATE)
+        return mark is not None and (not self.transactional or "BASIC_STATS" in mark)
+
+    @staticmethod
+    def select(parameters: Mapping[str, str] | None) -> dict[str, str]:
+        """Return the basic statistics among ``parameters``."""
+        return {key: value for key, value in (parameters or {}).items() if key in STATISTICS}
 
 
 _LOCATION: Final[tuple[Kind, str]] = ("location", "")
@@ -97,3 +138,54 @@ def compare_partitions(
 def missing_partition(name: str, *, at_source: bool) -> Difference:
     """Return the difference of a partition that only one side has."""
     return Difference("partition", name, PRESENT if at_source else None, None if at_source else PRESENT)
+
+
+def compare_statistics(
+    source: Statistics, target: Statistics, *, compacted: bool, prefix: str = ""
+) -> Iterator[Finding]:
+    """Yield the differences; with ``compacted``, files of one side have no counterpart, and nothing that differs is a difference."""
+    expected = source.basic if source.valid else {k: v for k, v in source.basic.items() if k != ACCURATE}
+    unmarked = not target.is_accurate
+    is_remembered = not target.valid and target.write_id == source.write_id
+    named = list_accurate(target.basic)
+    names_less = bool(named) and named < list_accurate(source.basic)
+    for key in sorted({*source.basic, *target.basic}):
+        ours, theirs = source.basic.get(key), target.basic.get(key)
+        if theirs in {ours, expected.get(key)}:
+            continue
+        if compacted or (key == ACCURATE and (unmarked or names_less)):
+            yield NotCompared("statistics")
+        else:
+            yield Difference("statistics", prefix + key, ours, theirs)
+    for column in sorted({*source.columns, *target.columns}):
+        ours, theirs = source.columns.get(column), target.columns.get(column)
+        if ours == theirs:
+            continue
+        # Hive returns no statistics that are not marked as accurate, or whose write id is invisible.
+        ignored = (ours is None and not source.valid) or (theirs is None and (unmarked or is_remembered))
+        if compacted or ignored:
+            yield NotCompared("statistics")
+        else:
+            yield Difference("statistics", f"{prefix}column {column}", ours, theirs)
+
+
+_INVISIBLE: Final = frozenset({WriteIdState.ABORTED, WriteIdState.HIDDEN})
+
+
+def compare_write_id_lists(
+    source: ValidWriteIds, target: ValidWriteIds, *, written: Collection[int], compacted_up_to: int
+) -> Iterator[Finding]:
+    """Yield the write ids for which readers of the two sides see other rows.
+
+    The source forgets an aborted id when nothing is left of its files; the id then looks committed there, while the target may
+    still know that it was aborted. No reader misses rows if the source has no files of the id (``written`` has those that do).
+    If the source has compacted its files (``compacted_up_to``), this cannot be determined; the ids are not compared.
+    """
+    for ids in compare_write_ids(source, target):
+        forgotten = ids.source is WriteIdState.VISIBLE and ids.target in _INVISIBLE
+        if forgotten and not any(ids.first <= each <= ids.last for each in written):
+            if ids.first <= compacted_up_to:
+                yield NotCompared("write-ids", min(ids.last, compacted_up_to) - ids.first + 1)
+            continue
+        key = str(ids.first) if ids.first == ids.last else f"{ids.first}-{ids.last}"
+        yield Difference("write-ids", key, ids.source.value, ids.target.value)

@@ -7,6 +7,7 @@ are read only for checksums. Several directories are listed at a time, because e
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -14,9 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from handlers.files.filesystems import is_unfinished
 from handlers.files.paths import parse_location
 from handlers.replication.effects.avro_schemas import describe_schemas
-from handlers.replication.policy.relocation import describe_locations
+from handlers.replication.policy.locations import describe_locations, list_row_directories
 from handlers.replication.policy.replicability import is_view
-from handlers.replication.policy.row_directories import list_row_directories
 from handlers.replication.target.objects import (
     ELSEWHERE,
     format_partition_name,
@@ -26,15 +26,15 @@ from handlers.replication.target.objects import (
     map_external_location,
     partition_key_names,
 )
-from handlers.replication.verification.descriptions import Description
+from handlers.replication.verification.descriptions import Description, Statistics
 from handlers.replication.verification.facts import (
     Facts,
     describe_constraints,
+    describe_function,
     describe_partition,
     describe_table,
 )
 from handlers.replication.verification.findings import NotCompared
-from handlers.replication.verification.statistics import Statistics
 from handlers.replication.verification.visible_files import list_acid_files, list_tree, read_md5
 from handlers.structs.struct import Struct
 from state.errors import NotFound
@@ -80,6 +80,18 @@ class Side:
         acid = is_transactional(table) and self.policy.copies_rows(name)
         write_ids = self.metastore.valid_write_ids([f"{self.db}.{name}"])[0] if acid else None
         return OneTable(self, table, write_ids)
+
+    def describe_functions(self) -> Facts:
+        """Return a fact for each function of the database; one that is dropped meanwhile is left out."""
+        facts: Facts = {}
+        for name in self.metastore.function_names(self.db):
+            with suppress(NotFound):
+                function = self.metastore.get_function(self.db, name)
+                facts["function", name.lower()] = describe_function(
+                    function, self.policy if self.at_source else None
+                )
+                self.beat()
+        return facts
 
 
 @dataclass(frozen=True, slots=True)

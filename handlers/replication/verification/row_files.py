@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from handlers.files.paths import parse_location
-from handlers.replication.policy.row_directories import list_row_directories
+from handlers.replication.policy.locations import list_row_directories
 from handlers.replication.target.objects import format_partition_name, partition_key_names
 
 

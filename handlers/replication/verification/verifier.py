@@ -23,9 +23,10 @@ from handlers.replication.verification.descriptions import (
     Description,
     compare,
     compare_partitions,
+    compare_write_id_lists,
     missing_partition,
 )
-from handlers.replication.verification.facts import Facts, compare_facts, describe_database
+from handlers.replication.verification.facts import Facts, compare_facts, compare_functions, describe_database
 from handlers.replication.verification.findings import (
     PRESENT,
     Difference,
@@ -34,9 +35,7 @@ from handlers.replication.verification.findings import (
     Outcome,
     TableResult,
 )
-from handlers.replication.verification.functions import compare_functions
 from handlers.replication.verification.reading import PAGE
-from handlers.replication.verification.write_id_rules import compare_lists
 from handlers.replication.views.obstacles import find_source_obstacle
 from state.errors import BadInput, Inconsistent, NotFound, Refused
 
@@ -146,55 +145,56 @@ class Verifier:
         for _ in range(self._attempts):
             before = self._following.position()  # step 1
             self._changes.forget(before)
-            found = compare_once()  # step 2
-            if found.loading is not None:
-                return TableResult(table=name, outcome=Outcome.NOT_FOLLOWED, reason=found.loading)
-            if found.findings.difference_count == 0:
-                return _to_result(name, Outcome.EQUAL, before, found)
+            comparison = compare_once()  # step 2
+            if comparison.loading is not None:
+                return TableResult(table=name, outcome=Outcome.NOT_FOLLOWED, reason=comparison.loading)
+            if comparison.findings.difference_count == 0:
+                return _to_result(name, Outcome.EQUAL, before, comparison)
             newest = self._source.metastore.current_event_id()  # step 3
-            if self._changes.concern(name, before, newest, found.write_ids):
+            if self._changes.concern(name, before, newest, comparison.write_ids):
                 earlier = None
                 if not self._following.wait_for(newest):
                     break
                 continue
-            signature = found.findings.signature()
+            signature = comparison.findings.signature()
             if signature == earlier:  # step 4
-                return self._report_difference(name, newest, found)
+                return self._report_difference(name, newest, comparison)
             earlier = signature
         return TableResult(table=name, outcome=Outcome.BUSY, event_id=newest, reason=_busy(before, newest))
 
-    def _report_difference(self, name: str, event_id: int, found: _Comparison) -> TableResult:
+    def _report_difference(self, name: str, event_id: int, comparison: _Comparison) -> TableResult:
         """Return the result of a table that differs, unless the reason is that it is no longer followed."""
         reason = self._following.not_followed().get(name)
         if reason is not None:
             return TableResult(table=name, outcome=Outcome.NOT_FOLLOWED, reason=reason)
-        return _to_result(name, Outcome.DIFFERS, event_id, found)
+        return _to_result(name, Outcome.DIFFERS, event_id, comparison)
 
     def _compare_databases(self) -> _Comparison:
-        found = _Comparison()
+        comparison = _Comparison()
         ours, theirs = (_find_database(side) for side in (self._source, self._target))
         if ours is not None and theirs is not None:
-            found.findings.add(compare_facts(ours, theirs))
+            comparison.findings.add(compare_facts(ours, theirs))
             left_out = self._following.not_followed()
-            found.findings.add(compare_functions(self._source, self._target, left_out))
+            functions = (self._source.describe_functions(), self._target.describe_functions())
+            comparison.findings.add(compare_functions(*functions, left_out))
         elif ours is not theirs:
-            found.findings.add(
+            comparison.findings.add(
                 [_only_on_one_side("database", self._policy.source_db, at_source=ours is not None)]
             )
-        return found
+        return comparison
 
     def _compare_tables(self, name: str) -> _Comparison:
-        found = _Comparison()
+        comparison = _Comparison()
         ours, theirs = self._find_tables(name)
-        found.write_ids = (ours.write_ids if ours else None, theirs.write_ids if theirs else None)
-        found.loading = _why_not_comparable(ours, theirs)
-        if found.loading is not None:
-            return found
+        comparison.write_ids = (ours.write_ids if ours else None, theirs.write_ids if theirs else None)
+        comparison.loading = _why_not_comparable(ours, theirs)
+        if comparison.loading is not None:
+            return comparison
         if ours is not None and theirs is not None:
-            self._compare_present(ours, theirs, found)
+            self._compare_present(ours, theirs, comparison)
         elif ours is not None or theirs is not None:
-            found.findings.add([_only_on_one_side("table", name, at_source=ours is not None)])
-        return found
+            comparison.findings.add([_only_on_one_side("table", name, at_source=ours is not None)])
+        return comparison
 
     def _find_tables(self, name: str) -> tuple[OneTable | None, OneTable | None]:
         """Return the table on both sides; a plain managed one of the source as the target's metastore translates it."""
@@ -204,37 +204,41 @@ class Verifier:
         table = translate_plain_table(ours.table, self._target.metastore)
         return replace(ours, table=table, is_placed_by_target=True), replace(theirs, is_placed_by_target=True)
 
-    def _compare_present(self, ours: OneTable, theirs: OneTable, found: _Comparison) -> None:
+    def _compare_present(self, ours: OneTable, theirs: OneTable, comparison: _Comparison) -> None:
         description = ours.describe()
-        found.findings.add(compare(description, theirs.describe()))
-        _count(description, found)
+        comparison.findings.add(compare(description, theirs.describe()))
+        _count(description, comparison)
         if ours.is_partitioned and theirs.is_partitioned:
-            self._compare_pages(ours, theirs, found)
+            self._compare_pages(ours, theirs, comparison)
         if ours.write_ids is not None and theirs.write_ids is not None:
-            found.findings.add(
-                compare_lists(
+            comparison.findings.add(
+                compare_write_id_lists(
                     ours.write_ids,
                     theirs.write_ids,
-                    written=found.written,
-                    compacted_up_to=found.compacted_up_to,
+                    written=comparison.written,
+                    compacted_up_to=comparison.compacted_up_to,
                 )
             )
         if self._compare_rows is not None and ours.has_files and theirs.has_files:
-            found.rows = self._compare_rows(ours, theirs, found.findings)
+            comparison.rows = self._compare_rows(ours, theirs, comparison.findings)
 
-    def _compare_pages(self, ours: OneTable, theirs: OneTable, found: _Comparison) -> None:
+    def _compare_pages(self, ours: OneTable, theirs: OneTable, comparison: _Comparison) -> None:
         """Compare the partitions page by page: first the names, then the partitions that both sides have."""
         names, others = ours.partition_names(), theirs.partition_names()
-        found.findings.add(missing_partition(name, at_source=True) for name in sorted({*names} - {*others}))
-        found.findings.add(missing_partition(name, at_source=False) for name in sorted({*others} - {*names}))
+        comparison.findings.add(
+            missing_partition(name, at_source=True) for name in sorted({*names} - {*others})
+        )
+        comparison.findings.add(
+            missing_partition(name, at_source=False) for name in sorted({*others} - {*names})
+        )
         both = sorted({*names} & {*others})
         for start in range(0, len(both), PAGE):
             page = both[start : start + PAGE]
             described = ours.describe_partitions(page)
-            found.findings.add(compare_partitions(described, theirs.describe_partitions(page)))
+            comparison.findings.add(compare_partitions(described, theirs.describe_partitions(page)))
             for each in described.values():
-                _count(each, found)
-            found.partitions += len(described)
+                _count(each, comparison)
+            comparison.partitions += len(described)
             self._beat()
 
 
@@ -245,11 +249,11 @@ def _find_database(side: Side) -> Facts | None:
         return None
 
 
-def _count(description: Description, found: _Comparison) -> None:
-    found.files += description.file_count
-    found.size_bytes += description.size_bytes
-    found.written |= description.written_ids()
-    found.compacted_up_to = max(found.compacted_up_to, description.compacted_up_to())
+def _count(description: Description, comparison: _Comparison) -> None:
+    comparison.files += description.file_count
+    comparison.size_bytes += description.size_bytes
+    comparison.written |= description.written_ids()
+    comparison.compacted_up_to = max(comparison.compacted_up_to, description.compacted_up_to())
 
 
 def _why_not_comparable(ours: OneTable | None, theirs: OneTable | None) -> str | None:
@@ -271,16 +275,16 @@ def _busy(before: int, newest: int) -> str:
     return f"events between {before}, the replica's position, and {newest}, the source's, concern the table"
 
 
-def _to_result(name: str, outcome: Outcome, event_id: int, found: _Comparison) -> TableResult:
+def _to_result(name: str, outcome: Outcome, event_id: int, comparison: _Comparison) -> TableResult:
     return TableResult(
         table=name,
         outcome=outcome,
         event_id=event_id,
-        differences=tuple(found.findings.differences),
-        difference_count=found.findings.difference_count,
-        not_compared=tuple(sorted(found.findings.not_compared.items())),
-        partitions=found.partitions,
-        files=found.files,
-        size_bytes=found.size_bytes,
-        rows=found.rows,
+        differences=tuple(comparison.findings.differences),
+        difference_count=comparison.findings.difference_count,
+        not_compared=tuple(sorted(comparison.findings.not_compared.items())),
+        partitions=comparison.partitions,
+        files=comparison.files,
+        size_bytes=comparison.size_bytes,
+        rows=comparison.rows,
     )

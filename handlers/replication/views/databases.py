@@ -10,13 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from handlers.replication.views.names import find_names
-from handlers.replication.views.tokens import find_problem, read_tokens
+from handlers.replication.views.names import find_names, find_problem, read_tokens
 
 
 if TYPE_CHECKING:
-    from handlers.replication.views.names import Name
-    from handlers.replication.views.tokens import Dialect, Token
+    from handlers.replication.views.names import Dialect, Name, Token
 
 
 FindTarget = Callable[[str, str | None], str | None]

@@ -11,8 +11,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from handlers.replication.policy.replicability import MATERIALIZED_VIEW, Obstacle, find_obstacle, is_view
-from handlers.replication.views.definitions import define_view, is_trino_materialized_view
-from handlers.replication.views.spark import define_sql_function, is_sql_function
+from handlers.replication.views.definitions import (
+    define_sql_function,
+    define_view,
+    is_sql_function,
+    is_trino_materialized_view,
+)
 from state.errors import NotFound
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import NoneType, SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from daemon.replica.compactions.status import COMPACTIONS
-from daemon.replica.compactions.watch import CompactionWatch
+from daemon.replica.compaction_watch import CompactionWatch
+from daemon.replica.status.compactions import COMPACTIONS
 from dev.fixtures.hive_tables import ACID, a_partition, a_table
 from dev.fixtures.writing_client import WritingMetastore
 from handlers.metastore.calls import DECLARED, Call

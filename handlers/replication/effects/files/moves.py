@@ -18,6 +18,13 @@ partition if its new directory exists, which it does if a copy of external table
 
 A transactional table is loaded instead (``files_in_place``), because the write ids of the files in its new directory are not known. (A
 source that is marked as replicated refuses SET LOCATION for managed tables, reference: hive-replication.md §1.6.)
+
+The change manager keeps no files of external tables, so what an event names is copied as it is now. If the table or the partition
+was renamed since, the metastore has moved its directory: the files are missing, or those of a newer table or partition of that name
+are in their place. The log shows the rename only later. After each such copy, replay therefore reads the source's newest event id
+(``plain_files.note_copy``). If a rename up to that event is replayed, the target's directory is compared with the source's at its
+new place, and gets its files. This is such a copy as well: of several renames, the last one decides. If the source cannot be
+reached, every later rename counts.
 """
 
 from __future__ import annotations
@@ -48,6 +55,7 @@ from handlers.replication.target.objects import (
     partition_key_names,
     replayed_write_id,
 )
+from state.errors import NotFound
 
 
 if TYPE_CHECKING:
@@ -99,7 +107,7 @@ def clear_new_place(event: TableAltered, context: Context) -> bool:
     It exists if a drop left it, or if a killed metastore has moved the directory, which it does before its database commits. In an object store,
     it may have moved a part. A transactional table whose directory was moved gets that place, because one whose directory has another name
     is renamed without a move. Of a plain table, the new directory is removed, and the files come from the source again: by
-    ``return_to_base`` or ``renamed_files``.
+    ``return_to_base`` or ``complete_renamed_table``.
     """
     old, new = ((each.value.tableName or "").lower() for each in (event.before, event.after))
     table, root = context.target.get_table(context.policy.target_db, old), context.policy.external_base
@@ -233,3 +241,62 @@ def remove_left_files(context: Context, left: str, *, owner: Table) -> None:
     """
     if owns_data(owner) and (context.policy.external_base is None or not is_external(owner)):
         remove_other_files(context, left, kept=frozenset())
+
+
+def complete_renamed_table(event: TableAltered, context: Context) -> None:
+    """Copy the files of a table that was renamed, if files were copied from its old directory after that."""
+    before, after = event.before.value, event.after.value
+    name = (after.tableName or "").lower()
+    if not _may_lack_files(event, name, (before, after), after, context):
+        return
+    if after.partitionKeys:
+        _complete_partitions(name, after, context)
+    else:
+        mirror_directory(context, after.sd.location, context.table_cache.location(name))
+    note_copy(name, event.event_id, context)
+
+
+def complete_renamed_partition(
+    event: PartitionsAltered, before: Partition, owner: Table, context: Context
+) -> None:
+    """Do the same for a partition."""
+    table, after = event.table or "", event.after[0].value
+    if not _may_lack_files(event, table, (before, after), owner, context):
+        return
+    name = format_partition_name(partition_key_names(owner), list(after.values or []))
+    mirror_directory(context, after.sd.location, context.table_cache.location(table, name))
+    note_copy(table, event.event_id, context)
+
+
+def _may_lack_files(
+    event: TableAltered | PartitionsAltered,
+    table: str,
+    states: tuple[Table, Table] | tuple[Partition, Partition],
+    owner: Table,
+    context: Context,
+) -> bool:
+    """Whether a rename moved a plain directory at the source, from which ``table`` may have got files after that."""
+    before, after = states
+    return (
+        before.sd.location != after.sd.location
+        and context.tables.copied_ahead.covers(table, event.event_id)
+        and not is_transactional(owner)
+        and context.policy.copies_rows(table)
+    )
+
+
+def _complete_partitions(table: str, owner: Table, context: Context) -> None:
+    """Complete all partitions, wherever they are at the source now; skip those that it does not have any more."""
+    names = context.target.partition_names(context.policy.target_db, table)
+    keys = partition_key_names(owner)
+    for start in range(0, len(names), BATCH):
+        some = names[start : start + BATCH]
+        places = context.table_cache.locations(table, some)
+        try:
+            found = context.source.get_partitions(context.policy.source_db, table, some)
+        except NotFound:
+            return  # renamed again or dropped
+        for each in found:
+            place = places.get(format_partition_name(keys, list(each.values or [])))
+            if place is not None:
+                mirror_directory(context, each.sd.location, place)

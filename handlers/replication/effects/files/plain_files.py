@@ -98,7 +98,7 @@ def copy_plain_files(context: Context, files: Sequence[SourceFile], location: st
 
     Files of a managed table are copied as recorded, or FileLost is raised. The change manager keeps no files of external
     tables, because Hive does not own their data. Their current content is copied, and a missing file is skipped, because the
-    statement that changed, removed or renamed (``renamed_files``) it follows in the log.
+    statement that changed, removed or renamed (``moves.complete_renamed_table``) it follows in the log.
     """
     if is_external(owner):
         return _copy_existing(context, files, location)

@@ -38,8 +38,8 @@ from handlers.replication.loading.table.statistics import (
 from handlers.replication.loading.table.target_partitions import TargetPartitions
 from handlers.replication.loading.table.target_table import TargetTable
 from handlers.replication.loading.table.tools import SilentProgress
+from handlers.replication.policy.locations import list_row_directories
 from handlers.replication.policy.replicability import SWITCHED_OFF, is_view
-from handlers.replication.policy.row_directories import list_row_directories
 from handlers.replication.tables.table_loads import LoadedTable
 from handlers.replication.target.objects import owns_data
 from handlers.replication.views.obstacles import find_source_obstacle

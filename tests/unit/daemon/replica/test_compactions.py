@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.replica.compactions.status import COMPACTIONS, LISTED_MAX, CompactionStatus
-from daemon.replica.compactions.watch import CompactionWatch
+from daemon.replica.compaction_watch import CompactionWatch
+from daemon.replica.status.compactions import COMPACTIONS, LISTED_MAX, CompactionStatus
 from daemon.status.model import DaemonStatus
 from daemon.status.routes import status_page
 from handlers.replication.operations.compaction import STATES, read_backlog

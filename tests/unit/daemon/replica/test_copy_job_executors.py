@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from daemon.config.model import Config
-from daemon.replica.copy_jobs.checks import copy_job_problems
+from daemon.replica.copy_jobs.policy_jobs import copy_job_problems
 from dev.stack.servers.hdfs import render_site
 from handlers.events import SourceFile
 from handlers.files.copying.copies import CopyTask

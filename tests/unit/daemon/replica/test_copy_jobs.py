@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from daemon.config.settings.policies import CopyJobsConfig
 from daemon.replica.copy_jobs import runner
-from daemon.replica.copy_jobs.commands import require_spark
-from daemon.replica.copy_jobs.order import read_order, write_order
+from daemon.replica.copy_jobs.commands import read_order, require_spark, write_order
 from daemon.replica.copy_jobs.progress import JobProgress, job_line
 from daemon.replica.copy_jobs.runner import SparkJobs
 from handlers.events import SourceFile
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
 DRIVER = """
 import json, os, signal, sys
 from pathlib import Path
-from daemon.replica.copy_jobs.order import read_order
+from daemon.replica.copy_jobs.commands import read_order
 from daemon.process.children.parent_watch import end_with_parent
 from streaming.copyjob.share import write_copy
 from streaming.copyjob.share import copy_share

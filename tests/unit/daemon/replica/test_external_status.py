@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from click.testing import CliRunner
 
-from daemon.replica.external.copies import build_external
+from daemon.replica.external.policy_cycles import build_external
 from daemon.replica.external.status import EXTERNAL, ExternalStatus, describe_external
 from daemon.service.command_line import tideline
 from handlers.replication.external.cycle import DIRECTORY_LIST, CycleProgress, TableProblem

@@ -10,7 +10,7 @@ import pytest
 
 from daemon.process.inbox import Inbox, send_request
 from daemon.replica import requests
-from daemon.replica.commands.promotion import done_lines, plan_lines
+from daemon.replica.commands.endings import done_lines, plan_lines
 from daemon.replica.followed import FollowedReplica
 from daemon.replica.served_requests import PolicyRequests
 from daemon.replica.status.left import LEFT, list_left

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from daemon.config.model import Config
-from daemon.replica.external.checks import spark_problems
+from daemon.replica.external.policy_cycles import spark_problems
 from state.errors import MetastoreUnavailable, NotFound, ServerFault, TidelineError
 from tests.builders.replication.replay_events import a_table
 from tests.builders.replication.spark_tables import a_spark_table

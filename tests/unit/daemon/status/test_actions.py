@@ -12,8 +12,8 @@ import pytest
 from daemon.endpoint.configured.status import ENDPOINTS, EndpointStatus
 from daemon.endpoint.configured.status import DifferingTable as DifferingAnswer
 from daemon.process.supervisor import LoopState
-from daemon.replica.compactions.status import COMPACTIONS, CompactionRow, CompactionStatus
 from daemon.replica.external.status import EXTERNAL, ExternalProblem, ExternalStatus
+from daemon.replica.status.compactions import COMPACTIONS, CompactionRow, CompactionStatus
 from daemon.replica.status.left import LEFT, LeftStatus, LeftTableStatus
 from daemon.replica.status.loads import LOADS, LoadStatus
 from daemon.replica.verification.status import VERIFICATION, DifferingTable, SamplerStatus

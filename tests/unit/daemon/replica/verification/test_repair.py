@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from daemon.replica.verification.repair import (
+from daemon.replica.verification.run import (
     GRACE_S,
     TABLES_PER_REQUEST,
     Repair,

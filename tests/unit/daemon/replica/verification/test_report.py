@@ -10,13 +10,13 @@ from daemon.process.state_file import open_state
 from daemon.replica.policies import STATE_KIND
 from daemon.replica.status.loads import LoadStatus
 from daemon.replica.status.unreplicated import UnreplicatedObject, UnreplicatedStatus
+from daemon.replica.verification.commands import is_equal, report, report_text
 from daemon.replica.verification.following import (
     KnownState,
     ReplicaFollowing,
     known_state,
     read_state,
 )
-from daemon.replica.verification.text import is_equal, report, report_text
 from daemon.status.model import ProjectionView
 from handlers.replication.tables.quarantine import Quarantine
 from handlers.replication.tables.table_entries import UnreplicatedTable, UnreplicatedTables

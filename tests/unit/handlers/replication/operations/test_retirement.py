@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from handlers.replication.operations.retirement import Retirement, retire
+from handlers.replication.operations.activity import Retirement, retire
 from handlers.replication.policy.policy import Policy
 from handlers.structs.objects import Database
 from state.errors import ConfigError, NotFound

@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from handlers.replication.policy.locations import describe_locations, list_row_directories
 from handlers.replication.policy.policy import Policy
-from handlers.replication.policy.relocation import describe_locations
-from handlers.replication.policy.row_directories import list_row_directories
 from handlers.replication.target.objects import to_target_partition, to_target_table
 from handlers.structs.objects import SkewedInfo, Table
 from state.errors import UnsafePath

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from handlers.replication.policy.row_directories import has_placeholder, list_row_directories
+from handlers.replication.policy.locations import has_placeholder, list_row_directories
 from tests.builders.replication.replay_events import a_table
 from tests.builders.replication.spark_tables import a_spark_table
 

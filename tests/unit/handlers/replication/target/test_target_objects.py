@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handlers.replication.effects.databases import apply_database_changes, to_target_database
+from handlers.replication.policy.locations import place_below
 from handlers.replication.policy.policy import Policy
-from handlers.replication.policy.relocation import place_below
 from handlers.replication.target.objects import (
     escape_path_name,
     format_partition_name,

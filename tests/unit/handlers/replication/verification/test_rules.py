@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 
 from handlers.replication.policy.policy import Policy
 from handlers.replication.target.objects import ACCURATE
-from handlers.replication.verification.descriptions import Description, compare
+from handlers.replication.verification.descriptions import (
+    Description,
+    Statistics,
+    compare,
+    compare_statistics,
+    compare_write_id_lists,
+)
 from handlers.replication.verification.facts import (
     compare_facts,
     describe_constraints,
@@ -18,8 +24,6 @@ from handlers.replication.verification.facts import (
     describe_table,
 )
 from handlers.replication.verification.findings import LISTED_MAX, Difference, Findings, NotCompared
-from handlers.replication.verification.statistics import Statistics, compare_statistics
-from handlers.replication.verification.write_id_rules import compare_lists
 from handlers.structs.constraints import FOREIGN_KEY, SQLForeignKey
 from handlers.structs.objects import Database, FieldSchema, SerDeInfo, StorageDescriptor, Table
 from state.transactions.valid_write_ids import ValidWriteIds
@@ -190,9 +194,11 @@ def ids(mark: int, opened: tuple[int, ...] = (), aborted: tuple[int, ...] = ()) 
 
 def test_an_abort_that_only_the_target_remembers_is_a_difference_only_if_the_source_has_files_of_it() -> None:
     source, target = ids(5), ids(5, aborted=(4,))
-    assert list(compare_lists(source, target, written={1, 2}, compacted_up_to=0)) == []
-    assert list(compare_lists(source, target, written={1}, compacted_up_to=5)) == [NotCompared("write-ids")]
-    (found,) = compare_lists(source, target, written={4}, compacted_up_to=0)
+    assert list(compare_write_id_lists(source, target, written={1, 2}, compacted_up_to=0)) == []
+    assert list(compare_write_id_lists(source, target, written={1}, compacted_up_to=5)) == [
+        NotCompared("write-ids")
+    ]
+    (found,) = compare_write_id_lists(source, target, written={4}, compacted_up_to=0)
     assert isinstance(found, Difference)
     assert (found.key, found.source, found.target) == ("4", "visible", "aborted")
 
@@ -202,7 +208,7 @@ def test_another_highest_write_id_is_a_difference_unless_the_source_aborted_what
     ours: int, theirs: int, aborted: set[int], written: set[int]
 ) -> None:
     source = ids(ours, aborted=tuple(sorted(each for each in aborted if each <= ours)))
-    found = compare_lists(source, ids(theirs), written=written, compacted_up_to=0)
+    found = compare_write_id_lists(source, ids(theirs), written=written, compacted_up_to=0)
     differing = any(isinstance(each, Difference) for each in found)
     if source.may_be_cut:
         return

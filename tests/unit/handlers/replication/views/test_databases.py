@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from handlers.replication.views.databases import Query, RenamedQuery, rename_databases
-from handlers.replication.views.tokens import HIVE, SPARK, SPARK_ANSI, TRINO, Dialect
+from handlers.replication.views.names import HIVE, SPARK, SPARK_ANSI, TRINO, Dialect
 
 
 TARGETS = {"shop": "shop_r", "lake": "lake"}

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from handlers.replication.policy.policy import Policy
+from handlers.replication.views.definitions import define_sql_function, is_sql_function
 from handlers.replication.views.obstacles import find_function_obstacle, find_source_obstacle
-from handlers.replication.views.spark import define_sql_function, is_sql_function
 from handlers.structs.functions import Function, ResourceType, ResourceUri
 from handlers.structs.objects import StorageDescriptor, Table
 from state.errors import NotFound

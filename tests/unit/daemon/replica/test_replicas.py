@@ -11,11 +11,10 @@ from prometheus_client import CollectorRegistry
 from daemon.process.heartbeat import Pulse
 from daemon.process.state_file import open_state
 from daemon.replica import loop
-from daemon.replica.found_databases import DatabaseDiscovery, known_policies
 from daemon.replica.loop import build_projection
 from daemon.replica.metrics import ReplicaMetrics
 from daemon.replica.policies import STATE_KIND
-from daemon.replica.replicas import Replicas
+from daemon.replica.replicas import DatabaseDiscovery, Replicas, known_policies
 from daemon.sources.connections import CallMetrics
 from handlers.replication.observer import SilentObserver
 from state.errors import ConfigError, MetastoreUnavailable

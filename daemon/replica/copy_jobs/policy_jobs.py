@@ -1,6 +1,7 @@
-"""Live checks of copy jobs for ``tideline config check --live``: Spark must be installed, and the cluster of the master must answer.
+"""The copy jobs of policies, as their settings say: built for one, and checked for all by ``tideline config check --live``.
 
-A driver needs half a minute to find that out, and a bootstrap finds it out only when it reaches a table with many files.
+The check is that Spark is installed, and that the cluster of the master answers. A driver needs half a minute to find that out, and
+a bootstrap finds it out only when it reaches a table with many files.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from daemon.config.document import problem_of_error
+from daemon.process.redaction import Redactor
 from daemon.replica.copy_jobs.commands import require_spark
 from state.errors import TidelineError
 
@@ -17,6 +19,33 @@ if TYPE_CHECKING:
 
     from daemon.config.document import Problem
     from daemon.config.model import Config
+    from daemon.replica.copy_jobs.runner import SparkJobs
+    from handlers.files.copying.jobs import JobStatus
+    from handlers.files.filesystems import FileSystems
+
+
+def ignore_job(status: JobStatus) -> None:
+    """Do nothing with the progress of a job."""
+
+
+def build_jobs(
+    config: Config, name: str, file_systems: FileSystems, changed: Callable[[JobStatus], None] = ignore_job
+) -> SparkJobs | None:
+    """Return the jobs of a policy, None if its settings have none; raise ConfigError where Spark is not installed."""
+    policy = config.policy(name)
+    if policy.copy_jobs is None:
+        return None
+    from daemon.replica.copy_jobs.runner import SparkJobs
+
+    return SparkJobs(
+        name,
+        policy.copy_jobs,
+        file_systems,
+        options=config.files.all_options(),
+        read_roots=config.sources[policy.source].read_roots,
+        clean=Redactor(config.secrets()).text,
+        changed=changed,
+    )
 
 
 def copy_job_problems(config: Config, check: Callable[[str], None] | None = None) -> Iterator[Problem]:

@@ -1,8 +1,12 @@
-"""``tideline promote``: a failover. The replica becomes a database that writers may use."""
+"""``tideline promote`` and ``tideline retire``: the two ways in which the replication of a policy ends.
+
+A promotion is a failover: the replica becomes a database that writers may use. A retirement leaves the replica as it is.
+"""
 
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +17,9 @@ from daemon.terminal.application import config_option, echo_json, json_option, l
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from daemon.config.model import Config
+    from handlers.replication.operations.activity import Retirement
 
 
 @click.command()
@@ -84,3 +91,34 @@ def _point(promotion: dict[str, Any]) -> str:
     time_s = promotion["time_s"]
     at = "" if time_s is None else time.strftime(" of %Y-%m-%d %H:%M:%S UTC", time.gmtime(time_s))
     return f"event {promotion['event_id']}{at}"
+
+
+@click.command()
+@click.argument("policy")
+@config_option
+@json_option
+def retire(policy: str, config_path: Path | None, as_json: bool) -> None:
+    """End the replication of POLICY; the replica stays as it is.
+
+    The source then keeps no files for the policy and can drop the database. Stop the daemon first, and remove the policy from
+    its configuration afterwards.
+    """
+    from daemon.process.lock import state_lock
+
+    config = load_config(config_path)
+    with state_lock(config.state.dir):
+        done = retire_policy(config, policy)
+    if as_json:
+        echo_json(asdict(done))
+        return
+    mark = "its mark was removed from" if done.unmarked else "there was no mark of it at"
+    click.echo(f"policy {policy} is retired: {done.aborted} open transactions aborted, {mark} the source")
+
+
+def retire_policy(config: Config, name: str) -> Retirement:
+    """Retire a policy; raise ConfigError for an unknown name, and what the metastores raise."""
+    from daemon.replica.policies import open_policy
+    from handlers.replication.operations.activity import retire as end
+
+    with open_policy(config, name) as opened:
+        return end(source=opened.source, target=opened.target, policy=opened.policy, store=opened.store)

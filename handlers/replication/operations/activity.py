@@ -1,7 +1,10 @@
-"""The end of a policy: removes everything on both sides that still refers to it. The replica stays as it is.
+"""Whether a policy is active: an operator may pause it for a while, or retire it permanently.
 
-``repl.source.for`` makes the source keep deleted files for the policy and refuse DROP DATABASE. Replayed transactions that are still
-open on the target would stay open for days and hold up its cleaner. Every step may be repeated.
+Both are in the policy's state file, so that a restart of the daemon neither resumes nor follows the policy again.
+
+A retirement removes everything on both sides that still refers to the policy. The replica stays as it is. ``repl.source.for`` makes
+the source keep deleted files for the policy and refuse DROP DATABASE. Replayed transactions that are still open on the target would
+stay open for days and hold up its cleaner. Every step may be repeated.
 """
 
 from __future__ import annotations
@@ -16,9 +19,41 @@ from state.transactions.write_id_mapping import WriteIdMapping
 
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from handlers.metastore.client import Metastore
     from handlers.replication.policy.policy import Policy
     from state.store import Reader, Store
+
+
+PAUSED_KEY: Final = b"paused-since"
+
+
+class Pause:
+    """The pause of one policy, in its state file. Used by replay's thread."""
+
+    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
+        self._store = store
+        self._clock = clock
+
+    def since_s(self) -> int | None:
+        """Return the Unix time since which the policy is paused; None if it is not."""
+        stored = self._store.get(PAUSED_KEY)
+        return None if stored is None else int(stored)
+
+    def begin(self) -> int:
+        """Pause the policy; return since when it is paused."""
+        since_s = self.since_s()
+        if since_s is None:
+            since_s = int(self._clock())
+            with self._store.transaction() as txn:
+                txn.put(PAUSED_KEY, str(since_s).encode())
+        return since_s
+
+    def end(self) -> None:
+        """Resume the policy."""
+        with self._store.transaction() as txn:
+            txn.delete(PAUSED_KEY)
 
 
 RETIRED_KEY: Final = b"retired"

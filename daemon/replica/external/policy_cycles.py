@@ -1,6 +1,7 @@
-"""Live checks of external tables for ``tideline config check --live``: tables of Spark in a policy that copies no files without events.
+"""The cycles that copy the files of external tables, as the settings of policies say: built for one, and checked for all.
 
-Spark logs no event when it writes rows. Without cycles, the replica of such a table keeps the rows of its load.
+``tideline config check --live`` warns about tables of Spark in a policy without cycles. Spark logs no event when it writes rows, so
+the replica of such a table would keep the rows of its load.
 """
 
 from __future__ import annotations
@@ -9,17 +10,61 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from daemon.config.document import Problem, problem_of_error
+from daemon.process.state_file import open_state
+from handlers.files.copying.copies import Copier
+from handlers.files.copying.pool import CopyPool
+from handlers.files.copying.throttle import Throttle
 from handlers.metastore.client import Metastore
+from handlers.replication.external.cycle import ExternalSettings
+from handlers.replication.external.cycle_thread import ExternalThread
+from handlers.replication.external.records import CopyRecords
+from handlers.replication.policy.locations import is_of_spark
 from handlers.replication.policy.policy import Policy
-from handlers.replication.policy.row_directories import is_of_spark
 from state.errors import MetastoreUnavailable, NotFound, TidelineError
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from daemon.config.model import Config
     from daemon.config.settings.policies import PolicyConfig
+    from handlers.replication.context import Context
+
+
+STATE_KIND: Final = "external"
+"""Prefix of the names of the files with the records of copies."""
+
+
+def list_directory(config: Config, policy: str) -> Path:
+    """Return where the list of a policy's external directories is written."""
+    return config.state.dir / "external" / policy
+
+
+def build_external(config: Config, name: str, context: Context) -> ExternalThread | None:
+    """Return the cycles of a policy, None if its settings have none; raise StateCorrupt and StateLocked."""
+    policy = config.policy(name)
+    if not policy.copies_external:
+        return None
+    external = policy.external
+    settings = ExternalSettings(
+        every_s=external.every_s,
+        delete=external.delete,
+        workers=external.workers,
+        list_directory=list_directory(config, name),
+    )
+
+    def open_pool() -> CopyPool:
+        throttle = None if external.bytes_per_s_max is None else Throttle(external.bytes_per_s_max)
+        pool = CopyPool(
+            Copier(context.files, context.copies.allowed), workers=external.workers, throttle=throttle
+        )
+        pool.protect(context.target_position.require_held)
+        return pool
+
+    return ExternalThread(
+        context, settings, CopyRecords(open_state(config.state.dir, STATE_KIND, name)), open_pool
+    )
 
 
 TIMEOUT_S: Final = 10.0

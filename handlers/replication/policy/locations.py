@@ -1,9 +1,9 @@
-"""The locations in a definition of the source and their form on the target: one rule for all of them, without effects.
+"""The locations in a definition: where the rows of a table are at the source, and the form of all locations on the target.
 
 A table or partition names more directories than its own. Spark keeps the directory of a table in the serde parameter ``path`` and
 reads only that (``HiveExternalCatalog``); list bucketing has a directory for each skewed value; other programs keep locations in
-properties of their own. Nothing on the target may name a directory of the source, because a reader would read it, and a writer would write
-there after a promotion. The rule for a property whose value is a location:
+properties of their own. Nothing on the target may name a directory of the source, because a reader would read it, and a writer
+would write there after a promotion. The rule for a property whose value is a location:
 
 1. The table's own directory, or one below it, gets the same place below the target's directory.
 2. ``path`` may also be above the directory of a partition, which then is the same distance above the target's.
@@ -11,6 +11,12 @@ there after a promotion. The rule for a property whose value is a location:
 4. Any other property outside of the table's directory stays: it names something that replication does not own, such as an origin.
 
 If the target chooses the location and it is not known yet, the properties of 1 and 2 are left out until it is.
+
+The location and ``path`` of a table of Spark's data sources (``using parquet``) are the same directory as a rule. They differ
+
+* for an external table of a format that Hive cannot read (csv, json, text): its location is a placeholder that never exists;
+* after Hive has moved or renamed the table, or Spark has renamed one that a metastore of Hive 4 made external. Hive then reads the
+  one, and Spark the other.
 """
 
 from __future__ import annotations
@@ -26,6 +32,48 @@ from state.errors import UnsafePath
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+PROVIDER: Final = "spark.sql.sources.provider"
+"""Property of a table of one of Spark's data sources, with the name or the class of the source."""
+CREATED_BY_SPARK: Final = "spark.sql.create.version"
+"""Property of everything that Spark creates, with its version."""
+PLACEHOLDER: Final = "-__PLACEHOLDER__"
+"""How the location ends that Spark gives a table if it cannot give it the real one."""
+
+
+def is_of_spark(table: Table) -> bool:
+    """Whether Spark has created a table with rows, of Hive's formats or of its own."""
+    parameters = table.parameters or {}
+    return table.tableType in {"EXTERNAL_TABLE", "MANAGED_TABLE"} and (
+        CREATED_BY_SPARK in parameters or PROVIDER in parameters
+    )
+
+
+def find_spark_path(table: Table) -> Location | None:
+    """Return the directory that Spark reads if it is not the table's location; raise UnsafePath."""
+    serde = table.sd.serdeInfo
+    if serde is None or not serde.parameters or PROVIDER not in (table.parameters or {}):
+        return None
+    value = next((value for key, value in serde.parameters.items() if key.lower() == "path"), None)
+    if value is None:
+        return None
+    root = None if table.sd.location is None else parse_location(table.sd.location)
+    path = resolve_location(value, root)
+    return None if path == root else path
+
+
+def has_placeholder(table: Table) -> bool:
+    """Whether Spark gave the table a location without rows."""
+    return find_spark_path(table) is not None and (table.sd.location or "").rstrip("/").endswith(PLACEHOLDER)
+
+
+def list_row_directories(table: Table) -> tuple[str, ...]:
+    """Return the directories of a table, without those of its partitions; the first is the one that is there as a rule."""
+    path, location = find_spark_path(table), table.sd.location
+    if path is None:
+        return () if location is None else (location,)
+    return (str(path),) if location is None or has_placeholder(table) else (location, str(path))
 
 
 PATHS: Final = frozenset({"path", "basepath"})

@@ -15,7 +15,7 @@ import structlog
 
 from daemon.process.heartbeat import wait
 from daemon.process.supervisor import Job
-from daemon.replica.compactions.status import LISTED_MAX, CompactionStatus, describe_backlog
+from daemon.replica.status.compactions import LISTED_MAX, CompactionStatus, describe_backlog
 from daemon.sources.connections import measured_metastore
 from handlers.replication.operations.compaction import read_backlog
 from state.errors import TidelineError

@@ -1,1 +1,0 @@
-"""Compactions of the target in the daemon's status: a loop for each target that reads them, and their section."""

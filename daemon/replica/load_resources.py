@@ -1,0 +1,74 @@
+"""What the loads of a policy have for themselves, so that they delay no other table: copy threads, and a second reader of the topic.
+
+Every load has its own copy threads, which end with it. Their counts are kept, so that the metrics of copies and bytes contain all
+files that reach the target, and never decrease. Tables that catch up read a range of events with a separate reader.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Final
+
+from handlers.files.copying.pool import CopyCounters
+from state.errors import Interrupted
+from state.positions import Position
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from daemon.consumer.topic_reader import TopicReader
+    from handlers.events import Event
+    from handlers.files.copying.pool import CopyPool
+
+
+class LoadCopies:
+    """The copy pools of a policy's loads, which run one after another. ``total`` is for any thread."""
+
+    def __init__(self, build: Callable[[], CopyPool]) -> None:
+        self._build = build
+        self._known: tuple[CopyCounters, CopyPool | None] = (CopyCounters(), None)
+        """The counts of ended loads, and the pool of the last one; replaced as a whole."""
+
+    def open(self) -> CopyPool:
+        """Return the copy threads of the next load."""
+        pool = self._build()
+        self._known = (self.total(), pool)
+        return pool
+
+    def total(self) -> CopyCounters:
+        """Return the counts of all loads so far."""
+        ended, pool = self._known
+        return ended if pool is None else ended.plus(pool.counters())
+
+    def pending(self) -> int:
+        """Return the approximate number of files that the current load still has to copy."""
+        _, pool = self._known
+        return 0 if pool is None else sum(pool.pending())
+
+
+READ_S: Final = 0.5
+
+
+def read_range(
+    open_reader: Callable[[], TopicReader],
+    after: int,
+    upto: int,
+    *,
+    beat: Callable[[], None] = lambda: None,
+    is_stopping: Callable[[], bool] = lambda: False,
+) -> Iterator[Event]:
+    """Yield the events after one id up to another; raise GapDetected if they cannot be read, and Interrupted at a stop."""
+    with closing(open_reader()) as reader:
+        reader.seek(Position(after))
+        while True:
+            batch = reader.read(READ_S)
+            for event in batch.events:
+                if event.event_id > upto:
+                    return
+                yield event
+            if batch.position.applied_event_id >= upto:
+                return
+            if is_stopping():
+                raise Interrupted("the daemon stops", position=str(batch.position))
+            beat()
