@@ -43,7 +43,7 @@ each of them demands a different decision from the caller::
         ├── StateCorrupt
         ├── StateLocked
         ├── TimelineInconsistent    stored timeline properties contradict each other: rebuild from the partitions
-        ├── TableAltered            a flat table was altered by hand
+        ├── FlatTableAltered        a flat table was altered by hand
         ├── TopicReplaced           a topic was created again under its name, or lost records that were already read
         ├── TargetDiverged
         ├── Fenced                  another instance took over the target: this one must not write there any more
@@ -360,7 +360,7 @@ class TimelineInconsistent(Inconsistent):
     default_hint = "Rebuild the timeline from the table's partitions: run 'tideline timeline rebuild'."
 
 
-class TableAltered(Inconsistent):
+class FlatTableAltered(Inconsistent):
     """Columns, comments or parameters of a flat table were changed by another process."""
 
     code = "table-altered"

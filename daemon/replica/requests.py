@@ -50,7 +50,7 @@ def ask_policy(config: Config, policy: str, request: Request) -> Request:
         return serve_here(config, policy, lambda projection: PolicyRequests(projection, read).do(request))
 
 
-def cross_gap_of(config: Config, policy: str) -> Request:
+def cross_gap(config: Config, policy: str) -> Request:
     """Have a policy continue after a gap; raise InvalidRequest if it has none, which names the relay if the gap is there."""
     try:
         return ask_policy(config, policy, {"do": "cross-gap"})

@@ -9,7 +9,7 @@ characters, in ASCII so that no metastore database changes it::
 not in use. If the key is too long for the comment, ``d`` holds its digest, and the table parameter ``tideline.key.<slot>`` holds its
 text. A reused slot keeps its former name in ``tideline.former.<slot>``.
 
-Reading is strict, because files are read by these positions: anything that Tideline would not have written raises TableAltered.
+Reading is strict, because files are read by these positions: anything that Tideline would not have written raises FlatTableAltered.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from state.columns.names import check_name, digest_key
 from state.columns.paths import KeyPath
 from state.columns.slots import HOUR_S, RESCUED, Layout, Slot, SlotState
 from state.columns.types import ColumnType
-from state.errors import BadInput, TableAltered
+from state.errors import BadInput, FlatTableAltered
 
 
 if TYPE_CHECKING:
@@ -88,14 +88,14 @@ def encode_comment(slot: Slot) -> str:
 def parse_layout(columns: Iterable[tuple[str, str, str | None]], parameters: Mapping[str, str]) -> Layout:
     """Read a layout from a table's columns (name, type, comment; no partition keys) and parameters.
 
-    Raises TableAltered if Tideline did not write them.
+    Raises FlatTableAltered if Tideline did not write them.
     """
     slots = tuple(_slot(index, Column(*each), parameters) for index, each in enumerate(columns))
     layout = Layout(_version(parameters), slots)
     try:
         layout.check()
     except AssertionError as broken:
-        raise TableAltered("the columns of a flat table are inconsistent", reason=str(broken)) from None
+        raise FlatTableAltered("the columns of a flat table are inconsistent", reason=str(broken)) from None
     return layout
 
 
@@ -203,13 +203,13 @@ def _text_parameter(column: Column, parameters: Mapping[str, str], name: str) ->
 def _version(parameters: Mapping[str, str]) -> int:
     text = parameters.get(VERSION_PARAMETER, "")
     if not re.fullmatch(r"[1-9][0-9]{0,17}", text):
-        raise TableAltered(
+        raise FlatTableAltered(
             "the table has no valid schema version", parameter=VERSION_PARAMETER, value=text[:40]
         )
     return int(text)
 
 
-def _altered(column: Column, reason: str) -> TableAltered:
-    return TableAltered(
+def _altered(column: Column, reason: str) -> FlatTableAltered:
+    return FlatTableAltered(
         "a column was changed by something other than Tideline", column=column.name[:200], reason=reason
     )

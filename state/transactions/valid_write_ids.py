@@ -44,7 +44,7 @@ class WriteIdState(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class WriteIdDifference:
     """Consecutive write ids, ``first`` to ``last`` inclusive, about which two lists disagree."""
 
     first: int
@@ -173,7 +173,7 @@ class ValidWriteIds:
 
 def compare_write_ids(
     source: ValidWriteIds, target: ValidWriteIds, *, known_aborted: Collection[int] = ()
-) -> tuple[Difference, ...]:
+) -> tuple[WriteIdDifference, ...]:
     """Return the ids for which readers of ``target`` see other rows than readers of ``source``, ascending; empty if equal.
 
     Names are not compared. An id is equal if both sides have the same state for it, and also in these cases:
@@ -190,7 +190,7 @@ def compare_write_ids(
     to different events, or a replayed transaction hangs.
     """
     known_aborted = frozenset(known_aborted)
-    found: list[Difference] = []
+    found: list[WriteIdDifference] = []
     for first, last in _cut_into_spans(source, target, known_aborted):
         at_source, at_target = source.state_of(first), target.state_of(first)
         if _is_equal(at_source, at_target, aborted=first in known_aborted):
@@ -199,7 +199,7 @@ def compare_write_ids(
         if follows and (found[-1].source, found[-1].target) == (at_source, at_target):
             found[-1] = replace(found[-1], last=last)
         else:
-            found.append(Difference(first, last, at_source, at_target))
+            found.append(WriteIdDifference(first, last, at_source, at_target))
     return tuple(found)
 
 

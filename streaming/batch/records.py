@@ -226,7 +226,7 @@ def encode_layout(layout: Layout) -> dict[str, object]:
 
 
 def decode_layout(form: Mapping[str, Any]) -> Layout:
-    """Return the layout that ``encode_layout`` encoded. Raises TableAltered if it was modified."""
+    """Return the layout that ``encode_layout`` encoded. Raises FlatTableAltered if it was modified."""
     return parse_layout([tuple(column) for column in form["columns"]], form["parameters"])
 
 

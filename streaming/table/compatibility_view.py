@@ -27,7 +27,7 @@ from handlers.structs.objects import FieldSchema, SerDeInfo, StorageDescriptor, 
 from state.columns.names import check_name, fold_case
 from state.columns.paths import KeyPath
 from state.columns.slots import SlotState
-from state.errors import BadInput, InvalidRequest, LimitExceeded, NotFound, TableAltered
+from state.errors import BadInput, FlatTableAltered, InvalidRequest, LimitExceeded, NotFound
 from streaming.table.parameters import KEY_CHARS_MAX, VERSION, select_own
 
 
@@ -153,13 +153,13 @@ class OldName:
 
     @classmethod
     def parse(cls, text: str) -> OldName:
-        """Return the content of a parameter. Raises TableAltered if it is invalid."""
+        """Return the content of a parameter. Raises FlatTableAltered if it is invalid."""
         try:
             form: Any = json.loads(text)
             path = form.get("p")
             return cls(str(form["c"]), None if path is None else KeyPath.of_json_path(path))
         except (ValueError, KeyError, AttributeError, TypeError, BadInput) as error:
-            raise TableAltered("invalid old name in a compatibility view", value=text[:200]) from error
+            raise FlatTableAltered("invalid old name in a compatibility view", value=text[:200]) from error
 
     @property
     def text(self) -> str:

@@ -141,7 +141,7 @@ _ORC: Final = "org.apache.hadoop.hive.ql.io.orc"
 
 
 def parse_table(table: Table) -> TableState:
-    """Return the state that a metastore table stores. Raises TableAltered or InvalidRequest if Tideline did not write it so."""
+    """Return the state that a metastore table stores. Raises FlatTableAltered or InvalidRequest if Tideline did not write it so."""
     parameters = rename_former(table.parameters or {})
     keys = [(key.name, key.type) for key in table.partitionKeys or []]
     columns = [(col.name, col.type, col.comment) for col in table.sd.cols or []]

@@ -16,7 +16,7 @@ from daemon.replica.bootstrap_progress import CountingProgress
 from daemon.replica.copy_jobs.policy_jobs import ignore_job
 from daemon.replica.loop import build_projection, load_settings
 from daemon.replica.policies import handler_policy, open_policy, require_policy
-from daemon.replica.requests import cross_gap_of
+from daemon.replica.requests import cross_gap
 from daemon.sources.connections import CallMetrics
 from daemon.terminal.application import config_option, echo, echo_json, json_option, load_config
 from daemon.terminal.layout import StatusLine, bytes_text, number_text, table_text
@@ -92,7 +92,7 @@ def bootstrap(  # noqa: PLR0913 - click passes one argument for each option
 
 def _cross_gap(config: Config, policy: str, *, as_json: bool) -> None:
     require_policy(config, policy)
-    answer = cross_gap_of(config, policy)
+    answer = cross_gap(config, policy)
     echo(
         answer,
         as_json,

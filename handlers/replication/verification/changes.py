@@ -67,32 +67,8 @@ class RecentChanges:
     _ends: list[tuple[int, frozenset[int] | None]] = field(default_factory=list)
     """Ends of transactions with the write ids in the database that they committed; None if the event does not say."""
 
-    def concern(
-        self, table: str, after: int, upto: int, write_ids: tuple[ValidWriteIds | None, ValidWriteIds | None]
-    ) -> bool:
-        """Whether an event above ``after`` and up to ``upto`` may have changed ``table``, whose lists were ``write_ids``.
-
-        Raises GapDetected if the log does not have these events any more.
-        """
-        self._read(after, upto)
-        if any(after < each <= upto for each in (*self._database, *self._tables.get(table, ()))):
-            return True
-        return any(_ends_write(ids, *write_ids) for event_id, ids in self._ends if after < event_id <= upto)
-
-    def forget(self, upto: int) -> None:
-        """Forget the events up to ``upto``, which no later comparison needs."""
-        if upto <= self._from_id:
-            return
-        self._from_id = min(upto, self._upto_id)
-        self._tables = {
-            name: kept
-            for name, ids in self._tables.items()
-            if (kept := [each for each in ids if each > upto])
-        }
-        self._database = [each for each in self._database if each > upto]
-        self._ends = [each for each in self._ends if each[0] > upto]
-
-    def _read(self, after: int, upto: int) -> None:
+    def read(self, after: int, upto: int) -> None:
+        """Read the events above ``after`` and up to ``upto``; raise GapDetected if the log does not have them any more."""
         if self._from_id < 0 or after < self._from_id:
             self._from_id = self._upto_id = after
             self._tables, self._database, self._ends = {}, [], []
@@ -108,6 +84,27 @@ class RecentChanges:
             for each in page:
                 self._add(each)
             self.beat()
+
+    def concern(
+        self, table: str, after: int, upto: int, write_ids: tuple[ValidWriteIds | None, ValidWriteIds | None]
+    ) -> bool:
+        """Whether an event above ``after`` and up to ``upto``, which are read, may have changed ``table``.
+
+        ``write_ids`` are its lists on both sides.
+        """
+        if any(after < each <= upto for each in (*self._database, *self._tables.get(table, ()))):
+            return True
+        return any(_ends_write(ids, *write_ids) for event_id, ids in self._ends if after < event_id <= upto)
+
+    def forget(self, upto: int) -> None:
+        """Forget the events up to ``upto``, which no later comparison needs."""
+        if upto <= self._from_id:
+            return
+        self._from_id = min(upto, self._upto_id)
+        newer = {name: [each for each in ids if each > upto] for name, ids in self._tables.items()}
+        self._tables = {name: ids for name, ids in newer.items() if ids}
+        self._database = [each for each in self._database if each > upto]
+        self._ends = [each for each in self._ends if each[0] > upto]
 
     def _add(self, notification: NotificationEvent) -> None:
         event = decode_notification(notification.set_fields(), _LIMITS, None)

@@ -151,6 +151,7 @@ class Verifier:
             if comparison.findings.difference_count == 0:
                 return _to_result(name, Outcome.EQUAL, before, comparison)
             newest = self._source.metastore.current_event_id()  # step 3
+            self._changes.read(before, newest)
             if self._changes.concern(name, before, newest, comparison.write_ids):
                 earlier = None
                 if not self._following.wait_for(newest):

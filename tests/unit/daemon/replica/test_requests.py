@@ -458,5 +458,5 @@ def test_a_policy_that_follows_names_the_relay_that_has_stopped_at_a_gap(
         served(app_of(status=lambda: status), tmp_path),
         pytest.raises(InvalidRequest, match=reason) as refused,
     ):
-        requests.cross_gap_of(config, "shop")
+        requests.cross_gap(config, "shop")
     assert ("tideline relay --gap lake" in str(refused.value)) is (code == "gap")

@@ -24,7 +24,7 @@ from state.columns.slot_codec import (
 )
 from state.columns.slots import HOUR_S, Layout, Slot, SlotState
 from state.columns.types import ColumnType
-from state.errors import BadInput, TableAltered
+from state.errors import BadInput, FlatTableAltered
 from tests.builders.flat.columns import T0, a_layout, a_slot, keys
 
 
@@ -96,7 +96,7 @@ def test_a_comment_is_short_readable_json() -> None:
     ],
 )
 def test_a_column_that_was_altered_by_hand_is_refused(column: Column) -> None:
-    with pytest.raises(TableAltered):
+    with pytest.raises(FlatTableAltered):
         parse_layout([COLUMNS[0], column, COLUMNS[2]], encode_parameters(LAYOUT))
 
 
@@ -104,14 +104,14 @@ def test_a_column_that_was_altered_by_hand_is_refused(column: Column) -> None:
     "columns", [[], COLUMNS[1:], [COLUMNS[0], COLUMNS[1], COLUMNS[1]], [COLUMNS[0]._replace(type="int")]]
 )
 def test_columns_that_were_dropped_or_moved_are_refused(columns: list[Column]) -> None:
-    with pytest.raises(TableAltered):
+    with pytest.raises(FlatTableAltered):
         parse_layout(columns, encode_parameters(LAYOUT))
 
 
 @pytest.mark.parametrize("version", [None, "", "0", "-1", "one", "\u0661", "9" * 30])
 def test_a_table_without_a_version_is_refused(version: str | None) -> None:
     parameters = {} if version is None else {VERSION_PARAMETER: version}
-    with pytest.raises(TableAltered):
+    with pytest.raises(FlatTableAltered):
         parse_layout(COLUMNS, parameters)
 
 
@@ -122,7 +122,7 @@ def test_a_long_key_whose_parameter_was_altered_is_refused(value: str | None) ->
     assert json.loads(parameters.pop("tideline.key.1")) == "$." + "x" * 400
     if value is not None:
         parameters["tideline.key.1"] = value
-    with pytest.raises(TableAltered):
+    with pytest.raises(FlatTableAltered):
         parse_layout(encode_columns(layout), parameters)
 
 

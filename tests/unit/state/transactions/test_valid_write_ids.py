@@ -7,7 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state.errors import BadInput
-from state.transactions.valid_write_ids import Difference, ValidWriteIds, WriteIdState, compare_write_ids
+from state.transactions.valid_write_ids import (
+    ValidWriteIds,
+    WriteIdDifference,
+    WriteIdState,
+    compare_write_ids,
+)
 
 
 MARK_MAX = 12
@@ -150,7 +155,7 @@ def test_an_abort_that_the_target_forgot_is_not_a_difference() -> None:
 def test_an_id_that_only_the_target_hides_is_a_difference_unless_the_source_aborted_it() -> None:
     source, target = ValidWriteIds("s.t", 9), ValidWriteIds("t.t", 9, (), (4, 5))
     assert compare_write_ids(source, target) == (
-        Difference(4, 5, WriteIdState.VISIBLE, WriteIdState.ABORTED),
+        WriteIdDifference(4, 5, WriteIdState.VISIBLE, WriteIdState.ABORTED),
     )
     assert compare_write_ids(source, target, known_aborted=[4, 5]) == ()
 
@@ -158,7 +163,7 @@ def test_an_id_that_only_the_target_hides_is_a_difference_unless_the_source_abor
 def test_rows_that_a_bootstrap_left_invisible_are_a_difference() -> None:
     source = ValidWriteIds("s.t", 9, (), (4, 5))
     differences = compare_write_ids(source, ValidWriteIds("t.t", 5, (), (4, 5)))
-    assert differences == (Difference(6, 9, WriteIdState.VISIBLE, WriteIdState.UNALLOCATED),)
+    assert differences == (WriteIdDifference(6, 9, WriteIdState.VISIBLE, WriteIdState.UNALLOCATED),)
     assert str(differences[0]) == "6-9: visible at the source, unallocated at the target"
 
 
@@ -167,7 +172,7 @@ def test_a_list_cut_at_its_lowest_invalid_id_hides_the_ids_above() -> None:
     assert cut.may_be_cut
     assert compare_write_ids(cut, ValidWriteIds("t.t", 6, (4, 6), (5,))) == ()
     assert compare_write_ids(cut, ValidWriteIds("t.t", 6, (4,), (5,))) == (
-        Difference(6, 6, WriteIdState.HIDDEN, WriteIdState.VISIBLE),
+        WriteIdDifference(6, 6, WriteIdState.HIDDEN, WriteIdState.VISIBLE),
     )
 
 

@@ -18,10 +18,10 @@ from state.errors import (
     BadInput,
     BadPartitionValue,
     Conflict,
+    FlatTableAltered,
     Inconsistent,
     InvalidRequest,
     StateLocked,
-    TableAltered,
 )
 from streaming.split.file_columns import promoting_slots
 from streaming.table.compatibility_view import (
@@ -128,7 +128,7 @@ def test_a_table_altered_by_hand_is_reported(table: MetastoreTable) -> None:
     assert stored.sd.cols is not None
     stored.sd.cols[1].comment = "my column"
     catalog.replace_table(stored, key="tideline.schema_version", expected="1")
-    with pytest.raises(TableAltered):
+    with pytest.raises(FlatTableAltered):
         table.read()
 
 
@@ -244,7 +244,7 @@ def test_invalid_old_names_are_reported(table: MetastoreTable) -> None:
     assert stored.parameters is not None
     stored.parameters[OLD_NAME + "cost"] = "[]"
     table._catalog.replace_table(stored, key="tideline.schema_version", expected="1")
-    with pytest.raises(TableAltered):
+    with pytest.raises(FlatTableAltered):
         view.old_names()
 
 
