@@ -30,9 +30,9 @@ def release_command(policy: str) -> str:
 class ReplicaMetrics(MetricTable):
     """The metrics that only replicas have, in addition to those of all projections."""
 
-    silent_commits = Metric(
+    commits_without_writes = Metric(
         Counter,
-        "tideline_commits_without_files",
+        "tideline_commits_without_writes",
         "Commits with write ids but no write events: a writer has hive.metastore.dml.events=false.",
         "projection",
     )
@@ -191,9 +191,9 @@ class PolicyObserver:
         )
         self._metrics.reconciled.labels(self._projection).inc()
 
-    def transaction_without_files(self, txn_id: int) -> None:  # noqa: ARG002 - part of the port; ids are not labels
+    def commit_without_writes(self, txn_id: int) -> None:  # noqa: ARG002 - part of the port; ids are not labels
         """A transaction that had write ids committed without a single write event."""
-        self._metrics.silent_commits.labels(self._projection).inc()
+        self._metrics.commits_without_writes.labels(self._projection).inc()
 
     def constraint_left_out(self, table: str, name: str, parent: str) -> None:
         """A foreign key was not created, because the table it refers to is not on the target."""

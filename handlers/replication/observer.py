@@ -79,7 +79,7 @@ class Observer(Protocol):
     def transaction_reconciled(self, txn_id: int) -> None:
         """A transaction was aborted on the target because it ended at the source without an event."""
 
-    def transaction_without_files(self, txn_id: int) -> None:
+    def commit_without_writes(self, txn_id: int) -> None:
         """A transaction with write ids committed without any write event: its writer logs none, or dml.events is off."""
 
     def constraint_left_out(self, table: str, name: str, parent: str) -> None:
@@ -110,7 +110,7 @@ class SilentObserver:
     def transaction_reconciled(self, txn_id: int) -> None:
         """Do nothing."""
 
-    def transaction_without_files(self, txn_id: int) -> None:
+    def commit_without_writes(self, txn_id: int) -> None:
         """Do nothing."""
 
     def constraint_left_out(self, table: str, name: str, parent: str) -> None:

@@ -156,7 +156,7 @@ class TransactionReplay:
         writes = self.files.wait_for_copies(event)  # step 5
         repeated = self.files.is_committed(event.txn_id)
         if known is not None and known.allocations and not writes and not repeated:
-            self._context.observer.transaction_without_files(event.txn_id)
+            self._context.observer.commit_without_writes(event.txn_id)
         unverified = self.files.list_unknown(event.txn_id)
         self._complete_marks(event, known)
         self._commit(event, known, writes)

@@ -86,7 +86,7 @@ def test_applied_events_are_counted_by_type_and_the_number_of_types_is_bounded()
         measures.event_applied(f"T{number}", 0.001)
     measures.event_skipped("T1", "merged")
     measures.table_quarantined("db", QuarantinedTable("t", 7, "file-lost", "gone"))
-    measures.transaction_without_files(7)
+    measures.commit_without_writes(7)
     measures.constraint_left_out("db.t", "fk", "db.u")
     measures.table_unreplicated("db.t", "iceberg", "metadata elsewhere")
     for _ in range(2):

@@ -251,7 +251,7 @@ def test_the_commit_names_no_files_of_a_table_that_is_already_committed(
     replica.projection.apply([created(1), allocated(2, 1, 1)])
     run_killed(replica, monkeypatch, "replay.after-commit", insert(file))
     observer: Any = replica.context.observer
-    monkeypatch.setattr(type(observer), "transaction_without_files", lambda _self, txn: silent.append(txn))
+    monkeypatch.setattr(type(observer), "commit_without_writes", lambda _self, txn: silent.append(txn))
     replica.projection.apply(insert(file))
     first, second = replica.target.commits
     assert [type(write) for write in first[1]] == [WriteEventInfo]
