@@ -59,12 +59,12 @@ class CompactionWatch:
 
     def read_all(self, metastore: Metastore, *, is_stopping: Callable[[], bool] = lambda: False) -> None:
         """Read the compactions of each policy once."""
-        found: dict[str, CompactionStatus] = {}
+        statuses: dict[str, CompactionStatus] = {}
         for name in self._policies():
-            found[name] = self._read_one(name, metastore)
+            statuses[name] = self._read_one(name, metastore)
             if is_stopping():
                 return
-        self._read = found
+        self._read = statuses
 
     def _read_one(self, name: str, metastore: Metastore) -> CompactionStatus:
         db = self._runtime.config.policy(name).replica_database

@@ -27,23 +27,23 @@ class LoadCopies:
 
     def __init__(self, build: Callable[[], CopyPool]) -> None:
         self._build = build
-        self._known: tuple[CopyCounters, CopyPool | None] = (CopyCounters(), None)
+        self._loads: tuple[CopyCounters, CopyPool | None] = (CopyCounters(), None)
         """The counts of ended loads, and the pool of the last one; replaced as a whole."""
 
     def open(self) -> CopyPool:
         """Return the copy threads of the next load."""
         pool = self._build()
-        self._known = (self.total(), pool)
+        self._loads = (self.total(), pool)
         return pool
 
     def total(self) -> CopyCounters:
         """Return the counts of all loads so far."""
-        ended, pool = self._known
+        ended, pool = self._loads
         return ended if pool is None else ended.plus(pool.counters())
 
     def pending(self) -> int:
         """Return the approximate number of files that the current load still has to copy."""
-        _, pool = self._known
+        _, pool = self._loads
         return 0 if pool is None else sum(pool.pending())
 
 

@@ -37,8 +37,8 @@ def require_policy(config: Config, name: str) -> None:
     """Raise ConfigError if no policy has this name."""
     if config.find_policy(name) is None:
         patterns = (f"{pattern}.DATABASE" for pattern in config.policy_patterns)
-        known = ", ".join((*config.policies, *patterns)) or "none"
-        raise ConfigError("unknown policy", hint=f"Configured policies: {known}.", key="policies", value=name)
+        names = ", ".join((*config.policies, *patterns)) or "none"
+        raise ConfigError("unknown policy", hint=f"Configured policies: {names}.", key="policies", value=name)
 
 
 def handler_policy(config: Config, name: str) -> Policy:

@@ -56,10 +56,10 @@ def compact(  # noqa: PLR0913 - click passes one argument for each option
     name = None if table is None else table.lower().rpartition(".")[2]
     requested: Sequence[RequestedCompaction] = ()
     with closing(Metastore(config.targets[settings.target].metastore)) as target:
-        chosen = handler_policy(config, policy)
+        replay_policy = handler_policy(config, policy)
         if name is not None and not only_list:
-            requested = request_compactions(target, chosen, name, partitions, kind)
-        states = list_compactions(target, chosen, name)
+            requested = request_compactions(target, replay_policy, name, partitions, kind)
+        states = list_compactions(target, replay_policy, name)
     if as_json:
         echo_json(
             {

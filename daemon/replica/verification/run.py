@@ -115,8 +115,8 @@ class _Run:
         names = self.verifier.table_names()
         if not self.request.tables:
             return names
-        chosen = [name.lower().rpartition(".")[2] for name in self.request.tables]
-        unknown = [name for name in chosen if name not in names]
+        requested = [name.lower().rpartition(".")[2] for name in self.request.tables]
+        unknown = [name for name in requested if name not in names]
         if unknown:
             raise NotFound(
                 "neither side has the table, or the policy does not cover it",
@@ -124,7 +124,7 @@ class _Run:
                 tables=unknown,
                 hint="Check the name, and the patterns of the policy.",
             )
-        return chosen
+        return requested
 
 
 @contextmanager

@@ -46,25 +46,29 @@ if TYPE_CHECKING:
     from handlers.structs.objects import Partition, Table
 
 
-def keep_table_mark(wanted: Table, name: str, write_id: int | None, context: Context) -> None:
-    """Give ``wanted``, the next state of the target's table ``name``, the mark that the table has, unless a transaction changes it.
+def keep_table_mark(table: Table, name: str, write_id: int | None, context: Context) -> None:
+    """Give ``table``, the next state of the target's table ``name``, the mark that the table has, unless a transaction changes it.
 
     Raises NotFound if the target has no such table.
     """
-    if _has_mark(wanted) and is_transactional(wanted) and not _is_written(name, write_id, context):
+    if _has_mark(table) and is_transactional(table) and not _is_written(name, write_id, context):
         present = context.target.get_table(context.policy.target_db, name)
-        _settle_mark(wanted, present, is_late=_is_late(name, write_id, context))
+        _settle_mark(table, present, is_late=_is_late(name, write_id, context))
 
 
 def keep_partition_marks(
-    wanted: Sequence[Partition], names: Sequence[str], owner: Table, write_id: int | None, context: Context
+    partitions: Sequence[Partition],
+    names: Sequence[str],
+    owner: Table,
+    write_id: int | None,
+    context: Context,
 ) -> None:
     """Give the next states of the target's partitions the marks that these have, unless a transaction changes them.
 
     ``names`` are the present names of the partitions, in the same order. A partition that does not exist keeps the mark that it was given.
     """
     table = (owner.tableName or "").lower()
-    marked = {name: each for name, each in zip(names, wanted, strict=True) if _has_mark(each)}
+    marked = {name: each for name, each in zip(names, partitions, strict=True) if _has_mark(each)}
     if not marked or not is_transactional(owner) or _is_written(table, write_id, context):
         return
     keys, is_late = partition_key_names(owner), _is_late(table, write_id, context)
@@ -92,13 +96,13 @@ def follow_truncated_partitions(
     """Do the same for partitions; record those that the source has changed since, for ``complete_renamed``."""
     if write_id is None:
         return
-    source_db, found = context.policy.source_db, []
+    source_db, partitions = context.policy.source_db, []
     keys = partition_key_names(context.table_cache.table(table))
     with suppress(NotFound):
-        found = context.source.get_partitions(source_db, table, list(names))
+        partitions = context.source.get_partitions(source_db, table, list(names))
     present = {
         format_partition_name(keys, list(each.values or [])): _has_mark(each)
-        for each in found
+        for each in partitions
         if each.writeId == write_id
     }
     if unmarked := [name for name, has_mark in present.items() if not has_mark]:
@@ -159,11 +163,11 @@ def _has_mark(item: Table | Partition) -> bool:
     return ACCURATE in (item.parameters or {})
 
 
-def _settle_mark(wanted: Table | Partition, present: Table | Partition, *, is_late: bool) -> None:
-    """Replace the mark of ``wanted`` by that of ``present``; remove it if there is none, or if ``wanted`` is late and has other numbers."""
-    _remove_mark(wanted)
-    if _has_mark(present) and not (is_late and _read_numbers(wanted) != _read_numbers(present)):
-        wanted.parameters = {**(wanted.parameters or {}), ACCURATE: (present.parameters or {})[ACCURATE]}
+def _settle_mark(item: Table | Partition, present: Table | Partition, *, is_late: bool) -> None:
+    """Replace the mark of ``item`` by that of ``present``; remove it if there is none, or if ``item`` is late and has other numbers."""
+    _remove_mark(item)
+    if _has_mark(present) and not (is_late and _read_numbers(item) != _read_numbers(present)):
+        item.parameters = {**(item.parameters or {}), ACCURATE: (present.parameters or {})[ACCURATE]}
 
 
 def _read_numbers(item: Table | Partition) -> dict[str, str]:
@@ -177,8 +181,8 @@ def _is_late(table: str, write_id: int | None, context: Context) -> bool:
 
 def _is_written(table: str, write_id: int | None, context: Context) -> bool:
     """Whether an open transaction holds ``write_id`` in ``table``."""
-    held = context.tables.write_ids.held_write_ids(f"{context.policy.source_db}.{table}")
-    return any(write_id == each for each, _ in held)
+    open_write_ids = context.tables.write_ids.held_write_ids(f"{context.policy.source_db}.{table}")
+    return any(write_id == each for each, _ in open_write_ids)
 
 
 def mark_inaccurate(table: str, write_id: int, partition_names: Iterable[str], context: Context) -> None:
@@ -208,8 +212,8 @@ def _mark_partitions_inaccurate(table: str, write_id: int, names: Iterable[str],
     """Mark the partitions, ``BATCH`` in two calls, because a transaction may touch a hundred thousand."""
     db, listed = context.policy.target_db, list(names)
     for start in range(0, len(listed), BATCH):
-        found = context.target.get_partitions(db, table, listed[start : start + BATCH])
-        changed = [each for each in found if each.writeId == write_id and _remove_mark(each)]
+        partitions = context.target.get_partitions(db, table, listed[start : start + BATCH])
+        changed = [each for each in partitions if each.writeId == write_id and _remove_mark(each)]
         if changed:
             context.target.alter_partitions(
                 db,

@@ -158,11 +158,11 @@ def locate_schema(key: str, url: str, beside: str | None) -> Location | None:
         if "/webhdfs/" in url:
             raise Unsupported("the schema is a file of the source, named by WebHDFS", url=printable(url))
         return None
-    found = parse_location(url)
-    default = found if beside is None else parse_location(beside)
-    if found.authority or (scheme is not None and found.scheme != default.scheme):
-        return found
-    return Location(default.scheme, default.authority, found.path)
+    location = parse_location(url)
+    default = location if beside is None else parse_location(beside)
+    if location.authority or (scheme is not None and location.scheme != default.scheme):
+        return location
+    return Location(default.scheme, default.authority, location.path)
 
 
 def read_schema(files: FileSystems, location: Location) -> bytes:

@@ -94,8 +94,8 @@ def _pair(
     if not names:
         return
     source_name = (event.after.value.tableName or "").lower()
-    found = context.target.get_partitions(context.policy.target_db, name, names)
-    theirs = {tuple(each.values or []): each for each in found}
+    partitions = context.target.get_partitions(context.policy.target_db, name, names)
+    theirs = {tuple(each.values or []): each for each in partitions}
     for ours in context.source.get_partitions(context.policy.source_db, source_name, names):
         present = theirs.get(tuple(ours.values or []))
         if present is not None and (ours.createTime or 0) <= event.time_s:

@@ -37,14 +37,14 @@ def add(event: ConstraintsAdded, context: Context) -> None:
     present = lower_names(context.target.constraint_names(db, event.table))
     columns = [tjson.decode(kind.column, text) for text in event.texts]
     missing = [column for column in columns if (kind.name_of(column) or "").lower() not in present]
-    kept = [column for column in missing if _find_parent(column, context)]
-    for name in sorted({kind.name_of(column) or "" for column in missing if column not in kept}):
+    addable = [column for column in missing if _find_parent(column, context)]
+    for name in sorted({kind.name_of(column) or "" for column in missing if column not in addable}):
         parents = {_name_parent(column) for column in missing if kind.name_of(column) == name}
         context.observer.constraint_left_out(f"{event.db}.{event.table}", name, ", ".join(sorted(parents)))
-    for column in kept:
+    for column in addable:
         rewrite_database(column, context.policy.source_db, db)
-    if kept:
-        context.target.add_constraint(kind, kept)
+    if addable:
+        context.target.add_constraint(kind, addable)
 
 
 def _find_parent(column: Any, context: Context) -> bool:

@@ -99,8 +99,8 @@ def to_target_database(source: Database, policy: Policy) -> Database:
 
 def apply_database_changes(source: Database, target: Database) -> Database:
     """Copy description, owner and own parameters of ``source`` to ``target``; location and ``repl.*`` parameters stay."""
-    kept = {k: v for k, v in (target.parameters or {}).items() if is_replication_parameter(k)}
-    target.parameters = {**select_own_parameters(source), **kept}
+    of_replication = {k: v for k, v in (target.parameters or {}).items() if is_replication_parameter(k)}
+    target.parameters = {**select_own_parameters(source), **of_replication}
     target.description = source.description
     target.ownerName = source.ownerName or ""
     target.ownerType = source.ownerType

@@ -84,10 +84,10 @@ def _find_deleted_columns(event: StatisticsDeleted, owner: Table, context: Conte
 
     def read(metastore: Metastore, db: str) -> set[str]:
         if name:
-            found = metastore.partition_statistics(db, table, [name], columns).get(name, [])
+            statistics = metastore.partition_statistics(db, table, [name], columns).get(name, [])
         else:
-            found = metastore.table_statistics(db, table, columns)
-        return {each.colName for each in found}
+            statistics = metastore.table_statistics(db, table, columns)
+        return {each.colName for each in statistics}
 
     at_source: set[str] = set()
     with suppress(NotFound):
@@ -129,7 +129,7 @@ def restore_after_rename(event: TableAltered, table: str, context: Context) -> N
         return
     write_id = replayed_write_id(event.write_id, after)
     valid = context.valid_up_to(table, write_id)
-    found = context.target.table_statistics(context.policy.target_db, table, columns)
-    if found:
-        statistics = build_statistics(context.policy, table, found)
+    columns_statistics = context.target.table_statistics(context.policy.target_db, table, columns)
+    if columns_statistics:
+        statistics = build_statistics(context.policy, table, columns_statistics)
         context.target.update_table_statistics(statistics, write_id=write_id, valid_write_ids=valid)

@@ -214,9 +214,9 @@ def rename_kept(move: Rename, context: Context) -> None:
     """Rename a table that is not followed and change nothing else; do nothing if the target has none of the old name."""
     old, new = move.before[1], move.after[1]
     with suppress(NotFound):
-        kept = context.target.get_table(context.policy.target_db, old)
-        kept.tableName = new
-        context.target.alter_table(context.policy.target_db, old, kept, environment=KEEP_STATISTICS)
+        table = context.target.get_table(context.policy.target_db, old)
+        table.tableName = new
+        context.target.alter_table(context.policy.target_db, old, table, environment=KEEP_STATISTICS)
 
 
 def rename_quarantined(move: Rename, context: Context) -> None:

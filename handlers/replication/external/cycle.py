@@ -138,8 +138,7 @@ class ExternalCycle:
         try:
             copier.copy(trees)
         finally:
-            found = [_attribute(each, tables) for each in copier.counts.problems]
-            progress.problems = (*problems, *found)
+            progress.problems = (*problems, *(_attribute(each, tables) for each in copier.counts.problems))
         progress.problems = (*progress.problems, *self._find_missing(tables, copier.counts))
         progress.ended_s = self._clock()
         if progress.is_complete:

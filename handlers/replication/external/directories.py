@@ -144,9 +144,9 @@ class DirectoryCopier:
             failure = self._settle(compared, dict(zip(plan.copied, outcomes, strict=True)))
         else:
             for names in cut_batches([(name, compared.before[name].size_bytes) for name in plan.copied]):
-                found = self._copy_files(tree, names)
-                failure = self._settle(compared, found) or failure
-                if all(isinstance(each, TidelineError) for each in found.values()):
+                by_name = self._copy_files(tree, names)
+                failure = self._settle(compared, by_name) or failure
+                if all(isinstance(each, TidelineError) for each in by_name.values()):
                     break
         self._remove(tree, plan.removed)
         self._records.write(str(tree.source), {}, (*plan.removed, *plan.forgotten))

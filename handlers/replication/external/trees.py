@@ -1,7 +1,7 @@
 """Makes directories of the target equal to those of the source, several at a time.
 
 Each directory is compared and copied independently (``directories``). One whose files cannot be copied is reported, and the others are copied
-nevertheless. With copy jobs, directories with files to copy are held until all are compared, or their files are many enough for one
+nevertheless. With copy jobs, directories with files to copy wait until all are compared, or their files are many enough for one
 job. If they are too few for a job, this process copies them.
 """
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from handlers.replication.external.directories import ComparedDirectory, DirectoryCopier, Tree, TreeCounts
 
 
-HELD_FILES_MAX: Final = 100_000
-HELD_BYTES_MAX: Final = 1024**4
+BATCH_FILES_MAX: Final = 100_000
+BATCH_BYTES_MAX: Final = 1024**4
 """Files and bytes of one job at most, so that memory is bounded and copies are recorded from time to time."""
 
 
@@ -42,7 +42,7 @@ class TreeCopier:
         self._workers = workers
         self._stopping = stopping
         self._jobs = jobs
-        self._held: list[ComparedDirectory] = []
+        self._batch: list[ComparedDirectory] = []
 
     @property
     def counts(self) -> TreeCounts:
@@ -61,7 +61,7 @@ class TreeCopier:
                 for compared in filter(None, (each.result() for each in done)):
                     waiting += compared.below
                     self._hold(compared, threads)
-            self._copy_held(threads)
+            self._copy_batch(threads)
 
     def _begin(self, tree: Tree) -> ComparedDirectory | None:
         """Compare a directory, and finish it if it need not wait for a job; None if nothing follows."""
@@ -76,24 +76,26 @@ class TreeCopier:
     def _hold(self, compared: ComparedDirectory, threads: ThreadPoolExecutor) -> None:
         if not self._waits(compared):
             return
-        self._held.append(compared)
-        files = sum(len(each.copies) for each in self._held)
-        if files >= HELD_FILES_MAX or _count_bytes(self._held) >= HELD_BYTES_MAX:
-            self._copy_held(threads)
+        self._batch.append(compared)
+        files = sum(len(each.copies) for each in self._batch)
+        if files >= BATCH_FILES_MAX or _count_bytes(self._batch) >= BATCH_BYTES_MAX:
+            self._copy_batch(threads)
 
-    def _copy_held(self, threads: ThreadPoolExecutor) -> None:
-        """Copy the files of all directories that are held, by a job if they are many, and finish the directories."""
-        held, self._held = self._held, []
-        copies = [copy for each in held for copy in each.copies]
+    def _copy_batch(self, threads: ThreadPoolExecutor) -> None:
+        """Copy the files of all directories that wait, by a job if they are many, and finish the directories."""
+        batch, self._batch = self._batch, []
+        copies = [copy for each in batch for copy in each.copies]
         if self._jobs is None or not copies:
             return
-        found: Sequence[Outcome] | None = None
-        if self._jobs.suits(len(copies), _count_bytes(held)):
-            found = self._jobs.run(copies, guard=self._directories.require_held, stopping=self._stopping)
+        job_outcomes: Sequence[Outcome] | None = None
+        if self._jobs.suits(len(copies), _count_bytes(batch)):
+            job_outcomes = self._jobs.run(
+                copies, guard=self._directories.require_held, stopping=self._stopping
+            )
         running = []
         first = 0
-        for each in held:
-            outcomes = None if found is None else found[first : first + len(each.copies)]
+        for each in batch:
+            outcomes = None if job_outcomes is None else job_outcomes[first : first + len(each.copies)]
             first += len(each.copies)
             running.append(threads.submit(self._finish, each, outcomes))
         for finished in running:
@@ -128,5 +130,5 @@ class TreeCopier:
         self._directories.report(tree, error)
 
 
-def _count_bytes(held: Iterable[ComparedDirectory]) -> int:
-    return sum(copy.size_bytes for each in held for copy in each.copies)
+def _count_bytes(directories: Iterable[ComparedDirectory]) -> int:
+    return sum(copy.size_bytes for each in directories for copy in each.copies)

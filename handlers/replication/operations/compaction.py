@@ -158,16 +158,16 @@ class CompactionBacklog:
 
 def read_backlog(target: Metastore, db: str, *, listed_max: int) -> CompactionBacklog:
     """Return the compactions of database ``db``; at most ``listed_max`` are listed. Raises the errors of the metastore."""
-    found = {state: _read(target, db, state) for state in STATES}
+    by_state = {state: _read(target, db, state) for state in STATES}
     for state in (FAILED, DID_NOT_INITIATE):
-        found[state] = _drop_superseded(found[state], target, db)
-    queued = [each.enqueueTime for each in found[QUEUED] if each.enqueueTime]
+        by_state[state] = _drop_superseded(by_state[state], target, db)
+    queued = [each.enqueueTime for each in by_state[QUEUED] if each.enqueueTime]
     return CompactionBacklog(
-        {state: len(each) for state, each in found.items()},
+        {state: len(each) for state, each in by_state.items()},
         min(queued) / 1000 if queued else None,
         tuple(
             describe_compaction(each)
-            for each in islice((each for some in found.values() for each in some), listed_max)
+            for each in islice((each for some in by_state.values() for each in some), listed_max)
         ),
     )
 
@@ -175,8 +175,8 @@ def read_backlog(target: Metastore, db: str, *, listed_max: int) -> CompactionBa
 def _read(target: Metastore, db: str, state: str) -> list[ShowCompactResponseElement]:
     """Return the compactions in one state, the newest first."""
     answered = target.show_compactions(db, state=STATES[state], limit=READ_MAX)
-    found = [each for each in answered if each.dbname == db and each.state == state]
-    return sorted(found, key=lambda each: each.id or 0, reverse=True)
+    compactions = [each for each in answered if each.dbname == db and each.state == state]
+    return sorted(compactions, key=lambda each: each.id or 0, reverse=True)
 
 
 def _drop_superseded(

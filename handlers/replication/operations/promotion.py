@@ -197,10 +197,10 @@ def _store(store: Store, promotion: Promotion) -> None:
 
 def _open_transactions(context: Context) -> set[int]:
     """Return the source ids of the replayed transactions that are open."""
-    known, target = set(context.tables.write_ids.open_txns()), context.target
+    txn_ids, target = set(context.tables.write_ids.open_txns()), context.target
     if target.supports("get_replayed_txns_for_policy"):
-        known |= target.replayed_txns(context.policy.txn_map_key).keys()
-    return known
+        txn_ids |= target.replayed_txns(context.policy.txn_map_key).keys()
+    return txn_ids
 
 
 def _end_transactions(context: Context, write_ids: Sequence[WriteIds]) -> None:
@@ -218,8 +218,8 @@ def _is_removed(key: str) -> bool:
 
 
 def _hand_over(database: Database, promotion: Promotion) -> Database:
-    kept = {key: value for key, value in (database.parameters or {}).items() if not _is_removed(key)}
-    database.parameters = {**kept, PROMOTED: f"{promotion.policy}:{promotion.event_id}"}
+    others = {key: value for key, value in (database.parameters or {}).items() if not _is_removed(key)}
+    database.parameters = {**others, PROMOTED: f"{promotion.policy}:{promotion.event_id}"}
     return database
 
 

@@ -158,15 +158,15 @@ class TargetClaim:
 
     def _restore(self, parameters: Mapping[str, str]) -> None:
         """Take over what the target says about its tables; if it says nothing, every table waits for a load."""
-        context, kept = self._context, parse_entries(parameters)
+        context, entries = self._context, parse_entries(parameters)
         context.tables.quarantine.remove_all()
-        for entry in kept.quarantined:
+        for entry in entries.quarantined:
             context.tables.quarantine.put(entry)
         context.tables.left.remove_all()
-        for table in kept.left:
+        for table in entries.left:
             context.tables.left.put(LeftTable(table))
-        waiting = dict(kept.waiting)
-        if not kept.complete:
+        waiting = dict(entries.waiting)
+        if not entries.complete:
             present = context.target.table_names(context.policy.target_db)
             covered = [table for table in present if context.policy.covers(context.policy.source_db, table)]
             waiting = {table: waiting.get(table, "repair") for table in {*covered, *waiting}}

@@ -162,9 +162,9 @@ class LeftTables(TableEntries[LeftTable]):
 
     def keep_only(self, present: Iterable[str]) -> None:
         """Forget the tables that the target does not have any more."""
-        kept = set(present)
+        names = set(present)
         for entry in self.entries():
-            if entry.table not in kept:
+            if entry.table not in names:
                 self.remove(entry.table)
 
 
@@ -194,9 +194,9 @@ class CopiedAheadTables(TableEntries[CopiedAhead]):
     def record(self, table: str, newest: int, applied: int) -> None:
         """Record a copy for event ``applied``, made before the source logged any event after ``newest``."""
         present = self.get(table)
-        known = max(newest, present.event_id if present else 0)
-        if known > applied:
-            self.put(CopiedAhead(table, known))
+        copied_up_to = max(newest, present.event_id if present else 0)
+        if copied_up_to > applied:
+            self.put(CopiedAhead(table, copied_up_to))
         else:
             self.remove(table)
 

@@ -46,7 +46,7 @@ PARTITIONS_PAGE: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _TableRead:
     """A table as it was read; ``directories`` is None if it has no files that are copied."""
 
     directories: TableDirectories | None
@@ -59,7 +59,7 @@ class ExternalTables:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: dict[str, _Known] = {}
+        self._tables: dict[str, _TableRead] = {}
         self._noted: set[str] = set()
         """Tables that must be read again."""
 
@@ -68,7 +68,7 @@ class ExternalTables:
         match event:
             case DatabaseDropped():
                 with self._lock:
-                    self._known.clear()
+                    self._tables.clear()
             case TableAltered():
                 if _moves_files(event):
                     self._forget(event.table)
@@ -88,27 +88,27 @@ class ExternalTables:
     def _add(self, table: str | None, partitions: Iterator[Partition]) -> None:
         """Add the directories of partitions that are outside of the table's."""
         with self._lock:
-            known = self._known.get(table or "")
-            if known is None:
+            entry = self._tables.get(table or "")
+            if entry is None:
                 self._noted.add(table or "")
                 return
             try:
-                found = [parse_location(each.sd.location) for each in partitions if each.sd.location]
+                locations = [parse_location(each.sd.location) for each in partitions if each.sd.location]
             except BadInput:
                 self._noted.add(table or "")
                 return
-            directories = known.directories
+            directories = entry.directories
             if directories is None:
                 return
-            outside = [str(each) for each in found if not is_below(str(each), directories.root)]
+            outside = [str(each) for each in locations if not is_below(str(each), directories.root)]
             if outside:
                 merged = replace(directories, outside=select_outermost((*directories.outside, *outside)))
-                self._known[directories.table] = _Known(merged, known.load)
+                self._tables[directories.table] = _TableRead(merged, entry.load)
 
     def _drop_partitions(self, table: str | None) -> None:
         with self._lock:
-            known = self._known.get(table or "")
-            if known is None or (known.directories is not None and known.directories.outside):
+            entry = self._tables.get(table or "")
+            if entry is None or (entry.directories is not None and entry.directories.outside):
                 self._noted.add(table or "")
 
     def refresh(
@@ -120,8 +120,8 @@ class ExternalTables:
         """
         loads = {name: load_of(name) for name in names}
         with self._lock:
-            for name in (*self._noted, *(self._known.keys() - loads.keys())):
-                self._known.pop(name, None)
+            for name in (*self._noted, *(self._tables.keys() - loads.keys())):
+                self._tables.pop(name, None)
             self._noted.clear()
             unread = [name for name, load in loads.items() if not self._is_current(name, load)]
         errors: dict[str, TidelineError] = {}
@@ -136,14 +136,14 @@ class ExternalTables:
                 except NotFound:
                     continue
                 with self._lock:
-                    self._known[name] = _Known(directories, loads.get(name))
+                    self._tables[name] = _TableRead(directories, loads.get(name))
         with self._lock:
-            known = [each.directories for name, each in sorted(self._known.items()) if name in loads]
-        return [each for each in known if each is not None], errors
+            entries = [entry for name, entry in sorted(self._tables.items()) if name in loads]
+        return [entry.directories for entry in entries if entry.directories is not None], errors
 
     def _is_current(self, name: str, load: object) -> bool:
-        known = self._known.get(name)
-        return known is not None and known.load == load
+        entry = self._tables.get(name)
+        return entry is not None and entry.load == load
 
 
 def _moves_files(event: TableAltered) -> bool:

@@ -82,15 +82,15 @@ def describe_source(name: str, database: str, uuid: str | None) -> str:
 
 def require_held(parameters: Mapping[str, str], epoch: str, database: str) -> None:
     """Raise Fenced unless the target database carries ``epoch``."""
-    found = parameters.get(EPOCH)
-    if found == epoch:
+    present = parameters.get(EPOCH)
+    if present == epoch:
         return
     message = (
         "the epoch of this instance is gone from the target database: it was restored or created again"
-        if found is None
+        if present is None
         else "another instance took over the target database"
     )
-    raise Fenced(message, database=database, holder=parameters.get(INSTANCE), epoch=found, own_epoch=epoch)
+    raise Fenced(message, database=database, holder=parameters.get(INSTANCE), epoch=present, own_epoch=epoch)
 
 
 def was_held_by_others(
@@ -103,39 +103,39 @@ def was_held_by_others(
     """
     if claim is None:
         return False
-    found = parameters.get(EPOCH)
-    ours = found in {claim.epoch, claim.replaced}
+    on_database = parameters.get(EPOCH)
+    ours = on_database in {claim.epoch, claim.replaced}
     on_target = parameters.get("repl.last.id", "")
     behind = last_id is not None and (not on_target.isdecimal() or int(on_target) < last_id)
     if behind:
         raise restored_target(database, on_target or None, last_id)
-    if not ours and epoch_number(found) < epoch_number(claim.epoch):
-        raise restored_target(database, found, claim.epoch, key=EPOCH)
+    if not ours and epoch_number(on_database) < epoch_number(claim.epoch):
+        raise restored_target(database, on_database, claim.epoch, key=EPOCH)
     return not ours
 
 
 def restored_target(
-    database: str, found: str | int | None, expected: str | int | None, *, key: str = "repl.last.id"
+    database: str, present: str | int | None, expected: str | int | None, *, key: str = "repl.last.id"
 ) -> TargetDiverged:
     """Return the error for a target whose parameter ``key`` is older than what this state wrote into it."""
     return TargetDiverged(
         "the target database is older than what was written to it: it was restored from a backup, or changed by hand",
         database=database,
         key=key,
-        value=found,
+        value=present,
         expected=expected,
         hint="If the whole target was restored, move the policy's state file away: replication then continues from the "
         "target's own position. Otherwise set the parameter to the expected value and run 'tideline verify'.",
     )
 
 
-def other_source(database: str, found: str | None, expected: str) -> TargetDiverged:
+def other_source(database: str, present: str | None, expected: str) -> TargetDiverged:
     """Return the error for a target whose ``repl.last.id`` counts the events of another source."""
     return TargetDiverged(
         "the target database is a replica of another source",
         database=database,
         key=SOURCE,
-        value=found,
+        value=present,
         expected=expected,
         hint="Correct the policy's source, or choose another target database. If the source's metastore was moved, "
         "set the parameter to the expected value.",

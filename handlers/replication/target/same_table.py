@@ -85,24 +85,24 @@ def select_same_partitions(write: LoggedWrite, names: Iterable[str], source: Sam
 
     A partition whose last write id is that of the transaction was not renamed since. For all others, the log is searched for renames.
     """
-    wanted = set(names)
+    candidates = set(names)
     try:
         table = source.get_table(write.db, write.table)
         if not is_written_table(write.owner_text, table):
             return set()
-        found = source.get_partitions(write.db, write.table, sorted(wanted), with_columns=False)
+        partitions = source.get_partitions(write.db, write.table, sorted(candidates), with_columns=False)
     except NotFound:
         return set()
     keys = partition_key_names(table)
     unchanged = {
         format_partition_name(keys, list(each.values or []))
-        for each in found
+        for each in partitions
         if each.writeId == write.write_id
     }
-    if wanted <= unchanged:
-        return wanted
+    if candidates <= unchanged:
+        return candidates
     renamed = _find_renamed_partitions(write, source)
-    return wanted & unchanged if renamed is None else wanted - renamed
+    return candidates & unchanged if renamed is None else candidates - renamed
 
 
 def _find_renamed_partitions(write: LoggedWrite, source: SameTableSource) -> set[str] | None:

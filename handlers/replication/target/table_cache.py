@@ -73,15 +73,15 @@ class TableCache:
 
     def locations(self, name: str, partition_names: Sequence[str]) -> dict[str, str]:
         """Return the URIs of those of the named partitions that exist; one call for many that are not cached."""
-        known = self._locations.get(name, {})
-        found = {each: known[each] for each in partition_names if each in known}
-        missing = [each for each in partition_names if each not in known]
+        cached = self._locations.get(name, {})
+        uris = {each: cached[each] for each in partition_names if each in cached}
+        missing = [each for each in partition_names if each not in cached]
         keys = partition_key_names(self.table(name)) if missing else []
         for partition in self._target.get_partitions(self._db, name, missing) if missing else ():
             partition_name = format_partition_name(keys, list(partition.values or []))
-            found[partition_name] = _require_location(partition.sd, f"{name}/{partition_name}")
-            self._remember(name, partition_name, found[partition_name])
-        return found
+            uris[partition_name] = _require_location(partition.sd, f"{name}/{partition_name}")
+            self._remember(name, partition_name, uris[partition_name])
+        return uris
 
     def _remember(self, name: str, partition_name: str, location: str) -> None:
         """Cache the location of a partition; a full cache starts again empty."""

@@ -203,12 +203,12 @@ class TargetPosition:
     def _examine(self, parameters: Mapping[str, str]) -> None:
         """Check everything but the epoch, and take over the position that was read."""
         self._require_compatible(parameters)
-        found = _last_id(parameters)
+        last_id = _last_id(parameters)
         if self.stamp:
             self._require_source(parameters)
-            if found != self.written and (found is None or found != self._attempted):
-                raise self._moved(found)
-        self.written, self._attempted = found, None
+            if last_id != self.written and (last_id is None or last_id != self._attempted):
+                raise self._moved(last_id)
+        self.written, self._attempted = last_id, None
 
     def _require_compatible(self, parameters: Mapping[str, str]) -> None:
         if parameters.get(INCOMPATIBLE, "").lower() == "true":
@@ -221,19 +221,19 @@ class TargetPosition:
             )
 
     def _require_source(self, parameters: Mapping[str, str]) -> None:
-        found, expected = parameters.get(fencing.SOURCE), self.stamp[fencing.SOURCE]
-        if found != expected:
-            raise fencing.other_source(self._policy.target_db, found, expected)
+        source, expected = parameters.get(fencing.SOURCE), self.stamp[fencing.SOURCE]
+        if source != expected:
+            raise fencing.other_source(self._policy.target_db, source, expected)
 
-    def _moved(self, found: int | None) -> TargetDiverged:
+    def _moved(self, last_id: int | None) -> TargetDiverged:
         """Return the error for a position that this process did not write."""
-        if found is None or (self.written is not None and found < self.written):
-            return fencing.restored_target(self._policy.target_db, found, self.written)
+        if last_id is None or (self.written is not None and last_id < self.written):
+            return fencing.restored_target(self._policy.target_db, last_id, self.written)
         return TargetDiverged(
             "another client raised the target's position",
             database=self._policy.target_db,
             key=LAST_ID,
-            value=found,
+            value=last_id,
             expected=self.written,
             hint="Stop the other client, set the parameter to the expected value, and run 'tideline verify'.",
         )

@@ -158,22 +158,24 @@ class OneTable:
     def describe_partitions(self, names: Sequence[str]) -> dict[str, Description]:
         """Return the descriptions of those of the named partitions that exist, by name."""
         keys = partition_key_names(self.table)
-        found = {
+        partitions = {
             format_partition_name(keys, list(each.values or [])): each
             for each in self.side.metastore.get_partitions(self.side.db, self.name, names)
         }
         digests: dict[Location, str] = {}
         side = self.side
-        found = {
+        partitions = {
             name: describe_schemas(each, side.files, digests, at_source=side.at_source)
-            for name, each in found.items()
+            for name, each in partitions.items()
         }
         if not self.copies_rows:
-            return {name: self._describe_partition(each, {}, {}, {}) for name, each in found.items()}
-        columns = self._partition_column_statistics(list(found))
-        listed = self.side.executor.map(self.list_files, [each.sd.location or "" for each in found.values()])
+            return {name: self._describe_partition(each, {}, {}, {}) for name, each in partitions.items()}
+        columns = self._partition_column_statistics(list(partitions))
+        listed = self.side.executor.map(
+            self.list_files, [each.sd.location or "" for each in partitions.values()]
+        )
         described = {}
-        for (name, each), (files, acid_files) in zip(found.items(), listed, strict=True):
+        for (name, each), (files, acid_files) in zip(partitions.items(), listed, strict=True):
             described[name] = self._describe_partition(each, _texts(columns.get(name, ())), files, acid_files)
             self.side.beat()
         return described
@@ -207,11 +209,11 @@ class OneTable:
             return ()
         policy = self.side.policy if self.side.at_source else None
         for kind, columns in self.side.metastore.all_constraints(self.side.db, self.name).items():
-            for found in describe_constraints(kind, columns, policy):
-                if isinstance(found, NotCompared):
-                    skipped.append(found)
+            for fact in describe_constraints(kind, columns, policy):
+                if isinstance(fact, NotCompared):
+                    skipped.append(fact)
                 else:
-                    facts[found[0]] = found[1]
+                    facts[fact[0]] = fact[1]
         return tuple(skipped)
 
     def _statistics(self, item: Table | Partition, columns: Mapping[str, str]) -> Statistics:

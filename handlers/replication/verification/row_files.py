@@ -39,8 +39,10 @@ def _find_locations(table: OneTable, names: Sequence[str]) -> dict[str, str]:
     if not table.is_partitioned:
         return {"": next(iter(list_row_directories(table.table)), "")}
     keys = partition_key_names(table.table)
-    found = table.side.metastore.get_partitions(table.side.db, table.name, names, with_columns=False)
-    return {format_partition_name(keys, list(each.values or [])): each.sd.location or "" for each in found}
+    partitions = table.side.metastore.get_partitions(table.side.db, table.name, names, with_columns=False)
+    return {
+        format_partition_name(keys, list(each.values or [])): each.sd.location or "" for each in partitions
+    }
 
 
 def _row_files(table: OneTable, location: str) -> RowFiles:
@@ -51,8 +53,8 @@ def _row_files(table: OneTable, location: str) -> RowFiles:
     deletes: list[str] = []
     for directory, inside in acid_files.items():
         at = root.child(directory.name) if directory.name else root
-        chosen = deletes if directory.name.startswith("delete_delta_") else events
+        uris = deletes if directory.name.startswith("delete_delta_") else events
         if not directory.name or not table.has_row_ids:
-            chosen = plain
-        chosen += [str(at.join(path)) for path in inside]
+            uris = plain
+        uris += [str(at.join(path)) for path in inside]
     return RowFiles(root, tuple(plain), tuple(events), tuple(deletes))

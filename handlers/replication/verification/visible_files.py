@@ -51,19 +51,19 @@ def _list_selected(
     read_md5: Callable[[Location], str] | None,
 ) -> AcidFiles:
     """Return the files of those of the directories ``names`` that readers see, and of the root."""
-    found: AcidFiles = {}
+    acid_files: AcidFiles = {}
     for directory in _select_visible(names, ended):
         if directory.name:
             own = list_tree(files, root.child(directory.name), read_md5)
             if not own and directory.name.startswith("base_") and _is_ignored(files, root, directory.name):
                 others = [name for name in names if name != directory.name]
                 return _list_selected(files, root, others, ended, read_md5)
-            found[directory] = own
+            acid_files[directory] = own
             continue
         own = list_tree(files, root, read_md5, skip=lambda path: _is_no_original(path, ended))
         if own:
-            found[directory] = own
-    return found
+            acid_files[directory] = own
+    return acid_files
 
 
 def _is_ignored(files: FileSystem, root: Location, base: str) -> bool:
@@ -76,10 +76,10 @@ def _is_ignored(files: FileSystem, root: Location, base: str) -> bool:
 
 def _may_be_visible(name: str, write_ids: ValidWriteIds) -> bool:
     """Whether readers may see a directory: a base with a suffix is hidden while a write up to its own is open (``transactions.files.base_names``)."""
-    found = AcidDirectory.parse(name)
-    if found is None or found.kind != "base" or not found.is_compacted:
+    directory = AcidDirectory.parse(name)
+    if directory is None or directory.kind != "base" or not directory.is_compacted:
         return True
-    return not write_ids.has_open_up_to(found.last)
+    return not write_ids.has_open_up_to(directory.last)
 
 
 def _is_no_original(path: str, ended: ValidWriteIds) -> bool:
@@ -115,12 +115,12 @@ def list_tree(
     skip: Callable[[str], bool] = lambda _: False,
 ) -> Files:
     """Return the visible files below ``root``; none if it does not exist, or was removed meanwhile."""
-    found: Files = {}
+    tree: Files = {}
     for path, location, size_bytes in _walk(files, root, "", DEPTH_MAX, skip):
-        found[path] = FileFacts(size_bytes, read_md5(location) if read_md5 and location else None)
-        if len(found) > FILES_MAX:
+        tree[path] = FileFacts(size_bytes, read_md5(location) if read_md5 and location else None)
+        if len(tree) > FILES_MAX:
             raise LimitExceeded("a directory contains too many files", path=str(root), files_max=FILES_MAX)
-    return found
+    return tree
 
 
 def _walk(

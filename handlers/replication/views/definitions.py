@@ -54,8 +54,8 @@ class ViewDefinition:
 
 def is_trino_materialized_view(table: Table) -> bool:
     """Whether Trino keeps the rows of the view in an Iceberg table."""
-    found = _TRINO.fullmatch(table.viewOriginalText or "")
-    return found is not None and found["materialized"] is not None
+    match = _TRINO.fullmatch(table.viewOriginalText or "")
+    return match is not None and match["materialized"] is not None
 
 
 def define_view(table: Table, policy: Policy) -> ViewDefinition:
@@ -96,12 +96,12 @@ def _define_spark(table: Table, policy: Policy) -> ViewDefinition:
 
 def _define_trino(table: Table, policy: Policy) -> ViewDefinition:
     text = table.viewOriginalText or ""
-    found = _TRINO.fullmatch(text)
-    assert found is not None, text
+    match = _TRINO.fullmatch(text)
+    assert match is not None, text
     unreadable = RenamedQuery("", problem="its definition by Trino cannot be read")
     unchanged = ViewDefinition(text, table.viewExpandedText, table.parameters or {}, unreadable)
     try:
-        view = orjson.loads(base64.b64decode(found["data"], validate=True))
+        view = orjson.loads(base64.b64decode(match["data"], validate=True))
         sql = view["originalSql"]
         catalog, schema = (str(view.get(key) or "").lower() or None for key in ("catalog", "schema"))
     except (binascii.Error, orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
@@ -116,7 +116,7 @@ def _define_trino(table: Table, policy: Policy) -> ViewDefinition:
         changed["path"] = [_rename_path(each, policy) for each in view["path"]]
     if changed != view:
         data = base64.b64encode(orjson.dumps(changed)).decode()
-        text = text.replace(found["data"], data)
+        text = text.replace(match["data"], data)
     return ViewDefinition(text, table.viewExpandedText, table.parameters or {}, renamed)
 
 

@@ -158,10 +158,10 @@ class _Tables:
     scopes: list[_Scope] = field(default_factory=lambda: [_Scope()])
     last: str = ""
 
-    def is_table(self, token: Token, after: str) -> bool:
-        """Whether the next token is the first one of a table's name; ``after`` is the text of the one after it."""
+    def step(self, token: Token, after: str) -> bool:
+        """Follow the next token; return whether it begins the name of a table. ``after`` is the text of the one after it."""
         scope, word = self.scopes[-1], token.word
-        found = False
+        starts_table = False
         if token.text in _OPENING:  # encloses a subquery or a join, if it is in place of a table
             expects = token.text == "(" and (scope.expects_table or self.last == "table")
             self.scopes.append(_Scope(is_query=expects, expects_table=expects))
@@ -179,10 +179,10 @@ class _Tables:
         elif token.text == ",":
             scope.expects_table = scope.lists_tables
         elif word != "lateral" or not scope.expects_table:
-            found, scope.expects_table = scope.expects_table, False
+            starts_table, scope.expects_table = scope.expects_table, False
             self._follow_lateral_view(scope, word)
         scope.is_empty, self.last = False, word
-        return found
+        return starts_table
 
     def _follow_lateral_view(self, scope: _Scope, word: str) -> None:
         """The names after AS of LATERAL VIEW are columns."""
@@ -207,7 +207,7 @@ def find_names(text: str, dialect: Dialect) -> list[Name]:
         end = _find_end(tokens, index)
         parts = tuple(tokens[index:end:2])
         after = tokens[end].text if end < len(tokens) else ""
-        is_table = walk.is_table(tokens[index], after)
+        is_table = walk.step(tokens[index], after)
         kind = _classify(parts, after, common, is_table=is_table)
         if kind is not None and not _is_inner(tokens, index, dialect):
             names.append(Name(kind, parts))
@@ -244,7 +244,7 @@ def _is_inner(tokens: Sequence[Token], index: int, dialect: Dialect) -> bool:
 
 def _find_common_tables(tokens: Sequence[Token]) -> frozenset[str]:
     """Return the names that WITH clauses define: ``name AS (``, perhaps with columns in between."""
-    found = set()
+    names = set()
     for index, token in enumerate(tokens[:-1]):
         before = tokens[index - 1].text.lower() if index else ""
         if token.is_name and before in {"with", "recursive", ","}:
@@ -254,5 +254,5 @@ def _find_common_tables(tokens: Sequence[Token]) -> frozenset[str]:
                     end += 1
                 end += 1
             if [each.text.lower() for each in tokens[end : end + 2]] == ["as", "("]:
-                found.add(token.name)
-    return frozenset(found)
+                names.add(token.name)
+    return frozenset(names)

@@ -88,11 +88,11 @@ class _Search:
         if self.depth > _DEPTH_MAX:
             return f"more than {_DEPTH_MAX} views are above one another"
         inner = replace(self, depth=self.depth + 1)
-        for table, owner in self._read_tables(self._select_new(query.tables, ""), policy):
+        for table, owner in self._read_tables(self._visit(query.tables, ""), policy):
             obstacle = inner.find_in_table(table, owner)
             if obstacle is not None:
                 return f"it reads {owner.source_db}.{table.tableName}, which is not replicated: {obstacle.reason}"
-        for db, function in self._read_functions(self._select_new(query.functions, "()")):
+        for db, function in self._read_functions(self._visit(query.functions, "()")):
             owner_of_function = policy.find_owner(db, None)
             name = f"{db}.{function.functionName}"
             if owner_of_function is None:
@@ -102,23 +102,23 @@ class _Search:
                 return f"it calls {name}, which is not replicated: {reason}"
         return None
 
-    def _select_new(self, names: Iterable[tuple[str, str]], mark: str) -> list[tuple[str, str]]:
-        """Return the names that were not visited; ``mark`` is behind those of functions."""
-        found = [(db, name) for db, name in names if (db, name + mark) not in self.visited]
-        self.visited.update((db, name + mark) for db, name in found)
-        return found
+    def _visit(self, names: Iterable[tuple[str, str]], mark: str) -> list[tuple[str, str]]:
+        """Mark names as visited, and return those that were not; ``mark`` is behind those of functions."""
+        unvisited = [(db, name) for db, name in names if (db, name + mark) not in self.visited]
+        self.visited.update((db, name + mark) for db, name in unvisited)
+        return unvisited
 
     def _read_tables(
         self, names: Iterable[tuple[str, str]], policy: Policy
     ) -> Iterator[tuple[Table, Policy]]:
         """Yield the tables of a query, with the policies that replicate them; those that no longer exist are left out."""
-        for db, tables in _group(names).items():
-            owners = {table: owner for table in tables if (owner := policy.find_owner(db, table)) is not None}
-            found: list[Table] = []
+        for db, group in _group(names).items():
+            owners = {table: owner for table in group if (owner := policy.find_owner(db, table)) is not None}
+            tables: list[Table] = []
             if owners:
                 with suppress(NotFound):
-                    found = self.source.get_tables(db, list(owners))
-            for table in found:
+                    tables = self.source.get_tables(db, list(owners))
+            for table in tables:
                 yield table, owners[(table.tableName or "").lower()]
 
     def _read_functions(self, names: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Function]]:

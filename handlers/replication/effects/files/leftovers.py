@@ -108,18 +108,18 @@ def remove_unused(places: Collection[Location], context: Context, *, but_for: st
 
 def find_used(places: Collection[Location], context: Context, *, but_for: str = "") -> set[Location]:
     """Return those directories in which a table of the target database is, other than ``but_for``, or a partition."""
-    wanted = set(places)
-    above = {each for place in wanted for each in _list_ancestors(place)}
+    directories = set(places)
+    above = {each for place in directories for each in _list_ancestors(place)}
     used: set[Location] = set()
-    for table in _list_tables(context) if wanted else ():
+    for table in _list_tables(context) if directories else ():
         if not table.sd.location:
             continue
         at = parse_location(table.sd.location)
         if _name(table) != but_for:
-            used |= wanted & set(_list_ancestors(at))
+            used |= directories & set(_list_ancestors(at))
         if at in above and table.partitionKeys:
             for each in _list_partitions(table, context):
-                used |= wanted & set(_list_ancestors(each))
+                used |= directories & set(_list_ancestors(each))
     return used
 
 

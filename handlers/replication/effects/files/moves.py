@@ -138,8 +138,8 @@ def _place_table(table: Table, place: str, moved: str, write_id: int | None, con
     db, name = context.policy.target_db, (table.tableName or "").lower()
     names = context.target.partition_names(db, name) if table.partitionKeys else []
     for start in range(0, len(names), BATCH):
-        found = context.target.get_partitions(db, name, names[start : start + BATCH])
-        left = [each for each in found if _find_relative_path(each.sd.location, [place]) is not None]
+        partitions = context.target.get_partitions(db, name, names[start : start + BATCH])
+        left = [each for each in partitions if _find_relative_path(each.sd.location, [place]) is not None]
         for each in left:
             each.sd.location = f"{moved}{_find_relative_path(each.sd.location, [place])}"
             each.writeId = each.writeId if write_id is None else write_id
@@ -293,10 +293,10 @@ def _complete_partitions(table: str, owner: Table, context: Context) -> None:
         some = names[start : start + BATCH]
         places = context.table_cache.locations(table, some)
         try:
-            found = context.source.get_partitions(context.policy.source_db, table, some)
+            partitions = context.source.get_partitions(context.policy.source_db, table, some)
         except NotFound:
             return  # renamed again or dropped
-        for each in found:
+        for each in partitions:
             place = places.get(format_partition_name(keys, list(each.values or [])))
             if place is not None:
                 mirror_directory(context, each.sd.location, place)

@@ -160,11 +160,11 @@ def _add_sub_directories(
     below = [file for file in present if file.subdir]
     root = "" if source_location is None else parse_location(source_location).path.rstrip("/")
     directories = {f"{root}/{file.subdir.partition('/')[0]}" for file in below}
-    kept = [file for file in files if parse_location(file.uri).path not in directories]
-    known = {file.uri for file in kept}
+    direct = [file for file in files if parse_location(file.uri).path not in directories]
+    uris = {file.uri for file in direct}
     return [
-        *(keep_relative_path(file, source_location) for file in kept),
-        *(file for file in below if file.uri not in known),
+        *(keep_relative_path(file, source_location) for file in direct),
+        *(file for file in below if file.uri not in uris),
     ]
 
 

@@ -51,7 +51,7 @@ def test_few_files_are_copied_without_a_job(trees: Trees, jobs: LocalJobs) -> No
 def test_a_job_gets_no_more_files_than_memory_allows(
     trees: Trees, jobs: LocalJobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trees_module, "HELD_FILES_MAX", 4)
+    monkeypatch.setattr(trees_module, "BATCH_FILES_MAX", 4)
     for number in range(10):
         trees.put(f"t/dt={number}/a")
         trees.put(f"t/dt={number}/b")
