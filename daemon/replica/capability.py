@@ -105,7 +105,8 @@ class Replica(Capability):
             for name in (*runtime.config.policies, *known_policies(runtime.config)):
                 replicas.add(name, jobs.append)
             jobs += [discovery_job(runtime, pattern, replicas) for pattern in runtime.config.policy_patterns]
-            for target in _used_targets(runtime.config):
+            policies = (*runtime.config.policies.values(), *runtime.config.policy_patterns.values())
+            for target in sorted({policy.target for policy in policies}):
                 job, status = build_watch(runtime, target, partial(replicas.on_target, target))
                 jobs.append(job)
                 watches.append(status)
@@ -121,8 +122,3 @@ class Replica(Capability):
             later_projections=[lambda: replicas.projections()[len(configured) :]],
             sections=sections,
         )
-
-
-def _used_targets(config: Config) -> list[str]:
-    """Return the names of the targets that policies replicate to."""
-    return sorted({each.target for each in (*config.policies.values(), *config.policy_patterns.values())})

@@ -67,10 +67,12 @@ class PolicyRequests:
                 reason = request.get("reason", "repair")
                 if reason not in get_args(Reason):
                     raise BadInput("unknown reason of a load", reason=str(reason)[:100])
-                return self._load(_table_names(request.get("tables")), cast("Reason", reason))
+                names = _table_names(request.get("tables"))
+                return {"tables": list(self._projection.loads.request(names, cast("Reason", reason)))}
             case "release":
                 (table,) = _table_names([request.get("table")])
-                return self._release(table, load=request.get("load") is True)
+                done = self._projection.loads.release(table, self._read, load=request.get("load") is True)
+                return {"tables": [done.table], "resumes_at": done.resumes_at, "reason": done.reason}
             case "plan-prune" | "prune" as step:
                 return self._prune(request.get("tables"), plans=step == "plan-prune")
             case "pause":
@@ -81,9 +83,6 @@ class PolicyRequests:
             case "cross-gap":
                 return self._cross_gap()
         raise BadInput("unknown request", request=str(request)[:200])
-
-    def _load(self, tables: list[str], reason: Reason) -> Request:
-        return {"tables": list(self._projection.loads.request(tables, reason))}
 
     def _prune(self, tables: object, *, plans: bool) -> Request:
         if not plans:
@@ -100,10 +99,6 @@ class PolicyRequests:
                 hint=f"To load tables again, run 'tideline verify {policy} --repair'.",
             )
         return asdict(self._projection.cross_gap())
-
-    def _release(self, table: str, *, load: bool) -> Request:
-        done = self._projection.loads.release(table, self._read, load=load)
-        return {"tables": [done.table], "resumes_at": done.resumes_at, "reason": done.reason}
 
 
 def _table_names(value: object) -> list[str]:

@@ -95,7 +95,9 @@ def prune(  # noqa: PLR0913 - click passes one argument for each option
     require_policy(config, policy)
     drops = ask_policy(config, policy, {"do": "plan-prune", "tables": list(tables)})["drops"]
     if not as_json:
-        click.echo(_plan_text(drops, time.time()) if drops else f"no table left policy {policy}")
+        header = ("TABLE", "KIND", "PARTITIONS", "DATA", "LEFT", "LOCATION")
+        rows = [_row(drop, time.time()) for drop in drops]
+        click.echo(table_text(header, rows) if rows else f"no table left policy {policy}")
     names = [drop["table"] for drop in drops]
     dropped: Sequence[str] = ()
     if names and not dry_run:
@@ -106,11 +108,6 @@ def prune(  # noqa: PLR0913 - click passes one argument for each option
         echo_json({"policy": policy, "drops": drops, "dropped": list(dropped)})
     elif dropped:
         click.echo(f"dropped: {', '.join(dropped)}")
-
-
-def _plan_text(drops: Sequence[dict[str, Any]], now_s: float) -> str:
-    header = ("TABLE", "KIND", "PARTITIONS", "DATA", "LEFT", "LOCATION")
-    return table_text(header, (_row(drop, now_s) for drop in drops))
 
 
 def _row(drop: dict[str, Any], now_s: float) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ import structlog
 
 from daemon.process.heartbeat import Pulse, wait
 from daemon.process.supervisor import Job
-from daemon.replica.verification.following import KnownState, ReplicaFollowing, known_state
+from daemon.replica.verification.following import ReplicaFollowing, known_state
 from daemon.replica.verification.session import open_verifier
 from daemon.replica.verification.status import LISTED_MAX, DifferingTable, SamplerStatus
 from daemon.sources.connections import measured_metastore
@@ -166,16 +166,13 @@ class Sampler:
         following = ReplicaFollowing(
             target,
             self._settings.replica_database,
-            self._known_state,
+            lambda: known_state(self._runtime.status(), self._policy),
             pause=lambda pause_s: wait(heartbeat, pause_s),
             is_stopping=heartbeat.stopping.is_set,
         )
         return stack.enter_context(
             open_verifier(config, self._policy, (source, target), following, beat=pulse.beat)
         )
-
-    def _known_state(self) -> KnownState:
-        return known_state(self._runtime.status(), self._policy)
 
     def _verify_next(self, verifier: Verifier) -> list[str]:
         """Verify the next table, and return all tables."""

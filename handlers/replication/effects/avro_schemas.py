@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 from handlers.files.filesystems import CHUNK_BYTES
 from handlers.files.paths import Location, parse_location, printable
 from handlers.files.reachable import require_directory, require_reachable
-from handlers.structs.objects import Partition, Table
+from handlers.structs.objects import Partition, StorageDescriptor, Table
 from state.errors import FileLost, LimitExceeded, NotFound, TargetDiverged, Unsupported
 
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from handlers.files.filesystems import FileSystems
     from handlers.metastore.client import Metastore
     from handlers.replication.policy.policy import Policy
-    from handlers.structs.objects import StorageDescriptor
 
 SCHEMA_URLS: Final = frozenset({"avro.schema.url", "avroschemaurl"})
 """Properties with the URL of a schema, in lower case: Hive's, and the option ``avroSchemaUrl`` of Spark's data source."""
@@ -130,12 +129,9 @@ class SchemaFiles:
 
 def is_avro(item: Table | Partition) -> bool:
     """Whether the rows are read by Avro's SerDe, in Hive or in Spark."""
-    return "avro" in _name_serde(item.sd).lower()
-
-
-def _name_serde(sd: StorageDescriptor | None) -> str:
-    """Return the class that reads the rows; partitions of views have no storage."""
-    return "" if sd is None or sd.serdeInfo is None else sd.serdeInfo.serializationLib or ""
+    storage: StorageDescriptor | None = item.sd  # partitions of views have none
+    serde = None if storage is None else storage.serdeInfo
+    return serde is not None and "avro" in (serde.serializationLib or "").lower()
 
 
 def _list_properties(item: Table | Partition) -> Iterator[dict[str, str]]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from handlers.events import TableAltered
     from handlers.replication.context import Context
-    from handlers.structs.objects import Partition, Table
+    from handlers.structs.objects import Partition
 
 
 CASCADE: Final = {"CASCADE": "true"}
@@ -69,23 +69,18 @@ def _copy_columns(event: TableAltered, name: str, context: Context) -> None:
 
 def _find_pairs(event: TableAltered, name: str, context: Context) -> list[tuple[Partition, Partition]]:
     """Return some partitions of the source that existed before the event, each with that of the target's table ``name``."""
+    table, policy = event.after.value, context.policy
     try:
-        if not _is_present(event.after.value, context):
+        present = context.source.get_table(policy.source_db, (table.tableName or "").lower())
+        if not is_same_table(table, present):
             return []
         for size in (SAMPLE, BATCH):  # more only if the first were dropped or added again since
-            names = context.target.partition_names(context.policy.target_db, name, limit=size)
+            names = context.target.partition_names(policy.target_db, name, limit=size)
             if pairs := list(_pair(event, name, names, context)):
                 return pairs
     except NotFound:
         pass  # renamed or dropped since, which a later event brings
     return []
-
-
-def _is_present(table: Table, context: Context) -> bool:
-    """Whether the source still has the table under the same name; raise NotFound if it has none."""
-    return is_same_table(
-        table, context.source.get_table(context.policy.source_db, (table.tableName or "").lower())
-    )
 
 
 def _pair(

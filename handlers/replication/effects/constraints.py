@@ -37,9 +37,11 @@ def add(event: ConstraintsAdded, context: Context) -> None:
     present = lower_names(context.target.constraint_names(db, event.table))
     columns = [tjson.decode(kind.column, text) for text in event.texts]
     missing = [column for column in columns if (kind.name_of(column) or "").lower() not in present]
-    addable = [column for column in missing if _find_parent(column, context)]
+    addable = [column for column in missing if _has_parent(column, context)]
     for name in sorted({kind.name_of(column) or "" for column in missing if column not in addable}):
-        parents = {_name_parent(column) for column in missing if kind.name_of(column) == name}
+        parents = {
+            f"{column.pktable_db}.{column.pktable_name}" for column in missing if kind.name_of(column) == name
+        }
         context.observer.constraint_left_out(f"{event.db}.{event.table}", name, ", ".join(sorted(parents)))
     for column in addable:
         rewrite_database(column, context.policy.source_db, db)
@@ -47,7 +49,7 @@ def add(event: ConstraintsAdded, context: Context) -> None:
         context.target.add_constraint(kind, addable)
 
 
-def _find_parent(column: Any, context: Context) -> bool:
+def _has_parent(column: Any, context: Context) -> bool:
     """Whether the key that a foreign key refers to is on the target; True for all other constraints.
 
     It is not if its table is excluded from the policy, in another database, quarantined, or waiting for its load, or if a later
@@ -64,10 +66,6 @@ def _find_parent(column: Any, context: Context) -> bool:
         return False
     keys = lower_names(context.target.constraint_names(context.policy.target_db, name))
     return column.pk_name is None or column.pk_name.lower() in keys
-
-
-def _name_parent(column: Any) -> str:
-    return f"{column.pktable_db}.{column.pktable_name}"
 
 
 def drop(event: ConstraintDropped, context: Context) -> None:

@@ -82,23 +82,10 @@ def add_one(partition: Partition, table: str, context: Context) -> None:
     """Add a partition that a write event names but that does not exist (hive-replication.md §3.4)."""
     owner = context.table_cache.table(table)
     leftovers.clear_partitions(owner, [name_partition(partition, owner)], context)
-    context.target.add_partitions(
-        context.policy.target_db,
-        table,
-        [
-            to_target_partition(
-                SchemaFiles(context).place(partition),
-                context.policy,
-                _map_location(partition, owner, context),
-            )
-        ],
-        environment=KEEP_STATISTICS,
-    )
-
-
-def _map_location(partition: Partition, owner: Table, context: Context) -> str | None:
-    """Return the location of an external partition below the policy's base; otherwise the target chooses."""
-    return map_external_location(partition.sd.location, context.policy) if is_external(owner) else None
+    policy = context.policy
+    location = map_external_location(partition.sd.location, policy) if is_external(owner) else None
+    added = to_target_partition(SchemaFiles(context).place(partition), policy, location)
+    context.target.add_partitions(policy.target_db, table, [added], environment=KEEP_STATISTICS)
 
 
 def alter(event: PartitionsAltered, context: Context) -> None:

@@ -77,21 +77,20 @@ def request_compactions(
         raise InvalidRequest("only transactional tables are compacted", table=f"{db}.{table}")
     names: Sequence[str | None] = [None]
     if present.partitionKeys:
-        known = target.partition_names(db, table)
-        names = partitions or known
-        partitions = [name for name in partitions if name not in set(known)]
+        existing = target.partition_names(db, table)
+        names = partitions or existing
+        partitions = [name for name in partitions if name not in set(existing)]
     if partitions:
         raise InvalidRequest(
             "the table has no such partitions", table=f"{db}.{table}", partitions=partitions[:10]
         )
-    return [_request(target, db, table, name, kind) for name in names]
-
-
-def _request(
-    target: Metastore, db: str, table: str, partition: str | None, kind: Kind
-) -> RequestedCompaction:
-    answer = target.compact(db, table, partition_name=partition, kind=_KINDS[kind])
-    return RequestedCompaction(table, partition, kind, answer.accepted, answer.state, answer.errormessage)
+    requested: list[RequestedCompaction] = []
+    for name in names:
+        answer = target.compact(db, table, partition_name=name, kind=_KINDS[kind])
+        requested.append(
+            RequestedCompaction(table, name, kind, answer.accepted, answer.state, answer.errormessage)
+        )
+    return requested
 
 
 def list_compactions(target: Metastore, policy: Policy, table: str | None = None) -> list[CompactionState]:

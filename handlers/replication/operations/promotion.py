@@ -150,7 +150,7 @@ def _describe(context: Context, point: Point, write_ids: Sequence[WriteIds]) -> 
         write_ids={each.table: each.highest for each in write_ids},
         open_writes={each.table: each.valid.open for each in write_ids if each.has_open},
         aborted=len(_open_transactions(context)),
-        incomplete=(*_marks(parameters), *_incomplete_tables(context)),
+        incomplete=tuple(_incomplete_tables(parameters, context)),
         missing=tuple(
             IncompleteTable(each.table, each.reason)
             for each in context.tables.unreplicated.entries()
@@ -160,13 +160,9 @@ def _describe(context: Context, point: Point, write_ids: Sequence[WriteIds]) -> 
     )
 
 
-def _marks(parameters: Mapping[str, str]) -> Iterator[IncompleteTable]:
-    """Yield an entry for all tables if Hive marked the database because others ended a replayed transaction."""
-    if parameters.get(INCOMPATIBLE, "").lower() == "true":
+def _incomplete_tables(parameters: Mapping[str, str], context: Context) -> Iterator[IncompleteTable]:
+    if parameters.get(INCOMPATIBLE, "").lower() == "true":  # Hive's mark, which concerns all tables
         yield IncompleteTable("*", "a replayed transaction was ended outside of replication")
-
-
-def _incomplete_tables(context: Context) -> Iterator[IncompleteTable]:
     for entry in context.tables.quarantine.entries():
         yield IncompleteTable(entry.table, f"quarantined at event {entry.event_id}: {entry.reason}")
     for load in context.tables.loads.waiting():

@@ -123,7 +123,11 @@ class ExternalTables:
             for name in (*self._noted, *(self._tables.keys() - loads.keys())):
                 self._tables.pop(name, None)
             self._noted.clear()
-            unread = [name for name, load in loads.items() if not self._is_current(name, load)]
+            unread = [
+                name
+                for name, load in loads.items()
+                if (entry := self._tables.get(name)) is None or entry.load != load
+            ]
         errors: dict[str, TidelineError] = {}
         for start in range(0, len(unread), TABLES_PAGE):
             for table in source.get_tables(db, unread[start : start + TABLES_PAGE]):
@@ -140,10 +144,6 @@ class ExternalTables:
         with self._lock:
             entries = [entry for name, entry in sorted(self._tables.items()) if name in loads]
         return [entry.directories for entry in entries if entry.directories is not None], errors
-
-    def _is_current(self, name: str, load: object) -> bool:
-        entry = self._tables.get(name)
-        return entry is not None and entry.load == load
 
 
 def _moves_files(event: TableAltered) -> bool:

@@ -108,7 +108,9 @@ def compare(source: Description, target: Description, prefix: str = "") -> Itera
     partitioned table, the source's older partitions are outside, and their copies stay where they are.
     """
     yield from source.not_compared
-    placed = target.facts if _LOCATION in source.facts else _without_location(target.facts)
+    placed = {
+        fact: value for fact, value in target.facts.items() if fact != _LOCATION or fact in source.facts
+    }
     yield from compare_facts(source.facts, placed, prefix)
     in_files = [
         *compare_files(source.files, target.files, prefix),
@@ -117,10 +119,6 @@ def compare(source: Description, target: Description, prefix: str = "") -> Itera
     yield from in_files
     compacted = any(isinstance(finding, NotCompared) for finding in in_files)
     yield from compare_statistics(source.statistics, target.statistics, compacted=compacted, prefix=prefix)
-
-
-def _without_location(facts: Facts) -> Facts:
-    return {fact: value for fact, value in facts.items() if fact != _LOCATION}
 
 
 def compare_partitions(

@@ -161,7 +161,10 @@ class Verifier:
             if signature == earlier:  # step 4
                 return self._report_difference(name, newest, comparison)
             earlier = signature
-        return TableResult(table=name, outcome=Outcome.BUSY, event_id=newest, reason=_busy(before, newest))
+        reason = (
+            f"events between {before}, the replica's position, and {newest}, the source's, concern the table"
+        )
+        return TableResult(table=name, outcome=Outcome.BUSY, event_id=newest, reason=reason)
 
     def _report_difference(self, name: str, event_id: int, comparison: _Comparison) -> TableResult:
         """Return the result of a table that differs, unless the reason is that it is no longer followed."""
@@ -270,10 +273,6 @@ def _why_not_comparable(ours: OneTable | None, theirs: OneTable | None) -> str |
 
 def _only_on_one_side(kind: Kind, name: str, *, at_source: bool) -> Difference:
     return Difference(kind, name, PRESENT if at_source else None, None if at_source else PRESENT)
-
-
-def _busy(before: int, newest: int) -> str:
-    return f"events between {before}, the replica's position, and {newest}, the source's, concern the table"
 
 
 def _to_result(name: str, outcome: Outcome, event_id: int, comparison: _Comparison) -> TableResult:
