@@ -1,7 +1,8 @@
 """What the loads of a policy have for themselves, so that they delay no other table: copy threads, and a second reader of the topic.
 
-Every load has its own copy threads, which end with it. Their counts are kept, so that the metrics of copies and bytes contain all
-files that reach the target, and never decrease. Tables that catch up read a range of events with a separate reader.
+Every load has its own copy threads, which end with it. Their counts are kept, so that the metrics of copies
+and bytes contain all files that reach the target, and never decrease. Tables that catch up read a range of
+events with a separate reader.
 """
 
 from __future__ import annotations

@@ -76,7 +76,8 @@ class ReplicaMetrics(MetricTable):
     lane_events = Metric(
         Counter,
         "tideline_lane_events",
-        "Events that were given to a lane, by outcome: applied, ahead of their turn; or returned, and applied by replay at their turn, "
+        "Events that were given to a lane, by outcome: applied, ahead of their turn; or returned, and "
+        "applied by replay at their turn, "
         "because no lane was free before or the lane failed.",
         "projection",
         "outcome",
@@ -85,7 +86,8 @@ class ReplicaMetrics(MetricTable):
     lane_busy_s = Metric(
         Counter,
         "tideline_lane_busy_seconds",
-        "Time for which lanes applied events, all lanes together; its rate is the average number of lanes in use.",
+        "Time for which lanes applied events, all lanes together; its rate is the average number of lanes "
+        "in use.",
         "projection",
     )
 
@@ -156,7 +158,8 @@ class PolicyObserver:
         metrics.lookahead_write_ids.labels(name).inc(lookahead.write_ids)
         metrics.lookahead_calls.labels(name).inc(lookahead.calls)
 
-    def event_skipped(self, kind: str, reason: str) -> None:  # noqa: ARG002 - part of the port; a label would make too many series
+    # Part of the port; a label would make too many series
+    def event_skipped(self, kind: str, reason: str) -> None:  # noqa: ARG002
         """An event had no effect."""
         self._metrics.projections.count_skipped(self._projection, reason)
 
@@ -191,7 +194,8 @@ class PolicyObserver:
         )
         self._metrics.reconciled.labels(self._projection).inc()
 
-    def commit_without_writes(self, txn_id: int) -> None:  # noqa: ARG002 - part of the port; ids are not labels
+    # Part of the port; ids are not labels
+    def commit_without_writes(self, txn_id: int) -> None:  # noqa: ARG002
         """A transaction that had write ids committed without a single write event."""
         self._metrics.commits_without_writes.labels(self._projection).inc()
 

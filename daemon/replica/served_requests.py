@@ -5,8 +5,8 @@ request                                               answer
 ====================================================  =================================================================
 ``{"do": "load", "tables": [...], "reason": ...}``    ``{"tables": [...]}``: they wait for a load
 ``{"do": "release", "table": ..., "load": ...}``      ``{"tables": [...], "resumes_at": ..., "reason": ...}``: the event at which the table
-                                                      resumes, or null and why it is loaded; refused for a table that needs no
-                                                      release
+                                                      resumes, or null and why it is loaded; refused for a
+                                                      table that needs no release
 ``{"do": "plan-prune", "tables": [...]}``             ``{"drops": [...]}``: what ``prune`` would drop; all tables that left if none is named
 ``{"do": "prune", "tables": [...]}``                  ``{"dropped": [...]}``; refused for a table that did not leave the policy
 ``{"do": "pause"}``                                   ``{"paused_since_s": ...}``

@@ -1,6 +1,7 @@
 """``tideline promote`` and ``tideline retire``: the two ways in which the replication of a policy ends.
 
-A promotion is a failover: the replica becomes a database that writers may use. A retirement leaves the replica as it is.
+A promotion is a failover: the replica becomes a database that writers may use. A retirement leaves the
+replica as it is.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ def promote(  # noqa: PLR0913 - click passes one argument for each option
 ) -> None:
     """End the replication of POLICY and let writers use its target database.
 
-    Replay stops after a whole event, transactions that are still open are aborted, and all parameters that mark the database as a
-    replica are removed. The command shows the point and asks. It works through a running daemon, and without one if the source is lost.
+    Replay stops after a whole event, transactions that are still open are aborted, and all parameters that
+    mark the database as a replica are removed. The command shows the point and asks. It works through a
+    running daemon, and without one if the source is lost.
     """
     from daemon.replica.policies import require_policy
     from daemon.replica.requests import ask_policy
@@ -63,9 +65,14 @@ def promote(  # noqa: PLR0913 - click passes one argument for each option
 def plan_lines(planned: dict[str, Any]) -> Iterator[str]:
     """Yield the point, what is aborted, and which tables are incomplete."""
     yield f"policy {planned['policy']}: {planned['database']} contains the source up to {_point(planned)}"
-    yield f"{planned['aborted']} open transactions are aborted, and {len(planned['removed'])} parameters are removed"
+    yield (
+        f"{planned['aborted']} open transactions are aborted, and {len(planned['removed'])} parameters "
+        "are removed"
+    )
     for table, write_ids in planned["open_writes"].items():
-        yield f"{table}: write ids {', '.join(map(str, write_ids))} are open, and their rows will never appear"
+        yield (
+            f"{table}: write ids {', '.join(map(str, write_ids))} are open, and their rows will never appear"
+        )
     for each in planned["incomplete"]:
         yield f"{each['table']}: incomplete: {each['reason']}"
     for each in planned["missing"]:
@@ -82,7 +89,8 @@ def done_lines(done: dict[str, Any]) -> Iterator[str]:
         yield f"{each['table']}: not in the database: {each['reason']}"
     if done["unmarked"] is None:
         yield (
-            "the source could not be reached: run the command again when it is back, so that it stops to keep deleted files for "
+            "the source could not be reached: run the command again when it is back, so that it stops to "
+            "keep deleted files for "
             "the policy"
         )
 
@@ -100,8 +108,8 @@ def _point(promotion: dict[str, Any]) -> str:
 def retire(policy: str, config_path: Path | None, as_json: bool) -> None:
     """End the replication of POLICY; the replica stays as it is.
 
-    The source then keeps no files for the policy and can drop the database. Stop the daemon first, and remove the policy from
-    its configuration afterwards.
+    The source then keeps no files for the policy and can drop the database. Stop the daemon first, and remove
+    the policy from its configuration afterwards.
     """
     from daemon.process.lock import state_lock
 

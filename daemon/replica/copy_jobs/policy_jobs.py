@@ -1,7 +1,7 @@
 """The copy jobs of policies, as their settings say: built for one, and checked for all by ``tideline config check --live``.
 
-The check is that Spark is installed, and that the cluster of the master answers. A driver needs half a minute to find that out, and
-a bootstrap finds it out only when it reaches a table with many files.
+The check is that Spark is installed, and that the cluster of the master answers. A driver needs half a minute
+to find that out, and a bootstrap finds it out only when it reaches a table with many files.
 """
 
 from __future__ import annotations

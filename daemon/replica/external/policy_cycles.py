@@ -1,7 +1,7 @@
 """The cycles that copy the files of external tables, as the settings of policies say: built for one, and checked for all.
 
-``tideline config check --live`` warns about tables of Spark in a policy without cycles. Spark logs no event when it writes rows, so
-the replica of such a table would keep the rows of its load.
+``tideline config check --live`` warns about tables of Spark in a policy without cycles. Spark logs no event
+when it writes rows, so the replica of such a table would keep the rows of its load.
 """
 
 from __future__ import annotations
@@ -93,7 +93,10 @@ def spark_problems(
             reason = (
                 f"Spark writes rows without events, and has created {len(tables)} tables, such as {tables[0]}"
             )
-            hint = "set it, so that their files are copied in cycles; otherwise they keep the rows of their loads"
+            hint = (
+                "set it, so that their files are copied in cycles; otherwise they keep the rows of their "
+                "loads"
+            )
             yield Problem(place, setting, None, reason, hint, warning=True)
 
 

@@ -1,22 +1,28 @@
 """The mark of accurate statistics (``COLUMN_STATS_ACCURATE``), from which Hive answers ``count(*)`` without reading rows.
 
-Hive logs statistics before their transaction commits or aborts. At the source the mark stays after an abort, because readers there know that
-its write id is invalid; a Hive 4 target forgets that within seconds. So an abort removes the mark on the target, and from then on the two sides
-differ until a transaction writes statistics again.
+Hive logs statistics before their transaction commits or aborts. At the source the mark stays after an abort,
+because readers there know that its write id is invalid; a Hive 4 target forgets that within seconds. So an
+abort removes the mark on the target, and from then on the two sides differ until a transaction writes
+statistics again.
 
-A later change of the table or partition carries the source's mark. Outside of a transaction it can neither set nor remove a mark
-at the source, and Hive refuses it on the target ("Cannot change stats state for a transactional table"). Such a change therefore keeps what the target has.
+A later change of the table or partition carries the source's mark. Outside of a transaction it can neither
+set nor remove a mark at the source, and Hive refuses it on the target ("Cannot change stats state for a
+transactional table"). Such a change therefore keeps what the target has.
 
-A client whose metastore was down may write statistics after Hive has aborted its transaction, and so under a write id that no open transaction
-holds. They may count rows that the target never gets. If they contain other numbers than the target's, the mark is therefore removed.
+A client whose metastore was down may write statistics after Hive has aborted its transaction, and so under a
+write id that no open transaction holds. They may count rows that the target never gets. If they contain other
+numbers than the target's, the mark is therefore removed.
 
-A truncation removes the mark if the last statistics were written by a transaction that was open at its beginning, and Hive logs the truncation
-with the mark (seen on 4.2). The log does not show this, so the source's table is read. If it was renamed since, its partitions are compared when
-the rename is replayed, because partitions keep their mark then and no event contains it. That of a table without partitions is in the rename's event.
+A truncation removes the mark if the last statistics were written by a transaction that was open at its
+beginning, and Hive logs the truncation with the mark (seen on 4.2). The log does not show this, so the
+source's table is read. If it was renamed since, its partitions are compared when the rename is replayed,
+because partitions keep their mark then and no event contains it. That of a table without partitions is in the
+rename's event.
 
-An insert into several partitions, of which one has outdated statistics, may remove the mark of another one without an event. That is an error of Hive
-4.2: it matches names with partitions in another order (``HMSHandler.updatePartColumnStatsWithMerge``). If such an insert commits, its
-partitions are compared with the source.
+An insert into several partitions, of which one has outdated statistics, may remove the mark of another one
+without an event. That is an error of Hive 4.2: it matches names with partitions in another order
+(``HMSHandler.updatePartColumnStatsWithMerge``). If such an insert commits, its partitions are compared with
+the source.
 """
 
 from __future__ import annotations
@@ -65,7 +71,8 @@ def keep_partition_marks(
 ) -> None:
     """Give the next states of the target's partitions the marks that these have, unless a transaction changes them.
 
-    ``names`` are the present names of the partitions, in the same order. A partition that does not exist keeps the mark that it was given.
+    ``names`` are the present names of the partitions, in the same order. A partition that does not exist
+    keeps the mark that it was given.
     """
     table = (owner.tableName or "").lower()
     marked = {name: each for name, each in zip(names, partitions, strict=True) if _has_mark(each)}
@@ -131,7 +138,8 @@ def complete_committed(table: str, context: Context) -> None:
 def complete_renamed(event: TableAltered, name: str, context: Context) -> None:
     """Remove the marks of truncated partitions of a renamed table, now called ``name``, that the source does not have.
 
-    If the source has given the table yet another name, the partitions stay recorded until that rename is replayed.
+    If the source has given the table yet another name, the partitions stay recorded until that rename is
+    replayed.
     """
     if (unchecked := context.tables.unchecked_marks.get(name)) is None:
         return

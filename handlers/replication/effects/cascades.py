@@ -1,13 +1,16 @@
 """Whether a change of a table's columns also changed those of its partitions (``ALTER TABLE … CASCADE``).
 
-The metastore changes all partitions in the transaction that changes the table, and logs only the table. A replica that ignored this would
-read the new columns of existing partitions as NULL. The event does not say whether the change was cascaded, but the partitions do: the target's
-are in the state before the event. If those of the source differ by now, the source has cascaded, and the target does the same by the same call.
+The metastore changes all partitions in the transaction that changes the table, and logs only the table. A
+replica that ignored this would read the new columns of existing partitions as NULL. The event does not say
+whether the change was cascaded, but the partitions do: the target's are in the state before the event. If
+those of the source differ by now, the source has cascaded, and the target does the same by the same call.
 
-A later change of columns, not yet replayed, can make this decision too early. The replica then temporarily shows the result of that later event.
+A later change of columns, not yet replayed, can make this decision too early. The replica then temporarily
+shows the result of that later event.
 
-If the table was renamed since, the source has no table of the name in the event, or another one. The partitions are then compared when the
-rename is replayed, and those that differ get the columns that they have at the source. Of several renames, the last one decides.
+If the table was renamed since, the source has no table of the name in the event, or another one. The
+partitions are then compared when the rename is replayed, and those that differ get the columns that they have
+at the source. Of several renames, the last one decides.
 """
 
 from __future__ import annotations

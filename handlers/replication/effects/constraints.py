@@ -1,8 +1,8 @@
 """Replay of constraints: primary and foreign keys, unique, not-null, default and check constraints.
 
-Hive does not enforce constraints, but its planner uses them. They keep the names that the source gave them, so that a
-repeated event is recognised. A foreign key to a table that is not on the target is left out and reported: the table itself is
-replicated without it.
+Hive does not enforce constraints, but its planner uses them. They keep the names that the source gave them,
+so that a repeated event is recognised. A foreign key to a table that is not on the target is left out and
+reported: the table itself is replicated without it.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ def add(event: ConstraintsAdded, context: Context) -> None:
 def _has_parent(column: Any, context: Context) -> bool:
     """Whether the key that a foreign key refers to is on the target; True for all other constraints.
 
-    It is not if its table is excluded from the policy, in another database, quarantined, or waiting for its load, or if a later
-    event that was applied before a restart dropped it. Hive answers an addition without the key with an internal error.
+    It is not if its table is excluded from the policy, in another database, quarantined, or waiting for its
+    load, or if a later event that was applied before a restart dropped it. Hive answers an addition without
+    the key with an internal error.
     """
     name = (getattr(column, "pktable_name", None) or "").lower()
     if not name:
@@ -81,8 +82,9 @@ def drop(event: ConstraintDropped, context: Context) -> None:
 def keep_constraints(table: str, context: Context) -> Iterator[None]:
     """Add constraints again that the target's table loses when the block drops another table with constraints of equal names.
 
-    Hive then removes those of all tables, also in other databases: names and positions alone are the primary key of its
-    objects (``MConstraint``; seen with 4.2). Two tables have equal names while one of them is loaded under the later name of the other.
+    Hive then removes those of all tables, also in other databases: names and positions alone are the primary
+    key of its objects (``MConstraint``; seen with 4.2). Two tables have equal names while one of them is
+    loaded under the later name of the other.
     """
     db = context.policy.target_db
     before = context.target.all_constraints(db, table)

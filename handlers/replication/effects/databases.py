@@ -55,7 +55,8 @@ def mark_source(source: Metastore, policy: Policy) -> None:
     """Add the policy to ``repl.source.for`` of the source database; raise NotFound if there is no such database.
 
     The change manager keeps deleted and renamed files only for databases with this parameter (reference:
-    hive-replication.md §1.6). It is the only thing that Tideline writes on the source, and it logs no event there.
+    hive-replication.md §1.6). It is the only thing that Tideline writes on the source, and it logs no event
+    there.
     """
     database = source.get_database(policy.source_db)
     parameters = database.parameters or {}
@@ -85,8 +86,8 @@ def unmark_source(source: Metastore, policy: Policy) -> bool:
 def to_target_database(source: Database, policy: Policy) -> Database:
     """Return the target's form of a new source database; the target chooses its location.
 
-    The database of a program may have no owner. Hive 4.2 then answers every alter_database with an internal error, so the target's
-    gets an empty one.
+    The database of a program may have no owner. Hive 4.2 then answers every alter_database with an internal
+    error, so the target's gets an empty one.
     """
     return Database(
         name=policy.target_db,

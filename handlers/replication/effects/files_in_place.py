@@ -1,23 +1,29 @@
 """Finds transactional tables that get rows without a write event, because a change of the metadata shows files that are there already.
 
-Hive logs only the metadata then, so replay cannot know the files. Such a table is loaded after the event. These changes are:
+Hive logs only the metadata then, so replay cannot know the files. Such a table is loaded after the event.
+These changes are:
 
-* MSCK REPAIR, which adds the partitions of directories, for example those of a restored backup. It seeds the write ids of a table that
-  has none, which Hive does not log at all (``Msck.validateAndAddMaxTxnIdAndWriteId``);
+* MSCK REPAIR, which adds the partitions of directories, for example those of a restored backup. It seeds the
+  write ids of a table that has none, which Hive does not log at all
+  (``Msck.validateAndAddMaxTxnIdAndWriteId``);
 * ADD PARTITION for a directory with deltas, or with files from before the table was transactional;
 * CREATE TABLE in a directory with files of no transaction, which the metastore counts as well;
-* SET LOCATION, and the conversion of a plain table into a transactional one. Hive refuses both in a database that is marked as replicated.
+* SET LOCATION, and the conversion of a plain table into a transactional one. Hive refuses both in a database
+  that is marked as replicated.
 
 EXCHANGE PARTITION and CREATE TABLE outside of the database's directory are refused by Hive.
 
-By the time of replay, the directory may also have files of later writes, which come with their write events. Partitions differ by how they were added:
+By the time of replay, the directory may also have files of later writes, which come with their write events.
+Partitions differ by how they were added:
 
-* INSERT and LOAD add a partition under the write id of an open transaction, after they have written: its object has ``numFiles``.
-* ADD PARTITION adds it under an open write id as well, but always with ``numFiles`` 0: its directory is listed.
+* INSERT and LOAD add a partition under the write id of an open transaction, after they have written: its
+  object has ``numFiles``.
+* ADD PARTITION adds it under an open write id as well, but always with ``numFiles`` 0: its directory is
+  listed.
 * MSCK and other clients add it without a write id; the metastore counts the files.
 
-Files count if they belong to no transaction, or to a write id that had ended before the event. If the source's directory is gone, only
-``numFiles`` decides.
+Files count if they belong to no transaction, or to a write id that had ended before the event. If the
+source's directory is gone, only ``numFiles`` decides.
 """
 
 from __future__ import annotations
@@ -85,8 +91,8 @@ def _shows_other_files(event: TableAltered) -> bool:
 def _moves_partition(event: PartitionsAltered, context: Context) -> bool:
     """Whether a partition was moved.
 
-    ALTER_PARTITIONS, by which Hive 4.2 logs it, has no earlier state. A partition that is altered without a transaction, and that is not
-    in its own directory, was moved then or earlier.
+    ALTER_PARTITIONS, by which Hive 4.2 logs it, has no earlier state. A partition that is altered without a
+    transaction, and that is not in its own directory, was moved then or earlier.
     """
     if event.truncate:
         return False

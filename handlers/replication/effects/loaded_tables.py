@@ -1,17 +1,18 @@
 """How replay treats the events of tables whose rows come by a load instead of by events, and which tables an unreadable event loads.
 
-- Events of a table that waits for its load have no effect, except that a drop cancels the load and a rename moves it to the new
-  name.
-- Events that the loaded rows contain have no effect. A write id up to the one of the load is contained whenever its
-  transaction ends.
-- A table that is renamed into the policy waits for a load, because no event contains its rows. So does one whose rows are
-  replicated under only one of its names.
-- A table that was rebalanced at the source waits for a load as well. Its rows have new ids, and later updates and deletions name
-  them by these. They would change other rows of the target.
+- Events of a table that waits for its load have no effect, except that a drop cancels the load and a rename
+  moves it to the new name.
+- Events that the loaded rows contain have no effect. A write id up to the one of the load is contained
+  whenever its transaction ends.
+- A table that is renamed into the policy waits for a load, because no event contains its rows. So does one
+  whose rows are replicated under only one of its names.
+- A table that was rebalanced at the source waits for a load as well. Its rows have new ids, and later updates
+  and deletions name them by these. They would change other rows of the target.
 - The tables that an event may have changed that cannot be read are loaded (``find_changed_tables``).
 
-A load may be of a later table than an event: if the table ``a`` was loaded as of event 9, and event 7 renames an earlier table
-``a`` to ``b``, then the rows of ``b`` are neither in the load nor on the target. ``b`` waits for a load of its own then.
+A load may be of a later table than an event: if the table ``a`` was loaded as of event 9, and event 7 renames
+an earlier table ``a`` to ``b``, then the rows of ``b`` are neither in the load nor on the target. ``b`` waits
+for a load of its own then.
 """
 
 from __future__ import annotations
@@ -148,15 +149,17 @@ def _has_load(table: str, event: Event, context: Context) -> bool:
 def find_changed_tables(event: Undecodable, context: Context) -> tuple[str, ...]:
     """Return the tables of the policy that an event without a table may have changed; raise Transient.
 
-    The event's database, if it is known, is that of the policy. An event that cannot be read lacks the names of its table and
-    database if they do not exist any more, because the relay finds them only then. The metastore can count events by database and
-    table without reading their messages, so the policy searches for its own names, including that of a dropped database:
+    The event's database, if it is known, is that of the policy. An event that cannot be read lacks the names
+    of its table and database if they do not exist any more, because the relay finds them only then. The
+    metastore can count events by database and table without reading their messages, so the policy searches
+    for its own names, including that of a dropped database:
 
-    1. The event is one of another database: it may still have ended a transaction, because those events name no database. The
-       result are the tables of the policy's transactions that the source has ended meanwhile, usually none.
+    1. The event is one of another database: it may still have ended a transaction, because those events name
+       no database. The result are the tables of the policy's transactions that the source has ended
+       meanwhile, usually none.
     2. It concerns one table that the source or the target has: the result is this table.
-    3. It concerns the database, or a table that is not known any more: the database's properties are renewed, and the result are
-       all tables.
+    3. It concerns the database, or a table that is not known any more: the database's properties are renewed,
+       and the result are all tables.
     4. It cannot be determined, because the log was cleaned or the metastore cannot count (before Hive 4): as 3.
     """
     names = list_tables_to_load(context)

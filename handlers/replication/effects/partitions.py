@@ -1,7 +1,8 @@
 """Replay of partition events: add, alter, rename, truncate and drop.
 
-Partitions that an open transaction touches are recorded, because Hive omits some of them in its own write events (reference:
-hive-replication.md §0c.2). When the transaction commits, their files are found by listing at the source.
+Partitions that an open transaction touches are recorded, because Hive omits some of them in its own write
+events (reference: hive-replication.md §0c.2). When the transaction commits, their files are found by listing
+at the source.
 """
 
 from __future__ import annotations
@@ -106,7 +107,8 @@ def alter(event: PartitionsAltered, context: Context) -> None:
 def _replace(event: PartitionsAltered, names: Sequence[str], owner: Table, context: Context) -> None:
     """Replace the target's partitions by the event's; skip partitions that do not exist.
 
-    Their locations stay, except for plain partitions that were moved at the source. The files of these are copied first.
+    Their locations stay, except for plain partitions that were moved at the source. The files of these are
+    copied first.
     """
     assert event.table is not None
     write_id = replayed_write_id(event.write_id, owner)

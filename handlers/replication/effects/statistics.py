@@ -1,8 +1,9 @@
 """Replay of column statistics and of their deletion. The mark of accurate ones is in ``accuracy_marks``.
 
-Statistics are copied as the source computed them, because the data does not change on the way. The target's metastore accepts
-any statistics, even those that damage its state (older or future write ids). Only the order protects it, and replay keeps the
-order: the ALTER_TABLE that raises BASIC_STATS comes before them in the log (reference: hive-replication.md §0c.6, §6).
+Statistics are copied as the source computed them, because the data does not change on the way. The target's
+metastore accepts any statistics, even those that damage its state (older or future write ids). Only the order
+protects it, and replay keeps the order: the ALTER_TABLE that raises BASIC_STATS comes before them in the log
+(reference: hive-replication.md §0c.6, §6).
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ def update(event: StatisticsUpdated, context: Context) -> None:
 def delete(event: StatisticsDeleted, context: Context) -> None:
     """Delete the statistics of a column; those that do not exist, or whose table was dropped since, are skipped.
 
-    Hive refuses the deletion for transactional tables, so that a source logs none. An event without a column deleted all of
-    them in Hive 3.1 and none in 4.2; what the source has now shows which.
+    Hive refuses the deletion for transactional tables, so that a source logs none. An event without a column
+    deleted all of them in Hive 3.1 and none in 4.2; what the source has now shows which.
     """
     assert event.table is not None
     try:
@@ -108,7 +109,8 @@ def _write(statistics: ColumnStatistics, table: str, write_id: int | None, conte
 def _drop_unknown_columns(statistics: ColumnStatistics, table: str, context: Context) -> bool:
     """Remove the statistics of columns that the target's table does not have; return whether there were some.
 
-    A repeated event may find its columns dropped or renamed: the later ALTER_TABLE was applied before a restart.
+    A repeated event may find its columns dropped or renamed: the later ALTER_TABLE was applied before a
+    restart.
     """
     columns = {(column.name or "").lower() for column in context.table_cache.table(table).sd.cols or []}
     before = statistics.statsObj or []
@@ -119,8 +121,9 @@ def _drop_unknown_columns(statistics: ColumnStatistics, table: str, context: Con
 def restore_after_rename(event: TableAltered, table: str, context: Context) -> None:
     """Write the target's statistics of a renamed table to it again, those that were accurate at the source before.
 
-    A rename moves the statistics of the table's columns, and marks them as accurate again only at the end, after its event. Hive 4.2 does that
-    by a call of its own, which it logs at the source; what 4.0 and 4.1 do is in no event. (Partitions keep their mark.)
+    A rename moves the statistics of the table's columns, and marks them as accurate again only at the end,
+    after its event. Hive 4.2 does that by a call of its own, which it logs at the source; what 4.0 and 4.1 do
+    is in no event. (Partitions keep their mark.)
     """
     before, after = event.before.value, event.after.value
     accurate = list_accurate(after.parameters)

@@ -1,7 +1,7 @@
 """Replay of table events: create, alter, rename, truncate and drop.
 
-Each is idempotent: after a crash, the events since the last recorded position are applied again, and what already exists stays
-unchanged.
+Each is idempotent: after a crash, the events since the last recorded position are applied again, and what
+already exists stays unchanged.
 """
 
 from __future__ import annotations
@@ -106,7 +106,8 @@ def _require_same_kind(source: Table, context: Context) -> None:
             table=f"{context.policy.target_db}.{_name(source)}",
             value=present,
             reason=f"the source creates {expected}",
-            hint="Drop the table on the target and run 'tideline release POLICY TABLE', or exclude it from the policy.",
+            hint="Drop the table on the target and run 'tideline release POLICY TABLE', or exclude it "
+            "from the policy.",
         )
 
 
@@ -151,7 +152,8 @@ def rename(event: TableAltered, context: Context) -> None:
 def _translate_present(name: str, context: Context) -> None:
     """Make the target's table external again if an earlier version of Tideline has altered it into a managed one.
 
-    Hive would not move the directory of such a table, and a later table of the old name would get the same directory.
+    Hive would not move the directory of such a table, and a later table of the old name would get the same
+    directory.
     """
     present = context.target.get_table(context.policy.target_db, name)
     if translate_plain_table(present.copy(), context.target) != present:
@@ -163,8 +165,8 @@ def _translate_present(name: str, context: Context) -> None:
 def _replace(event: TableAltered, current_name: str, context: Context) -> None:
     """Replace the target's table by the event's, at the same location unless the source's table was moved (``moves``).
 
-    The write id must be in the table as well, and the write-id list must include it; otherwise the metastore silently drops
-    the accuracy of the statistics (reference: hive-4-metastore.md §3).
+    The write id must be in the table as well, and the write-id list must include it; otherwise the metastore
+    silently drops the accuracy of the statistics (reference: hive-4-metastore.md §3).
     """
     before, after = event.before.value, event.after.value
     location, moved = _location_after(event, current_name, context)

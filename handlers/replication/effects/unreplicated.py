@@ -1,25 +1,27 @@
 """Tables of a policy's database that cannot be replicated (``replicability``): their events have no effect on the replica.
 
 Materialized views belong to them, with their rebuilds. Hive's own replication leaves them out as well
-(hive.repl.include.materialized.views=false): the target's optimizer would answer queries from a view that belongs to another
-snapshot.
+(hive.repl.include.materialized.views=false): the target's optimizer would answer queries from a view that
+belongs to another snapshot.
 
-Most events contain the object of their table, which shows the obstacle. An allocation and others do not. The names are therefore
-part of the projection's state, with the reasons, which the status shows. What an event shows, and what follows:
+Most events contain the object of their table, which shows the obstacle. An allocation and others do not. The
+names are therefore part of the projection's state, with the reasons, which the status shows. What an event
+shows, and what follows:
 
 - ``REPLICATED``: the table has neither an obstacle nor an entry. The event is applied.
 - ``LEFT_OUT``: its object has an obstacle. It gets an entry, and the event is skipped.
 - ``LISTED``: it has an entry, and the event has no object. The event is skipped.
-- ``REPLICABLE``: it has an entry, but its object has no obstacle any more. The entry is removed, and the event is applied. The
-  table is loaded, unless the event creates or drops it.
+- ``REPLICABLE``: it has an entry, but its object has no obstacle any more. The entry is removed, and the
+  event is applied. The table is loaded, unless the event creates or drops it.
 - ``DROPPED``: it has an obstacle or an entry, and is dropped. The entry is removed, and the event is skipped.
-- ``DROPPED_WITH_ROWS``: the same, but the target has rows of a time when the table was replicated. The drop is applied.
+- ``DROPPED_WITH_ROWS``: the same, but the target has rows of a time when the table was replicated. The drop
+  is applied.
 
-An allocation may come before the CREATE_TABLE that shows the kind, as for every CREATE TABLE AS SELECT. It is replayed, which no
-reader sees, and the write id is forgotten when the CREATE_TABLE arrives.
+An allocation may come before the CREATE_TABLE that shows the kind, as for every CREATE TABLE AS SELECT. It is
+replayed, which no reader sees, and the write id is forgotten when the CREATE_TABLE arrives.
 
-A table can change its kind: Hive turns plain tables into Iceberg tables in place. The target then keeps the rows of the last
-replicated state, also under a later name. If a table can be replicated again, it is loaded.
+A table can change its kind: Hive turns plain tables into Iceberg tables in place. The target then keeps the
+rows of the last replicated state, also under a later name. If a table can be replicated again, it is loaded.
 """
 
 from __future__ import annotations
@@ -249,8 +251,9 @@ def record_obstacle(loaded: LoadedTable, context: Context) -> None:
 def record_existing(event_id: int, context: Context) -> None:
     """Record tables of the source that cannot be replicated and of which no event was applied yet: those that the target lacks.
 
-    A policy without its state file, or of a version that did not record them, would otherwise list them only after their next event.
-    Those that the target has in the same form are recorded, too: a version that did not recognise their kind has replicated a part.
+    A policy without its state file, or of a version that did not record them, would otherwise list them only
+    after their next event. Those that the target has in the same form are recorded, too: a version that did
+    not recognise their kind has replicated a part.
     """
     policy = context.policy
     try:

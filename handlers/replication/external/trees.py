@@ -1,8 +1,9 @@
 """Makes directories of the target equal to those of the source, several at a time.
 
-Each directory is compared and copied independently (``directories``). One whose files cannot be copied is reported, and the others are copied
-nevertheless. With copy jobs, directories with files to copy wait until all are compared, or their files are many enough for one
-job. If they are too few for a job, this process copies them.
+Each directory is compared and copied independently (``directories``). One whose files cannot be copied is
+reported, and the others are copied nevertheless. With copy jobs, directories with files to copy wait until
+all are compared, or their files are many enough for one job. If they are too few for a job, this process
+copies them.
 """
 
 from __future__ import annotations

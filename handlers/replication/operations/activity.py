@@ -1,10 +1,12 @@
 """Whether a policy is active: an operator may pause it for a while, or retire it permanently.
 
-Both are in the policy's state file, so that a restart of the daemon neither resumes nor follows the policy again.
+Both are in the policy's state file, so that a restart of the daemon neither resumes nor follows the policy
+again.
 
-A retirement removes everything on both sides that still refers to the policy. The replica stays as it is. ``repl.source.for`` makes
-the source keep deleted files for the policy and refuse DROP DATABASE. Replayed transactions that are still open on the target would
-stay open for days and hold up its cleaner. Every step may be repeated.
+A retirement removes everything on both sides that still refers to the policy. The replica stays as it is.
+``repl.source.for`` makes the source keep deleted files for the policy and refuse DROP DATABASE. Replayed
+transactions that are still open on the target would stay open for days and hold up its cleaner. Every step
+may be repeated.
 """
 
 from __future__ import annotations
@@ -94,6 +96,7 @@ def require_active(store: Reader, policy: Policy) -> None:
         raise ConfigError(
             "the policy was retired",
             key=f"policies.{policy.name}",
-            hint="Remove it from the configuration, or exclude its database from the pattern. To replicate again, move its state file away and bootstrap it into a new "
+            hint="Remove it from the configuration, or exclude its database from the pattern. To replicate "
+            "again, move its state file away and bootstrap it into a new "
             "target database.",
         )

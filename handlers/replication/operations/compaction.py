@@ -1,13 +1,14 @@
 """Compactions of a replica's tables: requested on the target, their state there, and what its compactor still has to do.
 
-Compactions of the source are not replicated, because their files would be copied a second time. The target compacts on its own:
-its initiator works on replicated tables as on any others, and an operator may request more. Readers see the same rows before,
-during and after, since Hive names the result after its own transaction. Replay is not affected: a compaction ends below the
-lowest open write id.
+Compactions of the source are not replicated, because their files would be copied a second time. The target
+compacts on its own: its initiator works on replicated tables as on any others, and an operator may request
+more. Readers see the same rows before, during and after, since Hive names the result after its own
+transaction. Replay is not affected: a compaction ends below the lowest open write id.
 
-Hive keeps a record of every compaction for days, so a backlog reads only the states that matter, each by a separate call with a
-limit. A failed compaction matters until a later one of the same table or partition succeeds. Hive keeps its record longer, so the
-later ones are read as well, for ``CHECKED_MAX`` objects at most.
+Hive keeps a record of every compaction for days, so a backlog reads only the states that matter, each by a
+separate call with a limit. A failed compaction matters until a later one of the same table or partition
+succeeds. Hive keeps its record longer, so the later ones are read as well, for ``CHECKED_MAX`` objects at
+most.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ def request_compactions(
 ) -> list[RequestedCompaction]:
     """Queue a compaction of a table, or of its named partitions (all of them if none is named); returns at once.
 
-    Raises NotFound for an unknown table, InvalidRequest for one without transactions, or for partitions that it does not have.
+    Raises NotFound for an unknown table, InvalidRequest for one without transactions, or for partitions that
+    it does not have.
     """
     db = policy.target_db
     present = target.get_table(db, table)

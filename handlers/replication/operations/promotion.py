@@ -2,12 +2,14 @@
 
 The steps, each of which may be repeated after a crash. The source is needed for the last one only:
 
-1. Refuse if tables are incomplete, unless forced: quarantined ones, those that wait for a load, and those that left the policy.
+1. Refuse if tables are incomplete, unless forced: quarantined ones, those that wait for a load, and those
+   that left the policy.
 2. Record the point in the policy's state. From now on, the policy is not followed any more.
 3. Remove what lies under open write ids (``transactions.open_writes``), then abort the replayed transactions.
-4. Remove all parameters of replication from the target database in one call, and name the point there (``tideline.promoted``).
-   Every other instance is fenced by that, because its epoch is gone.
-5. Remove the policy from ``repl.source.for`` of the source, if the source can be reached. If not, a repetition does it later.
+4. Remove all parameters of replication from the target database in one call, and name the point there
+   (``tideline.promoted``). Every other instance is fenced by that, because its epoch is gone.
+5. Remove the policy from ``repl.source.for`` of the source, if the source can be reached. If not, a
+   repetition does it later.
 """
 
 from __future__ import annotations
@@ -107,7 +109,8 @@ def require_not_promoted(store: Reader, policy: Policy) -> None:
         raise ConfigError(
             "the policy was promoted: its target database belongs to its writers now",
             key=f"policies.{policy.name}",
-            hint="Remove the policy from the configuration. For the way back, see 'Failover' in docs/OPERATIONS.md.",
+            hint="Remove the policy from the configuration. For the way back, see 'Failover' in "
+            "docs/OPERATIONS.md.",
         )
 
 
@@ -120,7 +123,8 @@ def plan_promotion(context: Context, store: Reader, point: Point) -> Promotion:
 def promote(context: Context, store: Store, point: Point, *, forced: bool = False) -> Promotion:
     """Make the target database independent; no copy and no load may run. A repetition completes an interrupted promotion.
 
-    Raises IncompleteReplica if tables are incomplete and this is not ``forced``, Fenced if another instance holds the database.
+    Raises IncompleteReplica if tables are incomplete and this is not ``forced``, Fenced if another instance
+    holds the database.
     """
     planned = find_promotion(store)
     write_ids = read_write_ids(context)

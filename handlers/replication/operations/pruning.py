@@ -77,8 +77,9 @@ def _plan_drop(name: str, context: Context) -> PlannedDrop | None:
 def drop_left(tables: Iterable[str], context: Context, record: Callable[[], None]) -> tuple[str, ...]:
     """Drop tables that left the policy on the target, and return them; one that is gone already is only forgotten.
 
-    ``record`` makes the entries durable. Each table is dropped before its entry is removed, so that a repetition after a crash
-    finds what is left to do. Raises NotFound and InvalidRequest before anything is dropped.
+    ``record`` makes the entries durable. Each table is dropped before its entry is removed, so that a
+    repetition after a crash finds what is left to do. Raises NotFound and InvalidRequest before anything is
+    dropped.
     """
     names = tuple(dict.fromkeys(tables))
     planned = {each.table: each for each in plan_drops(names, context)}

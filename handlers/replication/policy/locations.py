@@ -1,22 +1,29 @@
 """The locations in a definition: where the rows of a table are at the source, and the form of all locations on the target.
 
-A table or partition names more directories than its own. Spark keeps the directory of a table in the serde parameter ``path`` and
-reads only that (``HiveExternalCatalog``); list bucketing has a directory for each skewed value; other programs keep locations in
-properties of their own. Nothing on the target may name a directory of the source, because a reader would read it, and a writer
-would write there after a promotion. The rule for a property whose value is a location:
+A table or partition names more directories than its own. Spark keeps the directory of a table in the serde
+parameter ``path`` and reads only that (``HiveExternalCatalog``); list bucketing has a directory for each
+skewed value; other programs keep locations in properties of their own. Nothing on the target may name a
+directory of the source, because a reader would read it, and a writer would write there after a promotion. The
+rule for a property whose value is a location:
 
 1. The table's own directory, or one below it, gets the same place below the target's directory.
-2. ``path`` may also be above the directory of a partition, which then is the same distance above the target's.
-3. Any other ``path`` is placed below ``external_base``, as the locations of external tables are. Without a base it is left out.
-4. Any other property outside of the table's directory stays: it names something that replication does not own, such as an origin.
+2. ``path`` may also be above the directory of a partition, which then is the same distance above the
+   target's.
+3. Any other ``path`` is placed below ``external_base``, as the locations of external tables are. Without a
+   base it is left out.
+4. Any other property outside of the table's directory stays: it names something that replication does not
+   own, such as an origin.
 
-If the target chooses the location and it is not known yet, the properties of 1 and 2 are left out until it is.
+If the target chooses the location and it is not known yet, the properties of 1 and 2 are left out until it
+is.
 
-The location and ``path`` of a table of Spark's data sources (``using parquet``) are the same directory as a rule. They differ
+The location and ``path`` of a table of Spark's data sources (``using parquet``) are the same directory as a
+rule. They differ
 
-* for an external table of a format that Hive cannot read (csv, json, text): its location is a placeholder that never exists;
-* after Hive has moved or renamed the table, or Spark has renamed one that a metastore of Hive 4 made external. Hive then reads the
-  one, and Spark the other.
+* for an external table of a format that Hive cannot read (csv, json, text): its location is a placeholder
+  that never exists;
+* after Hive has moved or renamed the table, or Spark has renamed one that a metastore of Hive 4 made
+  external. Hive then reads the one, and Spark the other.
 """
 
 from __future__ import annotations
@@ -176,7 +183,8 @@ def _relocate(item: Table | Partition, location: str | None, base: str | None) -
 def describe_locations(item: Item, base: str | None, *, at_source: bool) -> Item:
     """Return a table or partition whose properties are equal on both sides if those of the target are the moved ones of the source.
 
-    Locations are written in relation to the item's own. ``base`` is given for one that is below ``external_base`` on the target.
+    Locations are written in relation to the item's own. ``base`` is given for one that is below
+    ``external_base`` on the target.
     """
     if not names_locations(item):
         return item
@@ -210,7 +218,8 @@ def _move_skewed(places: Mapping[tuple[str, ...], str], relocation: Relocation) 
 def change_properties(item: Table | Partition, source: Location | None, change: Change) -> None:
     """Apply ``change`` to each ``path``, and to each property with a location that is not outside of ``source``.
 
-    A property for which it returns None is left out. Raises UnsafePath for a ``path`` that is not a safe path.
+    A property for which it returns None is left out. Raises UnsafePath for a ``path`` that is not a safe
+    path.
     """
     item.parameters = _change(item.parameters, source, change)
     item.sd.parameters = _change(item.sd.parameters, source, change)

@@ -1,21 +1,26 @@
 """How far one policy is: the position in its state, which a restart continues from, and ``repl.last.id`` of the target database.
 
-Position, write-id mapping and entries of single tables become durable in one store transaction: every ``RECORD_EVENTS`` events or
-``RECORD_S`` seconds, at the end of a batch, between events that must not be repeated together (``batch.unrecorded_events``),
-before every end of a transaction, and as soon as a table is quarantined or released. The last is necessary because the next
-commit may raise ``repl.last.id`` past that event, and a restart would then consider the event applied. The recorded position is
-never inside an event: the write parts of a commit are only kept in memory until the commit itself.
+Position, write-id mapping and entries of single tables become durable in one store transaction: every
+``RECORD_EVENTS`` events or ``RECORD_S`` seconds, at the end of a batch, between events that must not be
+repeated together (``batch.unrecorded_events``), before every end of a transaction, and as soon as a table is
+quarantined or released. The last is necessary because the next commit may raise ``repl.last.id`` past that
+event, and a restart would then consider the event applied. The recorded position is never inside an event:
+the write parts of a commit are only kept in memory until the commit itself.
 
-The target's own position need not be written each time: a run that has its state does not need it. It is written
+The target's own position need not be written each time: a run that has its state does not need it. It is
+written
 
-* ``TARGET_LAG_S`` after it was written last, at the next end of a transaction or end of a batch, and at the first of them;
-* before the end of a transaction, if entries of tables (the quarantine, waiting loads) are not on the target yet;
-* before an event that creates, drops or renames a table, if an event since the last write concerns a table of that name. A run
-  that lost its state repeats the events since, and would take one table for the other;
+* ``TARGET_LAG_S`` after it was written last, at the next end of a transaction or end of a batch, and at the
+  first of them;
+* before the end of a transaction, if entries of tables (the quarantine, waiting loads) are not on the target
+  yet;
+* before an event that creates, drops or renames a table, if an event since the last write concerns a table of
+  that name. A run that lost its state repeats the events since, and would take one table for the other;
 * at once when there is nothing to apply, and every ``TARGET_POSITION_S`` if no event concerns the policy.
 
-Before each write, the state is recorded, so that the target is never ahead of it, and all commits are proven. What a run without
-its state repeats has therefore either been proven, or is examined again (``OpeningMarks``).
+Before each write, the state is recorded, so that the target is never ahead of it, and all commits are proven.
+What a run without its state repeats has therefore either been proven, or is examined again
+(``OpeningMarks``).
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
 """Keeps a policy's quarantine, waiting loads and left tables in the parameters of its target database, in case the state file is lost.
 
-They are written in the same call as ``repl.last.id``. So the position on the target never passes an event that quarantined a
-table unless the entry is there too, and a policy that starts again from this position knows which tables are incomplete. The
-database has them, not the tables: the write does not depend on a table that fails, renames and drops need nothing, and one
-read returns all.
+They are written in the same call as ``repl.last.id``. So the position on the target never passes an event
+that quarantined a table unless the entry is there too, and a policy that starts again from this position
+knows which tables are incomplete. The database has them, not the tables: the write does not depend on a table
+that fails, renames and drops need nothing, and one read returns all.
 
-An entry is ``TABLE:EVENT:CODE`` or ``TABLE:EVENT:CODE:STOP`` for a quarantined table, ``TABLE:REASON`` for one that waits for its load,
-and ``TABLE:left`` for one that left the policy. ``STOP`` is ``NAME;WRITE ID;LOADED WRITE ID;WRITE ID-TRANSACTION;…``: what a release needs to resume the table where it stopped. It is left
-out if more than ``HELD_MAX`` write ids were open; the table is then loaded. Values of database
-parameters are limited to 4,000 characters, so that the list is cut into several. Beyond ``PIECES_MAX``, only a mark is written: then all
-tables count as incomplete.
+An entry is ``TABLE:EVENT:CODE`` or ``TABLE:EVENT:CODE:STOP`` for a quarantined table, ``TABLE:REASON`` for
+one that waits for its load, and ``TABLE:left`` for one that left the policy. ``STOP`` is
+``NAME;WRITE ID;LOADED WRITE ID;WRITE ID-TRANSACTION;…``: what a release needs to resume the table where it
+stopped. It is left out if more than ``HELD_MAX`` write ids were open; the table is then loaded. Values of
+database parameters are limited to 4,000 characters, so that the list is cut into several. Beyond
+``PIECES_MAX``, only a mark is written: then all tables count as incomplete.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """The quarantined tables of a policy, with the reason of each.
 
-A permanent failure of one table must neither stop the policy nor be forgotten. Later events of a quarantined table are
-skipped, so that the target keeps the last correct state, until the table is bootstrapped again or dropped. The list is part
-of the projection's state and is written together with its position.
+A permanent failure of one table must neither stop the policy nor be forgotten. Later events of a quarantined
+table are skipped, so that the target keeps the last correct state, until the table is bootstrapped again or
+dropped. The list is part of the projection's state and is written together with its position.
 
-A circuit breaker limits how fast tables are quarantined. If several fail within minutes, the cause is probably their
-environment: then the policy stops at the event and retries, instead of losing one table after the other. Two kinds do not count. Bad
-input is in the event itself, independent of the environment. And a table whose unlogged files are gone is loaded again at once. Unsafe
-paths do count: most are files outside of the directories that the configuration lets Tideline read, which concerns many tables.
+A circuit breaker limits how fast tables are quarantined. If several fail within minutes, the cause is
+probably their environment: then the policy stops at the event and retries, instead of losing one table after
+the other. Two kinds do not count. Bad input is in the event itself, independent of the environment. And a
+table whose unlogged files are gone is loaded again at once. Unsafe paths do count: most are files outside of
+the directories that the configuration lets Tideline read, which concerns many tables.
 """
 
 from __future__ import annotations
@@ -87,7 +88,8 @@ class Quarantine(TableEntries[QuarantinedTable]):
     def add(self, table: str, event_id: int, error: TidelineError) -> QuarantinedTable | None:
         """Quarantine ``table`` and return the entry; None if it already is quarantined, and then the first reason stays.
 
-        Raises TooManyFailures if ``BREAKER_TABLES`` tables were quarantined within the last ``BREAKER_S`` seconds.
+        Raises TooManyFailures if ``BREAKER_TABLES`` tables were quarantined within the last ``BREAKER_S``
+        seconds.
         """
         if table in self:
             return None

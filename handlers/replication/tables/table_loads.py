@@ -1,13 +1,13 @@
 """The tables of a policy whose rows come by a load instead of by events, and how replay treats their events.
 
-A table is loaded when its policy is bootstrapped, when it is released from quarantine, when it enters the policy, or when a
-repair replaces it. The load copies the table as of one event of the source. Replay skips the table's events while it waits or
-is being loaded. Afterwards replay applies the table's events after that event, and only those: earlier ones are already in the
-loaded rows.
+A table is loaded when its policy is bootstrapped, when it is released from quarantine, when it enters the
+policy, or when a repair replaces it. The load copies the table as of one event of the source. Replay skips
+the table's events while it waits or is being loaded. Afterwards replay applies the table's events after that
+event, and only those: earlier ones are already in the loaded rows.
 
-Transactions need a second rule, because they may end long after the event. The load waits until every write id that was
-allocated up to its event is committed or aborted, and contains the committed ones. Replay therefore skips allocations and
-files of write ids up to ``write_id``, whenever they appear.
+Transactions need a second rule, because they may end long after the event. The load waits until every write
+id that was allocated up to its event is committed or aborted, and contains the committed ones. Replay
+therefore skips allocations and files of write ids up to ``write_id``, whenever they appear.
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
 """Fencing: one instance at a time writes to a target database, the one that claimed it last.
 
-Every process raises the database's epoch once, when it first opens the policy. The epoch stands in the policy's state file
-and in the parameter ``tideline.epoch`` of the target database. A process that finds another epoch there than its own was
-replaced while it was stopped or cut off, and must not write any more: its position is stale, and repeating what the other
-instance has already done would damage the target's transaction map.
+Every process raises the database's epoch once, when it first opens the policy. The epoch stands in the
+policy's state file and in the parameter ``tideline.epoch`` of the target database. A process that finds
+another epoch there than its own was replaced while it was stopped or cut off, and must not write any more:
+its position is stale, and repeating what the other instance has already done would damage the target's
+transaction map.
 
-An epoch is ``NUMBER-RANDOM``. The number grows with every claim, so that a target restored from a backup is not taken for one
-that another instance holds. The random part separates two instances that claimed at the same moment.
+An epoch is ``NUMBER-RANDOM``. The number grows with every claim, so that a target restored from a backup is
+not taken for one that another instance holds. The random part separates two instances that claimed at the
+same moment.
 
 These are the rules, without input or output. ``target_position`` reads and compares, ``target_claim`` claims.
 """
@@ -98,8 +100,8 @@ def was_held_by_others(
 ) -> bool:
     """Return whether another instance held the target since ``claim`` was stored, so that the state file is out of date.
 
-    ``last_id`` is the ``repl.last.id`` that this state wrote last. Raises TargetDiverged if the target has an older one, or an
-    older epoch: it was restored from a backup.
+    ``last_id`` is the ``repl.last.id`` that this state wrote last. Raises TargetDiverged if the target has an
+    older one, or an older epoch: it was restored from a backup.
     """
     if claim is None:
         return False
@@ -119,12 +121,14 @@ def restored_target(
 ) -> TargetDiverged:
     """Return the error for a target whose parameter ``key`` is older than what this state wrote into it."""
     return TargetDiverged(
-        "the target database is older than what was written to it: it was restored from a backup, or changed by hand",
+        "the target database is older than what was written to it: it was restored from a backup, or "
+        "changed by hand",
         database=database,
         key=key,
         value=present,
         expected=expected,
-        hint="If the whole target was restored, move the policy's state file away: replication then continues from the "
+        hint="If the whole target was restored, move the policy's state file away: replication then "
+        "continues from the "
         "target's own position. Otherwise set the parameter to the expected value and run 'tideline verify'.",
     )
 
@@ -137,6 +141,7 @@ def other_source(database: str, present: str | None, expected: str) -> TargetDiv
         key=SOURCE,
         value=present,
         expected=expected,
-        hint="Correct the policy's source, or choose another target database. If the source's metastore was moved, "
+        hint="Correct the policy's source, or choose another target database. If the source's metastore was "
+        "moved, "
         "set the parameter to the expected value.",
     )

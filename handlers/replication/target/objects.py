@@ -1,9 +1,10 @@
 """The target's form of a source table or partition: functions from struct to struct.
 
-The rules are those of Hive's own REPL LOAD (reference: hive-replication.md §3, §5, §6) and of a real Hive 4 metastore. Ids
-that only the source can assign (table id, transaction id) are cleared. The target chooses the location of managed tables;
-locations of external tables are mapped below the policy's base. Everything else stays unchanged, so that parameters and
-statistics compare equal on both sides. Only ``translate_plain_table`` asks the target, for its settings.
+The rules are those of Hive's own REPL LOAD (reference: hive-replication.md §3, §5, §6) and of a real Hive 4
+metastore. Ids that only the source can assign (table id, transaction id) are cleared. The target chooses the
+location of managed tables; locations of external tables are mapped below the policy's base. Everything else
+stays unchanged, so that parameters and statistics compare equal on both sides. Only ``translate_plain_table``
+asks the target, for its settings.
 """
 
 from __future__ import annotations
@@ -113,10 +114,11 @@ def is_plain_managed(table: Table) -> bool:
 def translate_plain_table(table: Table, target: Metastore) -> Table:
     """Change a plain managed table of the source into what the target makes of it; return the table, others unchanged.
 
-    Hive 4 makes such a table external (TRANSLATED_TO_EXTERNAL, ``MetastoreDefaultTransformer``) and still owns its data. Sources of
-    Hive 2.3 and 3.1 have such tables, and so has a Hive 4 whose ``metastore.metadata.transformer.class`` is empty. The metastore
-    translates only CREATE_TABLE. An ALTER_TABLE with the source's table would make the target's managed again, so every later
-    request contains the translated table. A target that does not translate keeps them as they are.
+    Hive 4 makes such a table external (TRANSLATED_TO_EXTERNAL, ``MetastoreDefaultTransformer``) and still
+    owns its data. Sources of Hive 2.3 and 3.1 have such tables, and so has a Hive 4 whose
+    ``metastore.metadata.transformer.class`` is empty. The metastore translates only CREATE_TABLE. An
+    ALTER_TABLE with the source's table would make the target's managed again, so every later request contains
+    the translated table. A target that does not translate keeps them as they are.
     """
     if is_plain_managed(table) and target.translates_plain_tables():
         table.tableType = "EXTERNAL_TABLE"
@@ -178,8 +180,9 @@ def _remove_statistics(item: Table | Partition) -> None:
 def map_external_location(source_location: str | None, policy: Policy) -> str | None:
     """Map a location of an external table below the policy's base: base + path at the source; None if there is no base.
 
-    As in Hive's ReplExternalTables (hive-replication.md §5), the source's scheme and host are dropped: ``hdfs://src/abc`` below
-    ``hdfs://dst/r`` becomes ``hdfs://dst/r/abc``. Raises UnsafePath for a location that could lead outside the base.
+    As in Hive's ReplExternalTables (hive-replication.md §5), the source's scheme and host are dropped:
+    ``hdfs://src/abc`` below ``hdfs://dst/r`` becomes ``hdfs://dst/r/abc``. Raises UnsafePath for a location
+    that could lead outside the base.
     """
     if policy.external_base is None or source_location is None:
         return None
@@ -195,9 +198,10 @@ def map_partition_location(
 ) -> str | None:
     """Return the target's location of a plain partition that the source has at ``source``; None if the target chooses.
 
-    With ``external_base``, one of an external table is below the base. Otherwise a partition below its table's directory has the same
-    relative path on the target, and any other has a directory that is named after its location: ``TABLE/_at_HASH/PARTITION``.
-    ``source_owner`` is the table at the source, None if it is not known. Raises UnsafePath for a location that could lead elsewhere.
+    With ``external_base``, one of an external table is below the base. Otherwise a partition below its
+    table's directory has the same relative path on the target, and any other has a directory that is named
+    after its location: ``TABLE/_at_HASH/PARTITION``. ``source_owner`` is the table at the source, None if it
+    is not known. Raises UnsafePath for a location that could lead elsewhere.
     """
     if source is None or is_transactional(target_owner):
         return None

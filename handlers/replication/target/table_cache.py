@@ -1,8 +1,8 @@
 """Cache of the target's tables and of partition locations.
 
-Replay needs a location for every file and the kind of the table for every event. A call to the target's metastore takes
-milliseconds, which is too long for each of them. No one else writes to a replica, so a cached object stays correct until
-replay itself changes it, and every such change calls ``forget`` first.
+Replay needs a location for every file and the kind of the table for every event. A call to the target's
+metastore takes milliseconds, which is too long for each of them. No one else writes to a replica, so a cached
+object stays correct until replay itself changes it, and every such change calls ``forget`` first.
 """
 
 from __future__ import annotations

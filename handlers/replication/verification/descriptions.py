@@ -1,17 +1,19 @@
 """Descriptions of a table or partition on one side as values, and their comparison: pure functions.
 
-Statistics depend on files, so a compaction on one side changes them there. Hive logs them before the transaction ends; if it
-aborts, replay removes the mark of accuracy on the target, while readers of the source ignore the statistics because of their
-write id. Such statistics are counted as not compared. So are those of a transactional table whose mark on the target names columns
-only: Hive then uses none of them. Statistics of columns that arrive after such an abort leave a mark of this kind.
+Statistics depend on files, so a compaction on one side changes them there. Hive logs them before the
+transaction ends; if it aborts, replay removes the mark of accuracy on the target, while readers of the source
+ignore the statistics because of their write id. Such statistics are counted as not compared. So are those of
+a transactional table whose mark on the target names columns only: Hive then uses none of them. Statistics of
+columns that arrive after such an abort leave a mark of this kind.
 
-A rename gives its write id to all partitions. If its transaction aborts, readers ignore their statistics until Hive forgets the
-abort, at different times on the two sides. If the source has forgotten it before the target, such statistics are not compared
-either.
+A rename gives its write id to all partitions. If its transaction aborts, readers ignore their statistics
+until Hive forgets the abort, at different times on the two sides. If the source has forgotten it before the
+target, such statistics are not compared either.
 
-A mark of the target that names less than that of the source is not compared either, because it makes queries slower and never
-wrong. If a partition has no mark, Hive 4.2 also marks its basic statistics as accurate when it sets those of columns
-(``DirectSqlUpdatePart.updatePartitionParamTable``), whether they are or not. The target does not repeat this.
+A mark of the target that names less than that of the source is not compared either, because it makes queries
+slower and never wrong. If a partition has no mark, Hive 4.2 also marks its basic statistics as accurate when
+it sets those of columns (``DirectSqlUpdatePart.updatePartitionParamTable``), whether they are or not. The
+target does not repeat this.
 """
 
 from __future__ import annotations
@@ -104,8 +106,9 @@ class Description:
 def compare(source: Description, target: Description, prefix: str = "") -> Iterator[Finding]:
     """Yield what differs between both sides of a table or partition; ``prefix`` is put in front of every key.
 
-    A source without a location has a partition outside of the table's directory, whose copy may be anywhere. After SET LOCATION of a
-    partitioned table, the source's older partitions are outside, and their copies stay where they are.
+    A source without a location has a partition outside of the table's directory, whose copy may be anywhere.
+    After SET LOCATION of a partitioned table, the source's older partitions are outside, and their copies
+    stay where they are.
     """
     yield from source.not_compared
     placed = {
@@ -175,9 +178,10 @@ def compare_write_id_lists(
 ) -> Iterator[Finding]:
     """Yield the write ids for which readers of the two sides see other rows.
 
-    The source forgets an aborted id when nothing is left of its files; the id then looks committed there, while the target may
-    still know that it was aborted. No reader misses rows if the source has no files of the id (``written`` has those that do).
-    If the source has compacted its files (``compacted_up_to``), this cannot be determined; the ids are not compared.
+    The source forgets an aborted id when nothing is left of its files; the id then looks committed there,
+    while the target may still know that it was aborted. No reader misses rows if the source has no files of
+    the id (``written`` has those that do). If the source has compacted its files (``compacted_up_to``), this
+    cannot be determined; the ids are not compared.
     """
     for ids in compare_write_ids(source, target):
         forgotten = ids.source is WriteIdState.VISIBLE and ids.target in _INVISIBLE

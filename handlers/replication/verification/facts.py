@@ -1,8 +1,9 @@
 """Facts about a table, partition, function or database: a flat mapping, so that one rule compares all of them.
 
-A fact has a kind and a name. The facts of a source object are those that replay gives its copy: names of the source database
-in views and constraints are replaced, and the locations of external tables are mapped. Parameters that each side sets itself
-are left out, and statistics are compared by rules of their own (``descriptions``).
+A fact has a kind and a name. The facts of a source object are those that replay gives its copy: names of the
+source database in views and constraints are replaced, and the locations of external tables are mapped.
+Parameters that each side sets itself are left out, and statistics are compared by rules of their own
+(``descriptions``).
 """
 
 from __future__ import annotations
@@ -148,8 +149,8 @@ def describe_constraints(
 def describe_function(function: Function, policy: Policy | None) -> str:
     """Return the fact of a function of the target, or with ``policy`` that of a source function after replay.
 
-    Replay copies the files of a function into a directory of the target, so their URIs differ by design: kinds and file names are
-    compared.
+    Replay copies the files of a function into a directory of the target, so their URIs differ by design:
+    kinds and file names are compared.
     """
     resources = function.resourceUris or []
     if policy is not None and is_sql_function(function):
@@ -167,8 +168,8 @@ def _describe_resource(resource: ResourceUri) -> str:
 def compare_functions(source: Facts, target: Facts, left_out: Collection[str]) -> Iterator[Finding]:
     """Yield the functions that differ.
 
-    Those in ``left_out``, as ``NAME()``, are counted only, because ``tideline status`` names them with the reason. The target may
-    have an earlier one of such a name.
+    Those in ``left_out``, as ``NAME()``, are counted only, because ``tideline status`` names them with the
+    reason. The target may have an earlier one of such a name.
     """
     skipped = {fact for fact in source if f"{fact[1]}()" in left_out}
     if skipped:

@@ -1,7 +1,8 @@
 """Reads the description of a table from one side, in pages: the metastore's objects first, then the files that readers see.
 
-Directories that readers do not see (obsolete, aborted, or of transactions that are still open) are not listed, and contents
-are read only for checksums. Several directories are listed at a time, because each costs a round trip on an object store.
+Directories that readers do not see (obsolete, aborted, or of transactions that are still open) are not
+listed, and contents are read only for checksums. Several directories are listed at a time, because each costs
+a round trip on an object store.
 """
 
 from __future__ import annotations

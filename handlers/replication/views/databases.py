@@ -1,7 +1,8 @@
 """The query of a view with the databases of the target instead of those of the source.
 
-A table, function or column is renamed by what its database is called on the target. If that is not certain, or if the target has no such table,
-the query has a problem, and the view is left out: it would read another database of that name, or fail.
+A table, function or column is renamed by what its database is called on the target. If that is not certain,
+or if the target has no such table, the query has a problem, and the view is left out: it would read another
+database of that name, or fail.
 """
 
 from __future__ import annotations
@@ -139,7 +140,8 @@ class _Renaming:
         """Rename the database of ``db.table.column``; the same text may be a field of a column ``table`` of an alias ``db``."""
         has_catalog = name.parts[0] == self._query.catalog
         tokens = name.tokens[1:] if has_catalog else name.tokens
-        if len(tokens) < 2 or (tokens[0].name, tokens[1].name) not in self._tables:  # noqa: PLR2004 - db.table
+        # db.table
+        if len(tokens) < 2 or (tokens[0].name, tokens[1].name) not in self._tables:  # noqa: PLR2004
             return
         db = tokens[0].name
         target = self._find_target(db, tokens[1].name)

@@ -1,16 +1,18 @@
 """The definition of a view or SQL function in its form on the target, as each engine stores it.
 
-* Hive: the expanded text, in which every table has its database, and the text as it was typed, which nothing reads.
-* Spark: the text as it was typed, and properties that complete its names: the current catalog and database of the session that
-  created it, ``view.catalogAndNamespace.*`` (before Spark 3 ``view.default.database``).
-* Trino: a comment with JSON in base64, which contains query, catalog and schema (``ViewReaderUtil``, ``ConnectorViewDefinition``).
+* Hive: the expanded text, in which every table has its database, and the text as it was typed, which nothing
+  reads.
+* Spark: the text as it was typed, and properties that complete its names: the current catalog and database of
+  the session that created it, ``view.catalogAndNamespace.*`` (before Spark 3 ``view.default.database``).
+* Trino: a comment with JSON in base64, which contains query, catalog and schema (``ViewReaderUtil``,
+  ``ConnectorViewDefinition``).
 
-The body of a SQL function of Spark 4 is a query or an expression, with the same properties without ``view.``. The metastore has it
-as a function of the class ``sqlFunction.``. Instead of URIs, its files are pieces of JSON, each behind its number of three digits
-(``UserDefinedFunction.propertiesToFunctionResources``).
+The body of a SQL function of Spark 4 is a query or an expression, with the same properties without ``view.``.
+The metastore has it as a function of the class ``sqlFunction.``. Instead of URIs, its files are pieces of
+JSON, each behind its number of three digits (``UserDefinedFunction.propertiesToFunctionResources``).
 
-A view or function that would read another database than at the source, or none, has a problem (``find_view_obstacle``) and is left
-out.
+A view or function that would read another database than at the source, or none, has a problem
+(``find_view_obstacle``) and is left out.
 """
 
 from __future__ import annotations

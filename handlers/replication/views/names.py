@@ -1,14 +1,15 @@
 """Finds the names of tables, functions and columns in the query of a view, by the rules of the engine that wrote it.
 
-A query is read as tokens. Strings and comments stay unchanged: what looks like a name in a string is part of the rows. The engines
-differ in what is a string: double quotes enclose one in Hive and Spark and a name in Trino, and a backslash escapes the next
-character everywhere but in Trino.
+A query is read as tokens. Strings and comments stay unchanged: what looks like a name in a string is part of
+the rows. The engines differ in what is a string: double quotes enclose one in Hive and Spark and a name in
+Trino, and a backslash escapes the next character everywhere but in Trino.
 
-Only the position of a name shows what it is. ``shop.orders`` is a table after FROM, and a column of a table or alias ``shop``
-elsewhere. So the FROM clauses are followed from token to token.
+Only the position of a name shows what it is. ``shop.orders`` is a table after FROM, and a column of a table
+or alias ``shop`` elsewhere. So the FROM clauses are followed from token to token.
 
-Hive expands the names of its views, with tables as ```db`.`table```, columns as ```alias`.`column``` and functions as
-``db.function(…)``; Hive 2.3 and 3.1 write the last as ```db.function`(…)``. Spark and Trino store queries as they were typed.
+Hive expands the names of its views, with tables as ```db`.`table```, columns as ```alias`.`column``` and
+functions as ``db.function(…)``; Hive 2.3 and 3.1 write the last as ```db.function`(…)``. Spark and Trino
+store queries as they were typed.
 """
 
 from __future__ import annotations
@@ -233,7 +234,8 @@ def _classify(parts: tuple[Token, ...], after: str, common: frozenset[str], *, i
         return "function"
     if is_table:
         return None if len(parts) == 1 and first.name in common else "table"
-    return "column" if len(parts) > 2 or (len(parts) == 2 and after == ".") else None  # noqa: PLR2004 - db.table.column, db.table.*
+    # db.table.column, db.table.*
+    return "column" if len(parts) > 2 or (len(parts) == 2 and after == ".") else None  # noqa: PLR2004
 
 
 def _is_inner(tokens: Sequence[Token], index: int, dialect: Dialect) -> bool:

@@ -1,30 +1,35 @@
 """Replay of SET LOCATION: a table or partition whose files are in another directory from now on.
 
-Hive moves no file then: readers see what the new directory contains. The target's copy of that directory is completed first. The
-change of the metadata then shows it in one step, as at the source. The old directory keeps its files at the source as well.
+Hive moves no file then: readers see what the new directory contains. The target's copy of that directory is
+completed first. The change of the metadata then shows it in one step, as at the source. The old directory
+keeps its files at the source as well.
 
-The target's directory depends only on the source's, so that a repeated event finds its work done. That also works for
-ALTER_PARTITIONS, which has no earlier state to compare with:
+The target's directory depends only on the source's, so that a repeated event finds its work done. That also
+works for ALTER_PARTITIONS, which has no earlier state to compare with:
 
 * with ``external_base``, external tables and partitions are below the base, at the path of the source;
 * otherwise a partition below its table's directory has the same relative path on the target;
-* any other directory gets a name that is derived from the source's location: ``TABLE__at_HASH`` or ``TABLE/_at_HASH/PARTITION``.
+* any other directory gets a name that is derived from the source's location: ``TABLE__at_HASH`` or
+  ``TABLE/_at_HASH/PARTITION``.
 
-A rename moves the directory of a plain managed table, which Hive 4 calls external, on both sides. With ``external_base``, the target's
-is then moved back below the base. If the target has no such directory, its metastore changes the location of the table and not those of the partitions
-(``HiveAlterHandler``). That is so after an earlier rename whose new directory the source had left by then. The metastore refuses to rename a
-partition if its new directory exists, which it does if a copy of external tables found it at the source before its rename was replayed
-(``replace_by_new_place``).
+A rename moves the directory of a plain managed table, which Hive 4 calls external, on both sides. With
+``external_base``, the target's is then moved back below the base. If the target has no such directory, its
+metastore changes the location of the table and not those of the partitions (``HiveAlterHandler``). That is so
+after an earlier rename whose new directory the source had left by then. The metastore refuses to rename a
+partition if its new directory exists, which it does if a copy of external tables found it at the source
+before its rename was replayed (``replace_by_new_place``).
 
-A transactional table is loaded instead (``files_in_place``), because the write ids of the files in its new directory are not known. (A
-source that is marked as replicated refuses SET LOCATION for managed tables, reference: hive-replication.md §1.6.)
+A transactional table is loaded instead (``files_in_place``), because the write ids of the files in its new
+directory are not known. (A source that is marked as replicated refuses SET LOCATION for managed tables,
+reference: hive-replication.md §1.6.)
 
-The change manager keeps no files of external tables, so what an event names is copied as it is now. If the table or the partition
-was renamed since, the metastore has moved its directory: the files are missing, or those of a newer table or partition of that name
-are in their place. The log shows the rename only later. After each such copy, replay therefore reads the source's newest event id
-(``plain_files.note_copy``). If a rename up to that event is replayed, the target's directory is compared with the source's at its
-new place, and gets its files. This is such a copy as well: of several renames, the last one decides. If the source cannot be
-reached, every later rename counts.
+The change manager keeps no files of external tables, so what an event names is copied as it is now. If the
+table or the partition was renamed since, the metastore has moved its directory: the files are missing, or
+those of a newer table or partition of that name are in their place. The log shows the rename only later.
+After each such copy, replay therefore reads the source's newest event id (``plain_files.note_copy``). If a
+rename up to that event is replayed, the target's directory is compared with the source's at its new place,
+and gets its files. This is such a copy as well: of several renames, the last one decides. If the source
+cannot be reached, every later rename counts.
 """
 
 from __future__ import annotations
@@ -104,10 +109,11 @@ def is_moved(current: str, located: str | None) -> bool:
 def clear_new_place(event: TableAltered, context: Context) -> bool:
     """Prepare the repetition of a rename that was refused because its new directory exists; return whether it can be repeated.
 
-    It exists if a drop left it, or if a killed metastore has moved the directory, which it does before its database commits. In an object store,
-    it may have moved a part. A transactional table whose directory was moved gets that place, because one whose directory has another name
-    is renamed without a move. Of a plain table, the new directory is removed, and the files come from the source again: by
-    ``return_to_base`` or ``complete_renamed_table``.
+    It exists if a drop left it, or if a killed metastore has moved the directory, which it does before its
+    database commits. In an object store, it may have moved a part. A transactional table whose directory was
+    moved gets that place, because one whose directory has another name is renamed without a move. Of a plain
+    table, the new directory is removed, and the files come from the source again: by ``return_to_base`` or
+    ``complete_renamed_table``.
     """
     old, new = ((each.value.tableName or "").lower() for each in (event.before, event.after))
     table, root = context.target.get_table(context.policy.target_db, old), context.policy.external_base
@@ -133,7 +139,8 @@ def clear_new_place(event: TableAltered, context: Context) -> bool:
 def _place_table(table: Table, place: str, moved: str, write_id: int | None, context: Context) -> None:
     """Give the table and its partitions the place to which their files were moved, the partitions first, so that it can be repeated.
 
-    The partitions also get the write id of the rename, as from Hive when it moves the directory itself (``HiveAlterHandler.alterTable``).
+    The partitions also get the write id of the rename, as from Hive when it moves the directory itself
+    (``HiveAlterHandler.alterTable``).
     """
     db, name = context.policy.target_db, (table.tableName or "").lower()
     names = context.target.partition_names(db, name) if table.partitionKeys else []
@@ -166,9 +173,10 @@ def has_left_base(before: Table, after: Table, context: Context) -> bool:
 def return_to_base(before: Table, after: Table, context: Context) -> None:
     """Place a renamed table, and its partitions that moved with it at the source, at the path that the source has now.
 
-    The target's metastore ignores a location in the request for a rename, and moves the directory to its own default. Nothing may
-    stay there, because it refuses to rename another table to a name whose directory exists. A repeated event continues as long as the
-    table is there, so the directory is removed before the table has its new place.
+    The target's metastore ignores a location in the request for a rename, and moves the directory to its own
+    default. Nothing may stay there, because it refuses to rename another table to a name whose directory
+    exists. A repeated event continues as long as the table is there, so the directory is removed before the
+    table has its new place.
     """
     name, source = (after.tableName or "").lower(), after.sd.location
     place, mapped = context.table_cache.location(name), map_external_location(source, context.policy)
@@ -217,7 +225,8 @@ def _find_relative_path(location: str | None, roots: Sequence[str]) -> str | Non
 def replace_by_new_place(event: PartitionsAltered, old_name: str, owner: Table, context: Context) -> bool:
     """Remove the directory of a partition whose rename is refused because its new directory exists; return whether that was so.
 
-    The new directory gets the source's files first. Hive then moves nothing, and the renamed partition has the new directory.
+    The new directory gets the source's files first. Hive then moves nothing, and the renamed partition has
+    the new directory.
     """
     table, after = event.table or "", event.after[0].value
     new_name = format_partition_name(partition_key_names(owner), list(after.values or []))

@@ -1,9 +1,10 @@
 """Files of tables without transactions: replay of INSERT events, and copies for other events of such tables.
 
-A repeated event must not duplicate rows (Hive's own test IdempotentMoveTaskForInsertFiles): the verified copy replaces a file
-of the same name and is never renamed to ``_copy_1``. A file keeps its path below the table's or partition's directory, because
-the branches of a union write files of equal names into different sub-directories. An overwrite first adds the new files and then removes the others, so
-that a reader sees the old rows, both, or the new rows, but never a missing table. If files of the overwrite no longer exist, the
+A repeated event must not duplicate rows (Hive's own test IdempotentMoveTaskForInsertFiles): the verified copy
+replaces a file of the same name and is never renamed to ``_copy_1``. A file keeps its path below the table's
+or partition's directory, because the branches of a union write files of equal names into different
+sub-directories. An overwrite first adds the new files and then removes the others, so that a reader sees the
+old rows, both, or the new rows, but never a missing table. If files of the overwrite no longer exist, the
 table is not emptied.
 """
 
@@ -76,11 +77,12 @@ def overwrite(
 ) -> None:
     """Replace the files in ``location`` by ``files``.
 
-    If some of them no longer exist, a later statement has replaced or removed them. The table then gets what is at the source
-    now, but never loses all its rows for it: files that vanished without a statement must not empty the replica.
+    If some of them no longer exist, a later statement has replaced or removed them. The table then gets what
+    is at the source now, but never loses all its rows for it: files that vanished without a statement must
+    not empty the replica.
 
-    Without ``files``, the statement has removed all, or none: Hive logs a CONCATENATE that merged nothing in the same way. What is at the
-    source now decides.
+    Without ``files``, the statement has removed all, or none: Hive logs a CONCATENATE that merged nothing in
+    the same way. What is at the source now decides.
     """
     if files:
         complete = copy_plain_files(context, files, location, owner=owner)
@@ -96,9 +98,10 @@ def overwrite(
 def copy_plain_files(context: Context, files: Sequence[SourceFile], location: str, *, owner: Table) -> bool:
     """Copy ``files`` of ``owner`` to the directory ``location`` and wait; return whether all of them exist.
 
-    Files of a managed table are copied as recorded, or FileLost is raised. The change manager keeps no files of external
-    tables, because Hive does not own their data. Their current content is copied, and a missing file is skipped, because the
-    statement that changed, removed or renamed (``moves.complete_renamed_table``) it follows in the log.
+    Files of a managed table are copied as recorded, or FileLost is raised. The change manager keeps no files
+    of external tables, because Hive does not own their data. Their current content is copied, and a missing
+    file is skipped, because the statement that changed, removed or renamed (``moves.complete_renamed_table``)
+    it follows in the log.
     """
     if is_external(owner):
         return _copy_existing(context, files, location)
@@ -134,12 +137,14 @@ def copy_first_files(
 ) -> None:
     """Copy the first files of a new table or partition: ``files`` if its event lists some, otherwise those at the source now.
 
-    Hive 4 makes plain managed tables external and leaves the file lists of their CREATE_TABLE and ADD_PARTITION empty
-    (hive-replication.md §1.2), so this is the only way to get their first rows. The copy shows the directory at the
-    time of replay; a later INSERT, which has a file list again, repeats what was copied too early and changes nothing.
+    Hive 4 makes plain managed tables external and leaves the file lists of their CREATE_TABLE and
+    ADD_PARTITION empty (hive-replication.md §1.2), so this is the only way to get their first rows. The copy
+    shows the directory at the time of replay; a later INSERT, which has a file list again, repeats what was
+    copied too early and changes nothing.
 
-    An external table may have left files in that directory. Hive removes them in a CREATE TABLE AS SELECT. Therefore those that
-    the source does not have are removed, if the new table owns its data. The deletions of other tables come with cycles.
+    An external table may have left files in that directory. Hive removes them in a CREATE TABLE AS SELECT.
+    Therefore those that the source does not have are removed, if the new table owns its data. The deletions
+    of other tables come with cycles.
     """
     if not files and not is_external(owner):
         return
@@ -155,7 +160,8 @@ def _add_sub_directories(
 ) -> list[SourceFile]:
     """Return the file list of a CREATE_TABLE or ADD_PARTITION with the files in sub-directories.
 
-    Hive lists only what is directly in the directory, sub-directories included, as if they were files (DbNotificationListener).
+    Hive lists only what is directly in the directory, sub-directories included, as if they were files
+    (DbNotificationListener).
     """
     below = [file for file in present if file.subdir]
     root = "" if source_location is None else parse_location(source_location).path.rstrip("/")
@@ -186,7 +192,8 @@ def mirror_directory(
 def _list_source(context: Context, source_location: str | None) -> Sequence[SourceFile] | None:
     """Return the files at the source, which are read only below the allowed directories; None if there is no directory.
 
-    With ``external_base``, the cycles over external tables report the names that cannot be used, so one such file fails no table.
+    With ``external_base``, the cycles over external tables report the names that cannot be used, so one such
+    file fails no table.
     """
     if source_location is None:
         return None

@@ -1,12 +1,15 @@
 """Replay of TRUNCATE, by the same call as at the source; a transactional table gets an empty base with the same write id.
 
-Its files stay for the readers of older snapshots. HiveServer2 requests this by an option of the call (``hive.acid.truncate.usebase``); without
-it, the metastore removes all files in the directory before the transaction has ended, also those of another table there. If the transaction
-aborts, readers ignore the base until Hive forgets the abort, and then see an empty table. That is so on both sides, and the base therefore stays.
+Its files stay for the readers of older snapshots. HiveServer2 requests this by an option of the call
+(``hive.acid.truncate.usebase``); without it, the metastore removes all files in the directory before the
+transaction has ended, also those of another table there. If the transaction aborts, readers ignore the base
+until Hive forgets the abort, and then see an empty table. That is so on both sides, and the base therefore
+stays.
 
-The metastore refuses to truncate a plain table or partition whose directory is missing ("File … does not exist",
-``HMSHandler.truncateTableInternal``). It creates the directory with a table or partition, but not when their location is changed, and
-a user may have removed it. It therefore gets an empty one, and the call is repeated.
+The metastore refuses to truncate a plain table or partition whose directory is missing ("File … does not
+exist", ``HMSHandler.truncateTableInternal``). It creates the directory with a table or partition, but not
+when their location is changed, and a user may have removed it. It therefore gets an empty one, and the call
+is repeated.
 """
 
 from __future__ import annotations
