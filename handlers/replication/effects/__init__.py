@@ -8,4 +8,8 @@
 | `files/` | INSERT into tables without transactions and all other copies into such tables, moves, truncation, and what drops leave |
 | `statistics` | column statistics |
 | `constraints` | the six kinds of constraints |
+| `functions` | CREATE and DROP_FUNCTION |
+
+`unreplicated` and `loaded_tables` decide which events have no effect, because their table cannot be replicated
+or is loaded.
 """
