@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -26,11 +27,12 @@ from handlers.replication.loading.bootstrap import begin_bootstrap
 from handlers.replication.observer import SilentObserver
 from handlers.replication.policy.policy import Policy
 from handlers.replication.projection import ReplicationProjection
+from handlers.replication.target.target_position import TargetPosition
 from state.store.sqlite import SqliteStore
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from dev.stack.endpoints import Endpoints
     from handlers.files.copying.copies import Copied, CopyTask
@@ -61,6 +63,12 @@ class TimedMetastore(Metastore):
     """The metastore client with a stopwatch."""
 
     calls: Stopwatch
+
+    def clone(self, *, guard: Callable[[], None] | None = None) -> TimedMetastore:
+        """Return another client on the same stopwatch."""
+        made = super().clone(guard=guard)
+        made.calls = self.calls
+        return made
 
     def _invoke(self, call: AnyCall[R], *arguments: Any) -> R:
         with self.calls:
@@ -137,13 +145,15 @@ def build(
         Path(root).as_uri() for root in (endpoints.source.warehouse, endpoints.source.cmroot)
     )
     store = SqliteStore(state, schema_version=1)
+    position = TargetPosition(target, policy)
     context = Context.between(
         source,
-        target,
+        position,
         policy,
-        copies=TimedPool(Copier(file_systems, roots), copies),
+        copies=TimedPool(Copier(file_systems, roots, guard=position.require_held), copies),
         files=file_systems,
         observer=SilentObserver(),
     )
+    context = replace(context, lanes=0)  # the stopwatch measures one thread
     begin_bootstrap(source=source, target=target, policy=policy, store=store)
     return ReplicationProjection(source_name="bench", context=context, store=store)

@@ -9,6 +9,7 @@ from handlers.metastore.client import Metastore
 
 if TYPE_CHECKING:
     from collections import Counter
+    from collections.abc import Callable
 
     from handlers.metastore.calls import AnyCall
 
@@ -28,10 +29,9 @@ class CountedMetastore(Metastore):
         made.counts = counts
         return made
 
-    def clone(self) -> CountedMetastore:
+    def clone(self, *, guard: Callable[[], None] | None = None) -> CountedMetastore:
         """Return another client with the same counts."""
-        made = super().clone()
-        assert isinstance(made, CountedMetastore)
+        made = super().clone(guard=guard)
         made.counts = self.counts
         return made
 

@@ -27,6 +27,7 @@ from handlers.replication.loading.bootstrap import begin_bootstrap
 from handlers.replication.observer import SilentObserver
 from handlers.replication.policy.policy import Policy
 from handlers.replication.projection import ReplicationProjection
+from handlers.replication.target.target_position import TargetPosition
 from handlers.structs import tjson
 from handlers.structs.objects import Partition, Table
 from state.store.sqlite import SqliteStore
@@ -104,11 +105,13 @@ def open_projection(
     any_target: Any = target
     policy = Policy(name=DB, source_db=DB, target_db=f"{DB}_replica", **options)
     files = open_file_systems()
+    position = TargetPosition(any_target, policy)
+    copier = NoCopier(files, AllowedRoots.of([f"file:{directory}/source"]), guard=position.require_held)
     context = Context.between(
         any_source,
-        any_target,
+        position,
         policy,
-        copies=CopyPool(NoCopier(files, AllowedRoots.of([f"file:{directory}/source"]))),
+        copies=CopyPool(copier),
         files=files,
         observer=SilentObserver(),
     )

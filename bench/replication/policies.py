@@ -20,6 +20,7 @@ from handlers.replication.loading.bootstrap import begin_bootstrap
 from handlers.replication.observer import SilentObserver
 from handlers.replication.policy.policy import Policy
 from handlers.replication.projection import ReplicationProjection
+from handlers.replication.target.target_position import TargetPosition
 from state.store.sqlite import SqliteStore
 
 
@@ -72,9 +73,10 @@ def open_policy(endpoints: Endpoints, db: str) -> Iterator[LocalPolicy]:
     allowed = AllowedRoots.of(Path(root).as_uri() for root in roots)
     with TemporaryDirectory(prefix="tideline-bench-") as directory:
         store = SqliteStore(Path(directory) / "state.db", schema_version=1)
-        copies = CopyPool(Copier(file_systems, allowed))
+        position = TargetPosition(target, policy)
+        copies = CopyPool(Copier(file_systems, allowed, guard=position.require_held))
         context = Context.between(
-            source, target, policy, copies=copies, files=file_systems, observer=SilentObserver()
+            source, position, policy, copies=copies, files=file_systems, observer=SilentObserver()
         )
         begin_bootstrap(source=source, target=target, policy=policy, store=store)
         projection = ReplicationProjection(source_name="bench", context=context, store=store)

@@ -52,7 +52,7 @@ class SyntheticMetastore:
         self.added = 0
         """Partitions that were added."""
 
-    def clone(self) -> SyntheticMetastore:
+    def clone(self, *, guard: Callable[[], None] | None = None) -> SyntheticMetastore:  # noqa: ARG002 - as the real one
         """Return this object, because it has no connection."""
         return self
 

@@ -32,6 +32,7 @@ from handlers.replication.loading.bootstrap_run import BootstrapOptions
 from handlers.replication.loading.load_thread import LoadThread
 from handlers.replication.loading.table.tools import LoadSettings
 from handlers.replication.projection import ReplicationProjection
+from handlers.replication.target.target_position import TargetPosition
 from state.positions import Position
 
 
@@ -134,9 +135,11 @@ def build_projection(
     roots = AllowedRoots.of(config.sources[settings.source].read_roots)
     jobs = build_jobs(config, name, file_systems, job_changed)
     store = open_state(config.state.dir, STATE_KIND, name)  # last, so that a failure leaves nothing open
-    copies = CopyPool(Copier(file_systems, roots), workers=config.files.copy_workers, beat=beat)
+    position = TargetPosition(target, policy)
+    copier = Copier(file_systems, roots, guard=position.require_held)
+    copies = CopyPool(copier, workers=config.files.copy_workers, beat=beat)
     context = Context.between(
-        source, target, policy, copies=copies, files=file_systems, observer=observer, jobs=jobs
+        source, position, policy, copies=copies, files=file_systems, observer=observer, jobs=jobs
     )
     projection = ReplicationProjection(
         source_name=settings.source,
@@ -151,9 +154,7 @@ def build_projection(
 
 def _open_load_pool(config: Config, context: Context) -> CopyPool:
     """Return the copy threads of one load."""
-    pool = CopyPool(Copier(context.files, context.copies.allowed), workers=config.files.copy_workers)
-    pool.protect(context.target_position.require_held)
-    return pool
+    return CopyPool(context.build_copier(), workers=config.files.copy_workers)
 
 
 def catch_up_reader(config: Config, name: str) -> TopicReader:

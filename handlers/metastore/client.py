@@ -14,11 +14,11 @@ from handlers.metastore.objects.partitions import PartitionCalls
 from handlers.metastore.objects.statistics import StatisticsCalls
 from handlers.metastore.objects.tables import TableCalls
 from handlers.metastore.replayed_transactions import ReplayedTransactionCalls
-from handlers.metastore.session import SessionOptions
+from handlers.metastore.session import SessionOptions, allow
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 
 class Metastore(
@@ -46,6 +46,7 @@ class Metastore(
         user: str | None = None,
         identifier: str = "tideline",
         reply_bytes_max: int = REPLY_BYTES_MAX,
+        guard: Callable[[], None] = allow,
     ) -> None:
         addresses = uris.split(",") if isinstance(uris, str) else uris
         options = SessionOptions(
@@ -55,10 +56,8 @@ class Metastore(
             identifier=identifier,
             reply_bytes_max=reply_bytes_max,
         )
-        super().__init__(addresses, options)
+        super().__init__(addresses, options, guard)
 
-    def clone(self) -> Self:
-        """Return a client of the same metastore with a connection of its own, and with the same guard."""
-        made = type(self)(self._uris, **asdict(self.options))
-        made.guard = self.guard
-        return made
+    def clone(self, *, guard: Callable[[], None] | None = None) -> Self:
+        """Return a client of the same metastore with its own connection, and with the same guard unless another one is given."""
+        return type(self)(self._uris, **asdict(self.options), guard=guard or self.guard)

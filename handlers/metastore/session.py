@@ -58,6 +58,10 @@ CAPABILITIES: Final = (
 """The capabilities that Hive 4 requires of a client before it creates an ACID table or returns one unchanged."""
 
 
+def allow() -> None:
+    """Allow every call."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOptions:
     """Timeouts, the user to act as (None: the server's own), the client's name, and the limit on answers."""
@@ -72,15 +76,17 @@ class SessionOptions:
 class Session:
     """One connection at a time to one of several metastores that share a database. Not thread-safe."""
 
-    def __init__(self, uris: Sequence[str], options: SessionOptions) -> None:
+    def __init__(
+        self, uris: Sequence[str], options: SessionOptions, guard: Callable[[], None] = allow
+    ) -> None:
+        """``guard`` is called right before a call that changes something is sent; an error that it raises prevents the call."""
         if not uris:
             raise ConfigError("at least one metastore address is required")
         self.options = options
         self._uris = tuple(uris)
         self.addresses = [Address.parse(uri) for uri in uris]
         self._connection: Connection | None = None
-        self.guard: Callable[[], None] = _allow
-        """Called right before a call that changes something is sent; an error that it raises prevents the call."""
+        self.guard: Final = guard
 
     @property
     def hive_version(self) -> HiveVersion:
@@ -189,10 +195,6 @@ class Session:
         """Try ``address`` last from now on."""
         self.addresses.remove(address)
         self.addresses.append(address)
-
-
-def _allow() -> None:
-    """Allow every call."""
 
 
 def _repeat(attempt: Callable[[], R], deadline: float) -> R:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from handlers.files.copying.copies import Copier
 from handlers.replication.tables.policy_tables import PolicyTables
 from handlers.replication.target.external_tables import ExternalTables
 from handlers.replication.target.table_cache import TableCache
-from handlers.replication.target.target_position import TargetPosition
 from state.errors import Fenced
 from state.transactions.resumption import describe_stop
 from state.transactions.valid_write_ids import ValidWriteIds
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from handlers.replication.observer import Observer
     from handlers.replication.policy.policy import Policy
     from handlers.replication.tables.quarantine import QuarantinedTable
+    from handlers.replication.target.target_position import TargetPosition
     from state.errors import TidelineError
 
 
@@ -58,7 +59,7 @@ class Context:
     @staticmethod
     def between(
         source: Metastore,
-        target: Metastore,
+        target_position: TargetPosition,
         policy: Policy,
         *,
         copies: CopyPool,
@@ -68,11 +69,9 @@ class Context:
     ) -> Context:
         """Return the context for ``policy``, with empty caches and state.
 
-        Every write to the target, by ``target``, its clones and ``copies``, then needs the claim of the target database.
+        Every write to the target needs the claim of its database: ``copies`` must be guarded by ``target_position.require_held``.
         """
-        target_position = TargetPosition(target.clone(), policy)
-        target.guard = target_position.require_held
-        copies.protect(target_position.require_held)
+        target = target_position.open_client()
         table_cache = TableCache(target, policy)
         return Context(
             policy=policy,
@@ -86,6 +85,10 @@ class Context:
             observer=observer,
             jobs=jobs,
         )
+
+    def build_copier(self) -> Copier:
+        """Return a copier for threads beside ``copies``; its writes need the claim as well."""
+        return Copier(self.files, self.copies.allowed, guard=self.target_position.require_held)
 
     def in_scope(self, db: str | None, table: str | None) -> bool:
         """Whether the table is replicated, and is neither quarantined, nor waiting for its load, nor of a kind without replication."""

@@ -70,13 +70,15 @@ class Opening:
         if stored is None and context.target_position.read() is None:
             stored = self._start_new_policy()
         target = self.claim.open(state_lost=stored is None)
-        recorded.on_target = -1 if target.last_id is None else target.last_id
-        recorded.current = self._start_without_state() if stored is None else stored
+        on_target = -1 if target.last_id is None else target.last_id
+        position = self._start_without_state(on_target) if stored is None else stored
+        recorded.resume(position, on_target=on_target)
         if is_pending(self.store):
             run_bootstrap(context, self.store, self.options, self.beat)
-            recorded.on_target = recorded.current.event_id
+            on_target = position.event_id
+            recorded.resume(position, on_target=on_target)
         self._survey_source()
-        if target.outdated or stored is None or recorded.on_target > recorded.current.event_id:
+        if target.outdated or stored is None or on_target > position.event_id:
             self._distrust_state()
         self._load_marks()
         follow_scope(context, self.store, self.loads)
@@ -111,10 +113,10 @@ class Opening:
         context.tables.loads.load(self.store)
         return Position(done.event_id)
 
-    def _start_without_state(self) -> Position:
+    def _start_without_state(self, on_target: int) -> Position:
         """Continue from the target's own position. Transactions that are open there are not in the write-id mapping."""
         newest = self.context.source.newest_txn_id()
-        position = Position(self.recorded.on_target)
+        position = Position(on_target)
         with self.store.transaction() as txn:
             txn.put(UNKNOWN_TXNS_KEY, str(newest).encode())
             txn.put(POSITION_KEY, position.to_bytes())
@@ -158,10 +160,11 @@ class Opening:
     def _load_marks(self) -> None:
         """Pass to replay what the state does not contain."""
         uncertain = self._load_number(UNCERTAIN_KEY)
-        reached = max(self.recorded.current.event_id, self.recorded.on_target)
-        marks = OpeningMarks(self._load_number(UNKNOWN_TXNS_KEY), uncertain, max(uncertain, reached + 1))
+        marks = OpeningMarks(
+            self._load_number(UNKNOWN_TXNS_KEY), uncertain, max(uncertain, self.recorded.reached + 1)
+        )
         self.transactions.resume(marks)
-        self.context.tables.copied_ahead.uncertain_event_id = uncertain
+        self.context.tables.copied_ahead.distrust(uncertain)
 
     def _load_number(self, key: bytes) -> int:
         stored = self.store.get(key)

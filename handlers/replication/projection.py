@@ -31,7 +31,6 @@ from handlers.replication.operations.promotion import (
 from handlers.replication.operations.pruning import drop_left, plan_drops
 from handlers.replication.position.progress import RecordedPosition, TargetProgress
 from handlers.replication.position.target_claim import TargetClaim
-from handlers.replication.tables.kept_entries import format_entries
 from handlers.replication.transactions.commit_proofs import CommitProofs
 from handlers.replication.transactions.reconciliation import Reconciliation
 from state.errors import ConfigError, TidelineError
@@ -83,9 +82,6 @@ class ReplicationProjection:
         self._target_progress = TargetProgress(context, recorded=recorded, prove=proofs.prove, clock=clock)
         dispatcher = Dispatcher(context, proofs, record_before=self._target_progress.record_before)
         self._transactions = dispatcher.transactions
-        context.target_position.kept = lambda: format_entries(
-            context.tables.quarantine.entries(), context.tables.loads.waiting(), context.tables.left.entries()
-        )
         self.loads = LoadFollower(
             context, self._transactions.files, recorded.record, lambda: recorded.applied, beat
         )
@@ -145,7 +141,7 @@ class ReplicationProjection:
         stored = self._store.get(POSITION_KEY)
         if stored is None:
             return None
-        self._recorded.current = Position.from_bytes(stored)
+        self._recorded.resume(Position.from_bytes(stored), on_target=self._recorded.on_target)
         return self.position
 
     def find_time_s(self) -> int | None:
@@ -213,9 +209,9 @@ class ReplicationProjection:
         renew_database(context)  # step 2
         tables = list_tables_to_load(context)
         functions.load(upto, context)
-        self._recorded.current = Position(upto)
+        self._recorded.resume(Position(upto), on_target=self._recorded.on_target)
         self.loads.request(tables, "gap")  # step 3
-        context.target_position.advance(upto)
+        context.target_position.advance(upto, context.tables.to_parameters())
         return CrossedGap(after, upto, tables)
 
     def plan_prune(self, tables: Sequence[str]) -> Sequence[PlannedDrop]:
@@ -266,7 +262,7 @@ class ReplicationProjection:
             return
         self.read_state()
         if find_promotion(self._store) is None:
-            self._recorded.on_target = self._claim.require_own()
+            self._recorded.resume(self.position, on_target=self._claim.require_own())
 
     def forget_claim(self) -> None:
         """Let the next ``open`` examine and claim the target as after a restart, on an operator's request; must not be called while following.
@@ -275,7 +271,7 @@ class ReplicationProjection:
         """
         self._transactions.files.cancel_all()
         self._is_sound = False
-        self._context.target_position.stamp = {}
+        self._context.target_position.forget_claim()
 
     def quarantined(self) -> Sequence[str]:
         """Return the quarantined tables as ``db.table``, sorted by name; safe to call from another thread."""

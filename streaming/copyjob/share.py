@@ -122,8 +122,12 @@ def copy_share(settings: ShareSettings, rows: Iterable[Numbered]) -> list[Number
     if settings.umask is not None:
         os.umask(settings.umask)
     file_systems = open_file_systems(settings.options)
-    copier = Copier(file_systems, AllowedRoots.of(list(settings.read_roots)), sweeps=False)
-    copier.guard = lambda: require_fence(file_systems, settings.fence)
+    copier = Copier(
+        file_systems,
+        AllowedRoots.of(list(settings.read_roots)),
+        sweeps=False,
+        guard=lambda: require_fence(file_systems, settings.fence),
+    )
     throttle = None if settings.bytes_per_s_max is None else Throttle(settings.bytes_per_s_max)
     with closing(CopyPool(copier, workers=settings.files_at_once, throttle=throttle)) as pool:
         handles = [(number, pool.submit(read_copy(values).task)) for number, values in rows]

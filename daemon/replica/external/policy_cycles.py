@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from daemon.config.document import Problem, problem_of_error
 from daemon.process.state_file import open_state
-from handlers.files.copying.copies import Copier
 from handlers.files.copying.pool import CopyPool
 from handlers.files.copying.throttle import Throttle
 from handlers.metastore.client import Metastore
@@ -56,11 +55,7 @@ def build_external(config: Config, name: str, context: Context) -> ExternalThrea
 
     def open_pool() -> CopyPool:
         throttle = None if external.bytes_per_s_max is None else Throttle(external.bytes_per_s_max)
-        pool = CopyPool(
-            Copier(context.files, context.copies.allowed), workers=external.workers, throttle=throttle
-        )
-        pool.protect(context.target_position.require_held)
-        return pool
+        return CopyPool(context.build_copier(), workers=external.workers, throttle=throttle)
 
     return ExternalThread(
         context, settings, CopyRecords(open_state(config.state.dir, STATE_KIND, name)), open_pool

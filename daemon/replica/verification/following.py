@@ -113,7 +113,12 @@ class ReplicaFollowing:
 
 @contextmanager
 def open_following(
-    config: Config, policy: str, target: Metastore, sections: Sequence[StatusSection[Any]]
+    config: Config,
+    policy: str,
+    target: Metastore,
+    sections: Sequence[StatusSection[Any]],
+    *,
+    waiting: Callable[[int, int], None],
 ) -> Iterator[ReplicaFollowing]:
     """Provide the progress of a policy. Without a daemon, none can start until the end of the context.
 
@@ -122,14 +127,14 @@ def open_following(
     db = config.policy(policy).replica_database
     address = _find_daemon(config, sections)
     if address is not None:
-        yield ReplicaFollowing(target, db, lambda: _ask_daemon(address, policy, sections))
+        yield ReplicaFollowing(target, db, lambda: _ask_daemon(address, policy, sections), waiting=waiting)
         return
     try:
         with state_lock(config.state.dir):
             known = read_state(config, policy)
-            yield ReplicaFollowing(target, db, lambda: known, STOPPED_STALL_S, is_live=False)
+            yield ReplicaFollowing(target, db, lambda: known, STOPPED_STALL_S, waiting, is_live=False)
     except StateLocked:
-        yield ReplicaFollowing(target, db, KnownState, is_live=False)
+        yield ReplicaFollowing(target, db, KnownState, waiting=waiting, is_live=False)
 
 
 def _find_daemon(config: Config, sections: Sequence[StatusSection[Any]]) -> str | None:

@@ -135,9 +135,16 @@ def _open_run(
     with ExitStack() as stack:
         source = stack.enter_context(Metastore(config.sources[policy.source].metastore))
         target = stack.enter_context(Metastore(config.targets[policy.target].metastore))
-        following = stack.enter_context(open_following(config, request.policy, target, sections))
-        following.waiting = lambda event_id, position: show(
-            f"waiting for the replica: event {event_id:,}, it is at {position:,}"
+        following = stack.enter_context(
+            open_following(
+                config,
+                request.policy,
+                target,
+                sections,
+                waiting=lambda event_id, position: show(
+                    f"waiting for the replica: event {event_id:,}, it is at {position:,}"
+                ),
+            )
         )
         following.position()  # refuse a policy without replica before Spark starts
         compare_rows = None

@@ -112,15 +112,16 @@ class Copier:
         *,
         attempts_max: int = ATTEMPTS_MAX,
         sweeps: bool = True,
+        guard: Callable[[], None] = _allow,
     ) -> None:
+        """``guard`` is called before a copy starts and right before it appears under its name; an error that it raises prevents that."""
         assert attempts_max >= 1, attempts_max
         self._file_systems = file_systems
         self._allowed = allowed
         self._attempts_max = attempts_max
         self._swept = SweptDirectories() if sweeps else None
         self._crc_types = CrcTypes()
-        self.guard: Callable[[], None] = _allow
-        """Called before a copy starts and right before it appears under its name; an error that it raises prevents that."""
+        self._guard = guard
 
     def copy(
         self,
@@ -160,7 +161,7 @@ class Copier:
         started = time.monotonic()
         target = parse_location(task.target_uri)
         origins = list_origins(task.source, self._allowed)
-        self.guard()
+        self._guard()
         if task.above_uri is not None:
             require_directory(self._file_systems, parse_location(task.above_uri))
         if self._swept is not None and self._swept.add(target.parent):
@@ -230,7 +231,7 @@ class Copier:
             targets = self._file_systems.of(target)
             with reader, mark_target_errors(), targets.create(target, size_bytes) as writer:
                 self._fill(writer, reader, origin, origins, before, transfer)
-                self.guard()
+                self._guard()
                 writer.publish()
         return size_bytes, False
 

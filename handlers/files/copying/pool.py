@@ -104,10 +104,6 @@ class CopyPool:
         """The directories that source files may be read from."""
         return self._copier.allowed
 
-    def protect(self, guard: Callable[[], None]) -> None:
-        """Let copies appear under their names only if ``guard`` raises no error at that moment; called in worker threads."""
-        self._copier.guard = guard
-
     def submit(self, task: CopyTask) -> CopyHandle:
         """Queue ``task``; waits while the queue is full. Raises FilesUnavailable once the pool is closed."""
         handle = CopyHandle(task)

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from handlers.metastore.client import Metastore
+    from handlers.replication.context import Context
     from handlers.replication.policy.policy import Policy
-    from handlers.replication.target.target_position import TargetPosition
     from handlers.structs.objects import Database
     from state.store import Reader, Store
 
@@ -99,16 +99,16 @@ def is_pending(reader: Reader) -> bool:
     return reader.get(PENDING_KEY) is not None
 
 
-def finish_bootstrap(position: TargetPosition, store: Store) -> None:
+def finish_bootstrap(context: Context, store: Store) -> None:
     """Make the target database a finished replica as of the event of the beginning (step 5)."""
     event_id = store.get(PENDING_KEY)
     if event_id is None:
         return
     failpoint("bootstrap.before-finish")
     with suppress(NotFound):
-        position.update(_remove_marks)
+        context.target_position.update(_remove_marks)
     failpoint("bootstrap.before-last-id")
-    position.advance(int(event_id))
+    context.target_position.advance(int(event_id), context.tables.to_parameters())
     failpoint("bootstrap.after-last-id")
     with store.transaction() as txn:
         txn.delete(PENDING_KEY)

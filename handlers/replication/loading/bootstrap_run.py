@@ -99,7 +99,7 @@ def run_bootstrap(
     """
     if is_pending(store):
         _BootstrapRun(context, store, options, beat).run()
-        finish_bootstrap(context.target_position, store)
+        finish_bootstrap(context, store)
 
 
 class _BootstrapRun:

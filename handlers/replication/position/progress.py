@@ -68,6 +68,10 @@ class RecordedPosition:
         """The target's ``repl.last.id`` when the policy was opened; events up to it are not applied again."""
         self._subscribers: list[Callable[[int], None]] = []
 
+    def resume(self, position: Position, *, on_target: int) -> None:
+        """Continue from ``position``; events up to ``on_target`` are on the target already."""
+        self.current, self.on_target = position, on_target
+
     def subscribe(self, notify: Callable[[int], None]) -> None:
         """Call ``notify`` after each record with the last event that it says is applied."""
         self._subscribers.append(notify)
@@ -161,11 +165,15 @@ class TargetProgress:
         """Whether the position is to be raised before the end of a transaction or at the end of a batch."""
         is_new = self._context.target_position.written is None
         lags = self._took_effect and (is_new or self._clock() - self._raised_s >= TARGET_LAG_S)
-        return lags or not self._context.target_position.has_kept() or self._is_old()
+        return lags or self._lacks_entries() or self._is_old()
 
     def is_due_at_rest(self) -> bool:
         """Whether the position is to be raised when there is nothing to apply."""
-        return self._took_effect or not self._context.target_position.has_kept() or self._is_old()
+        return self._took_effect or self._lacks_entries() or self._is_old()
+
+    def _lacks_entries(self) -> bool:
+        """Whether entries of tables are not on the target yet."""
+        return not self._context.target_position.has(self._context.tables.to_parameters())
 
     def _is_old(self) -> bool:
         return self._clock() - self._raised_s >= TARGET_POSITION_S
@@ -175,9 +183,9 @@ class TargetProgress:
         self._prove()
         self._recorded.record()
         event_id, position = self._recorded.applied, self._context.target_position
-        if position.written is None or position.written < event_id or not position.has_kept():
+        if position.written is None or position.written < event_id or self._lacks_entries():
             failpoint("replay.before-last-id")
-            position.advance(event_id)
+            position.advance(event_id, self._context.tables.to_parameters())
             failpoint("replay.after-last-id")
         self._raised_s, self._took_effect = self._clock(), False
         self._touched.clear()

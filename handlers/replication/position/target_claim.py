@@ -97,7 +97,7 @@ class TargetClaim:
             fencing.INSTANCE: fencing.describe_instance(),
             fencing.SOURCE: identity,
         }
-        position.claim(stamp, last_id)  # step 3
+        position.claim(stamp, last_id, self._context.tables.to_parameters())  # step 3
         return OpenedTarget(None if parameters is None else position.written, outdated)
 
     def require_own(self) -> int:

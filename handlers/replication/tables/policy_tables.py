@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from handlers.replication.tables.kept_entries import format_entries
 from handlers.replication.tables.quarantine import Quarantine
 from handlers.replication.tables.table_entries import (
     CopiedAheadTables,
@@ -100,6 +101,10 @@ class PolicyTables:
         """Write what changed since the last record into the transaction that records the position."""
         for part in self._stored():
             part.flush(txn)
+
+    def to_parameters(self) -> dict[str, str]:
+        """Return the parameters of the target database that name incomplete tables and those that left the policy (``kept_entries``)."""
+        return format_entries(self.quarantine.entries(), self.loads.waiting(), self.left.entries())
 
     def _followed(self) -> Sequence[TableEntries[Any]]:
         """Return the entries that follow their table when it is renamed or dropped."""

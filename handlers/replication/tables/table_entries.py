@@ -188,8 +188,11 @@ class CopiedAheadTables(TableEntries[CopiedAhead]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.uncertain_event_id = -1
-        """An earlier process may have copied files for events up to this one, and its entries are lost."""
+        self._uncertain_event_id = -1
+
+    def distrust(self, event_id: int) -> None:
+        """Note that an earlier process may have copied files for events up to this one, and that its entries are lost."""
+        self._uncertain_event_id = event_id
 
     def record(self, table: str, newest: int, applied: int) -> None:
         """Record a copy for event ``applied``, made before the source logged any event after ``newest``."""
@@ -203,7 +206,7 @@ class CopiedAheadTables(TableEntries[CopiedAhead]):
     def covers(self, table: str, event_id: int) -> bool:
         """Whether ``event_id`` may have happened at the source before the table's last copy."""
         entry = self.get(table)
-        return event_id <= max(self.uncertain_event_id, entry.event_id if entry else -1)
+        return event_id <= max(self._uncertain_event_id, entry.event_id if entry else -1)
 
 
 NAMES_MAX: Final = 1_000

@@ -42,9 +42,8 @@ class TargetPosition:
     def __init__(
         self, target: Metastore, policy: Policy, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Use ``target``, which must be a client that nothing else uses."""
-        self._target = target
-        self._target.guard = self.require_held
+        """Use a clone of ``target``."""
+        self._target = target.clone(guard=self.require_held)
         self._policy = policy
         self._clock = clock
         self._lock = threading.RLock()
@@ -53,12 +52,14 @@ class TargetPosition:
         """The position of a call that may have been applied although its answer is missing."""
         self.written: int | None = None
         """The position that was last read or written; None if the database has none, or does not exist."""
-        self.kept: Callable[[], dict[str, str]] = dict
-        """Returns the parameters that contain the quarantine and the waiting loads (``kept_entries``)."""
-        self._kept: dict[str, str] = {}
-        """Those that were written last."""
+        self._kept: Mapping[str, str] = {}
+        """The parameters with the entries of tables (``kept_entries``) that were written last."""
         self.stamp: Mapping[str, str] = {}
         """The parameters that mark the database as held by this process; empty until ``claim``."""
+
+    def open_client(self) -> Metastore:
+        """Return another client of the target, whose writes need the claim, too."""
+        return self._target.clone()
 
     def read(self) -> int | None:
         """Read the position; None if the database does not exist or was never replicated into.
@@ -95,26 +96,30 @@ class TargetPosition:
         with self._lock:
             return self._fetch()
 
-    def claim(self, stamp: Mapping[str, str], last_id: int | None) -> None:
+    def claim(self, stamp: Mapping[str, str], last_id: int | None, kept: Mapping[str, str]) -> None:
         """Mark the database, if it exists, as held by this process; from now on, every read checks the mark.
 
-        ``last_id`` is the position that the policy's state wrote last, used only if the database does not exist.
+        ``last_id`` is the position that the policy's state wrote last, used only if the database does not exist; ``kept`` are the
+        parameters with the entries of tables.
         """
         with self._lock:
             self.written, self._attempted = last_id, None
             if self._fetch() is None:
-                self.stamp, self._kept = dict(stamp), self.kept()
+                self.stamp, self._kept = dict(stamp), kept
                 return
-            kept = self.kept()
             self.update(lambda database: _put(database, stamp, kept))
             self._kept = kept
             self.stamp = dict(stamp)
             self.written = _last_id(self._fetch() or {})
 
-    def advance(self, event_id: int) -> None:
+    def forget_claim(self) -> None:
+        """Forget that this process holds the database, so that it has to claim it again."""
+        self.stamp = {}
+
+    def advance(self, event_id: int, kept: Mapping[str, str]) -> None:
         """Write ``event_id`` unless the position is already there or beyond; do nothing if the database does not exist.
 
-        The same call writes the entries of ``kept`` if they changed.
+        The same call writes the parameters ``kept`` with the entries of tables if they changed.
         Also checks what ``check`` does, except for a missing database. A change of this parameter alone logs no event on the
         target, so a chained replication does not see it (hive-replication.md §3.3).
         """
@@ -124,16 +129,16 @@ class TargetPosition:
                 return
             parameters = database.parameters or {}
             self._examine(parameters)
-            raised, kept = max(event_id, -1 if self.written is None else self.written), self.kept()
+            raised = max(event_id, -1 if self.written is None else self.written)
             if self.written != raised or select_kept(parameters) != kept:
                 self._attempted = raised
                 changed = _put(database, {LAST_ID: str(raised)}, kept)
                 self._target.alter_database(self._policy.target_db, changed)
             self.written, self._attempted, self._kept = raised, None, kept
 
-    def has_kept(self) -> bool:
-        """Whether the target has the current entries of ``kept``, as far as this process knows."""
-        return self._kept == self.kept()
+    def has(self, kept: Mapping[str, str]) -> bool:
+        """Whether the target has these entries of tables, as far as this process knows."""
+        return self._kept == kept
 
     def update(self, change: Callable[[Database], Database]) -> None:
         """Replace the database by ``change`` of it, at once after reading it; raise NotFound if it does not exist.

@@ -7,7 +7,6 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from handlers.files.copying.copies import Copier
 from handlers.files.copying.pool import CopyPool
 from handlers.replication.external.cycle import CycleProgress, ExternalCycle, ExternalSettings
 from handlers.replication.external.records import CopyRecords
@@ -38,9 +37,7 @@ class ExternalCopies:
 
     def open_pool(self) -> CopyPool:
         """Return new copy threads, protected as those of the daemon."""
-        pool = CopyPool(Copier(self.context.files, self.context.copies.allowed), workers=4)
-        pool.protect(self.context.target_position.require_held)
-        return pool
+        return CopyPool(self.context.build_copier(), workers=4)
 
     def build(self, source: Any, target: Any, copies: CopyPool) -> ExternalCycle:
         """Return a cycle over these clients."""

@@ -138,9 +138,9 @@ class FakeTarget:
             raise answer
         return answer
 
-    def clone(self) -> FakeClient:
-        """Return a client with a guard of its own."""
-        return FakeClient(self)
+    def clone(self, *, guard: Callable[[], None] = lambda: None) -> FakeClient:
+        """Return a client with a guard."""
+        return FakeClient(self, guard)
 
     def metastore_uuid(self) -> str:
         return "a-source"
@@ -402,14 +402,12 @@ READS = frozenset(
 class FakeClient:
     """A client of the fake, with a guard in front of calls that change something, as the real client has."""
 
-    def __init__(self, target: FakeTarget) -> None:
+    def __init__(self, target: FakeTarget, guard: Callable[[], None]) -> None:
         self.target = target
-        self.guard: Callable[[], None] = lambda: None
+        self.guard = guard
 
-    def clone(self) -> FakeClient:
-        made = FakeClient(self.target)
-        made.guard = self.guard
-        return made
+    def clone(self, *, guard: Callable[[], None] | None = None) -> FakeClient:
+        return FakeClient(self.target, guard or self.guard)
 
     def __getattr__(self, name: str) -> Any:
         answer = getattr(self.target, name)
@@ -423,16 +421,24 @@ class FakeClient:
         return call
 
 
+def open_copies(position: TargetPosition, files: FileSystems, allowed: AllowedRoots) -> CopyPool:
+    """Return the copy thread of one process."""
+    return CopyPool(Copier(files, allowed, attempts_max=2, guard=position.require_held), workers=1)
+
+
 def fake_context(
-    target: FakeTarget, policy: Policy, *, copies: CopyPool, files: FileSystems, clock: Clock, lanes: int = 0
+    target: FakeTarget,
+    policy: Policy,
+    *,
+    files: FileSystems,
+    allowed: AllowedRoots,
+    clock: Clock,
+    lanes: int = 0,
 ) -> Context:
-    """Return the context of one process, with clients of its own; the fake also plays the source."""
-    client, other = FakeClient(target), FakeClient(target)
-    metastore: Any = client
-    own: Any = other
+    """Return the context of one process, with its own clients and copies; the fake also plays the source."""
+    own: Any = target
     position = TargetPosition(own, policy, clock=clock)
-    client.guard = position.require_held
-    copies.protect(position.require_held)
+    metastore = position.open_client()
     table_cache = TableCache(metastore, policy)
     return Context(
         policy=policy,
@@ -441,7 +447,7 @@ def fake_context(
         table_cache=table_cache,
         target_position=position,
         tables=PolicyTables(policy.source_db, table_cache, quarantine=Quarantine(clock=clock)),
-        copies=copies,
+        copies=open_copies(position, files, allowed),
         files=files,
         observer=SilentObserver(),
         lanes=lanes,
@@ -501,8 +507,9 @@ class FakedReplica:
         if target_at is not None:
             self.parameters["repl.last.id"] = str(target_at)
         old = self.context
+        old.copies.close(0)
         self.context = fake_context(
-            self.target, old.policy, copies=old.copies, files=old.files, clock=self.clock
+            self.target, old.policy, files=old.files, allowed=old.copies.allowed, clock=self.clock
         )
         self.store = self.store if store is None else store
         self.projection = ReplicationProjection(
@@ -538,10 +545,8 @@ def faked_replica(
     chosen = Policy(name="shop", source_db="shop", target_db="shop_r", **policy)
     target.databases["shop_r"] = Database(name="shop_r", parameters={})
     file_systems = open_file_systems()
-    copier = Copier(file_systems, AllowedRoots.of([f"file:{directory}/source"]), attempts_max=2)
-    context = fake_context(
-        target, chosen, copies=CopyPool(copier, workers=1), files=file_systems, clock=now, lanes=lanes
-    )
+    allowed = AllowedRoots.of([f"file:{directory}/source"])
+    context = fake_context(target, chosen, files=file_systems, allowed=allowed, clock=now, lanes=lanes)
     with store.transaction() as txn:
         txn.put(POSITION_KEY, Position(0).to_bytes())
     projection = ReplicationProjection(source_name="lake", context=context, store=store, clock=now)

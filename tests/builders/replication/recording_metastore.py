@@ -39,6 +39,10 @@ class RecordingMetastore:
 
         return call
 
+    def clone(self, *, guard: Callable[[], None] | None = None) -> RecordingMetastore:  # noqa: ARG002 - as the real one
+        """Return this object, which has no connection."""
+        return self
+
     def names(self) -> list[str]:
         """Return the names of the calls, in order."""
         return [call.name for call in self.calls]

@@ -22,6 +22,7 @@ from handlers.replication.loading.bootstrap import begin_bootstrap
 from handlers.replication.observer import SilentObserver
 from handlers.replication.policy.policy import Policy
 from handlers.replication.projection import ReplicationProjection
+from handlers.replication.target.target_position import TargetPosition
 from state.errors import NotFound
 from state.positions import POSITION_KEY, Position
 from state.store.memory import MemoryStore
@@ -105,20 +106,23 @@ def build_replica(  # noqa: PLR0913 - what a policy can be started with
     ``start`` says where it begins: True, with a bootstrap now; a number, after that event, which must precede the creation of the
     source's database; False, at the position in the store. ``files`` are the options of file systems.
     """
-    source, target = Metastore([source_uri]), Metastore([target_uri])
+    source = Metastore([source_uri])
     chosen = Policy(name=db, source_db=db, target_db=target_db or f"{db}_r", **policy)  # type: ignore[arg-type]
     kept = store if store is not None else MemoryStore()
     file_systems = open_file_systems(files)
+    position = TargetPosition(Metastore([target_uri]), chosen)
+    copier = Copier(file_systems, AllowedRoots.of(roots), guard=position.require_held)
     context = Context.between(
         source,
-        target,
+        position,
         chosen,
-        copies=CopyPool(Copier(file_systems, AllowedRoots.of(roots)), workers=4),
+        copies=CopyPool(copier, workers=4),
         files=file_systems,
         observer=SilentObserver(),
         jobs=jobs,
     )
     context = replace(context, overlaps=overlaps)
+    target = context.target
     if start is True:
         begin_bootstrap(source=source, target=target, policy=chosen, store=kept)
     elif start is not False:

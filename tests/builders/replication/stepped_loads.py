@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from handlers.files.copying.copies import Copier
 from handlers.files.copying.pool import CopyPool
 from handlers.replication.loading.load_thread import LoadThread
 from handlers.replication.loading.table.load import load_table
@@ -27,7 +26,7 @@ class SteppedLoads:
         context = replica.context
 
         def open_pool() -> CopyPool:
-            return CopyPool(Copier(context.files, context.copies.allowed), workers=2)
+            return CopyPool(context.build_copier(), workers=2)
 
         self.thread = LoadThread(context, open_pool, LoadSettings(poll_s=0.1), load=self._load)
 

@@ -18,6 +18,7 @@ from handlers.files.copying.copies import Copier, CopyTask, build_copy_task
 from handlers.files.filesystems import PROCESS_TOKEN, TEMPORARY_PREFIX, FileSystems
 from handlers.files.paths import AllowedRoots
 from handlers.files.systems.local import LocalFiles, LocalReader, LocalWriter
+from handlers.files.systems.schemes import open_file_systems
 from state.errors import Fenced, FileLost, FilesUnavailable, Refused, UnsafePath
 from tests.builders.replication.warehouse import DELTA, Warehouse, path_of
 
@@ -50,12 +51,10 @@ def meddling(when_opened: Callable[[Location], None]) -> FileSystems:
 
 
 def test_a_copy_that_its_guard_refuses_does_not_appear(warehouse: Warehouse) -> None:
-    copier = warehouse.copier()
-
     def refuse() -> None:
         raise Fenced("another instance took over")
 
-    copier.guard = refuse
+    copier = Copier(open_file_systems(), warehouse.allowed(), guard=refuse)
     with pytest.raises(Fenced):
         copier.copy(warehouse.task(warehouse.wrote()))
     assert warehouse.target_files() == {}

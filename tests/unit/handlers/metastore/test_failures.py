@@ -94,10 +94,10 @@ def test_the_guard_of_a_client_is_asked_before_calls_that_change_something(
     def refuse() -> None:
         raise NotAllowedError
 
-    client.guard = refuse
-    assert client.current_event_id() == 7, "reading needs no guard"
-    with client.clone() as clone, pytest.raises(NotAllowedError):
-        clone.drop_database("shop")
+    with client.clone(guard=refuse) as guarded, guarded.clone() as clone:
+        assert guarded.current_event_id() == 7, "reading needs no guard"
+        with pytest.raises(NotAllowedError):
+            clone.drop_database("shop")
     assert "drop_database" not in server.calls
 
 

@@ -18,11 +18,18 @@ from handlers.replication.context import Context
 from handlers.replication.position import progress
 from handlers.replication.position.progress import RECORD_EVENTS
 from handlers.replication.projection import ReplicationProjection
+from handlers.replication.target.target_position import TargetPosition
 from handlers.replication.transactions import lookahead
 from state.positions import POSITION_KEY, Position
 from state.store.memory import MemoryStore
 from tests.builders.daemon.loops import eventually
-from tests.builders.replication.fake_target import FakedReplica, FakeTarget, Killed, faked_replica
+from tests.builders.replication.fake_target import (
+    FakedReplica,
+    FakeTarget,
+    Killed,
+    faked_replica,
+    open_copies,
+)
 from tests.builders.replication.replay_events import (
     a_table,
     aborted,
@@ -225,7 +232,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", params=[True, False], ids=["overlapping", "in order"])
 def faked(base: Path, request: pytest.FixtureRequest) -> Iterator[FakedReplica]:
-    """One file system and one set of copy threads for all examples."""
+    """One file system for all examples."""
     made = faked_replica(base)
     made.context = replace(made.context, overlaps=request.param)
     yield made
@@ -243,17 +250,19 @@ def run(faked: FakedReplica, target: FakeTarget, store: MortalStore, events: lis
         assert replay.quarantined() == ()
     replay._transactions.files.cancel_all()
     eventually(lambda: context.copies.pending() == (0, 0))  # a dead process copies nothing
+    context.copies.close(0)
     return not target.dead
 
 
 def newborn(context: Context, target: FakeTarget) -> Context:
     """Return the context of a new process: no state, only the connections."""
-    metastore: Any = target.clone()
+    metastore: Any = target
+    position = TargetPosition(metastore, context.policy)
     made = Context.between(
-        metastore,
-        metastore,
+        position.open_client(),
+        position,
         context.policy,
-        copies=context.copies,
+        copies=open_copies(position, context.files, context.copies.allowed),
         files=context.files,
         observer=context.observer,
     )

@@ -134,7 +134,7 @@ def test_a_dropped_database_releases_its_tables_and_its_position(replica: FakedR
     target = RecordingMetastore({"drop_database": MISSING, "get_database": lambda _: present.copy()})
     context = context_on(replica, target)
     context.tables.quarantine.add("orders", 1, MalformedEvent("broken"))
-    context.target_position.advance(4)
+    context.target_position.advance(4, {})
     context.tables.write_ids.allocate(7, "shop.orders", 1, 2)
     databases.drop(DatabaseDropped(**header("DROP_DATABASE")), context)
     assert context.tables.quarantine.entries() == ()

@@ -19,6 +19,7 @@ from handlers.replication.loading.table.tools import LoadSettings
 from handlers.replication.observer import SilentObserver
 from handlers.replication.policy.policy import Policy
 from handlers.replication.tables.table_loads import LoadedTable
+from handlers.replication.target.target_position import TargetPosition
 from handlers.structs.objects import Database
 from state.errors import Fenced, FilesUnavailable, Interrupted, TargetDiverged, TidelineError, UnsafePath
 from state.store.memory import MemoryStore
@@ -59,18 +60,17 @@ class Rig:
                 "alter_database": lambda _, changed: setattr(self, "database", changed),
             }
         )
-        for metastore in (self.source, self.target):
-            metastore.answers["clone"] = lambda metastore=metastore: metastore
         self.store = MemoryStore()
         self.loaded: list[str] = []
         self.errors: dict[str, list[TidelineError]] = {}
         files = open_file_systems()
         policy: Any = Policy(name="shop", source_db="shop", target_db="shop_r")
-        self.copies = CopyPool(Copier(files, AllowedRoots()), workers=1)
         source: Any = self.source
         target: Any = self.target
+        position = TargetPosition(target, policy)
+        self.copies = CopyPool(Copier(files, AllowedRoots(), guard=position.require_held), workers=1)
         self.context = Context.between(
-            source, target, policy, copies=self.copies, files=files, observer=SilentObserver()
+            source, position, policy, copies=self.copies, files=files, observer=SilentObserver()
         )
         begin_bootstrap(source=source, target=target, policy=policy, store=self.store)
 
@@ -103,7 +103,11 @@ def test_all_tables_are_loaded_views_last_and_the_database_is_finished(rig: Rig)
     rig.run()
     assert sorted(rig.loaded[:2]) == ["orders", "visits"]
     assert rig.loaded[2] == "a_view"
-    assert rig.database.parameters == {"repl.target.for": "true", "repl.last.id": "7"}
+    assert rig.database.parameters == {
+        "repl.target.for": "true",
+        "repl.last.id": "7",
+        "tideline.quarantine": "-",
+    }
     assert not is_pending(rig.store)
     entries = rig.context.tables.loads.entries()
     assert {(entry.event_id, entry.write_id) for entry in entries} == {(9, 3)}

@@ -30,7 +30,7 @@ def new_process(replica: FakedReplica) -> ReplicationProjection:
     """Return the projection of a process that has not opened the policy, as without a daemon."""
     old = replica.context
     replica.context = fake_context(
-        replica.target, old.policy, copies=old.copies, files=old.files, clock=replica.clock
+        replica.target, old.policy, files=old.files, allowed=old.copies.allowed, clock=replica.clock
     )
     replica.projection = type(replica.projection)(
         source_name="lake", context=replica.context, store=replica.store, clock=replica.clock

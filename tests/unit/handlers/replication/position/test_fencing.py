@@ -27,7 +27,7 @@ from handlers.structs.objects import Database
 from state.errors import AmbiguousCall, ConfigError, Fenced, StateCorrupt, TargetDiverged, Unsupported
 from state.positions import POSITION_KEY, Position
 from state.store.memory import MemoryStore
-from tests.builders.replication.fake_target import Clock, FakeClient, FakedReplica, FakeTarget, fake_context
+from tests.builders.replication.fake_target import Clock, FakedReplica, FakeTarget, fake_context
 from tests.builders.replication.replay_events import aborted, allocated, committed, created, embedded, written
 
 
@@ -39,15 +39,12 @@ def second_instance(replica: FakedReplica, *, position: int = 0) -> ReplicationP
     context = fake_context(
         replica.target,
         replica.context.policy,
-        copies=replica.context.copies,
         files=replica.context.files,
+        allowed=replica.context.copies.allowed,
         clock=replica.clock,
     )
     made = ReplicationProjection(source_name="lake", context=context, store=store)
     made.open()
-    replica.context.copies.protect(
-        replica.context.target_position.require_held
-    )  # the pool is the first one's
     replica.target.calls.clear()
     return made
 
@@ -377,18 +374,19 @@ def test_only_the_last_claimant_raises_the_position_and_nothing_lowers_it(
     target, clock = FakeTarget(Path("/nonexistent")), Clock()
     target.databases["shop_r"] = Database(name="shop_r", parameters={LAST_ID: "5"})
     policy = Policy(name="shop", source_db="shop", target_db="shop_r")
-    clients: list[Any] = [FakeClient(target) for _ in range(3)]
-    instances = [TargetPosition(client, policy, clock=clock) for client in clients]
+    client: Any = target
+    instances = [TargetPosition(client, policy, clock=clock) for _ in range(3)]
     holder: int | None = None
     highest = 5
     for number, name, event_id in operations:
         instance = instances[number]
-        run = partial(instance.advance, event_id) if name == "advance" else instance.check
+        run = partial(instance.advance, event_id, {}) if name == "advance" else instance.check
         if name == "claim":
-            instance.stamp = {}
+            instance.forget_claim()
             instance.claim(
                 {EPOCH: next_epoch((instance.find_parameters() or {}).get(EPOCH)), INSTANCE: "", SOURCE: ""},
                 None,
+                {},
             )
             holder = number
         elif name == "pause":

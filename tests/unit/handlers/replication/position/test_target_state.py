@@ -62,7 +62,7 @@ def test_the_target_position_is_written_only_if_it_advances() -> None:
     target = a_target({"x": "y"})
     position = position_on(target)
     for event_id in (5, 5, 4, 6):
-        position.advance(event_id)
+        position.advance(event_id, {})
     written = [call.arguments[1].parameters for call in target.calls if call.name == "alter_database"]
     assert written == [{"x": "y", "repl.last.id": "5"}, {"x": "y", "repl.last.id": "6"}]
 
@@ -71,7 +71,7 @@ def test_a_position_that_was_read_is_not_written_again() -> None:
     target = a_target({"repl.last.id": "12"})
     position = position_on(target)
     position.read()
-    position.advance(12)
+    position.advance(12, {})
     assert "alter_database" not in target.names()
     position.forget()
     assert position.written is None
@@ -80,7 +80,7 @@ def test_a_position_that_was_read_is_not_written_again() -> None:
 def test_without_a_database_no_position_counts_as_written() -> None:
     target = a_target(get_database=NotFound("there is none"))
     position = position_on(target)
-    position.advance(5)
+    position.advance(5, {})
     assert position.written is None
 
 

@@ -49,6 +49,6 @@ def test_an_entry_follows_its_table_and_survives_a_restart() -> None:
 
 def test_without_the_entries_of_an_earlier_process_every_rename_up_to_its_end_counts() -> None:
     tables = CopiedAheadTables()
-    tables.uncertain_event_id = 7
+    tables.distrust(7)
     assert tables.covers("orders", 7)
     assert not tables.covers("orders", 8)
