@@ -63,7 +63,7 @@ from handlers.replication.policy.renames import (
     name_on_target,
 )
 from handlers.replication.tables.table_loads import LOADED, LOADING
-from handlers.replication.transactions.replay import TransactionReplay
+from handlers.replication.transactions.transaction_replay import TransactionReplay
 from state.errors import BadInput, Inconsistent, NotFound, Refused, ServerFault, TidelineError
 
 
@@ -131,7 +131,7 @@ class Dispatcher:
     def __init__(
         self, context: Context, proofs: CommitProofs, *, record_before: Callable[[int], None]
     ) -> None:
-        """``record_before`` makes the position before an event durable, before a transaction ends (``transactions.replay``)."""
+        """``record_before`` makes the position before an event durable, before a transaction ends (``transactions.transaction_replay``)."""
         self._context = context
         self.transactions = TransactionReplay(context, proofs, record_before=record_before)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from handlers.replication.loading.follower import LoadFollower
     from handlers.replication.position.progress import RecordedPosition
     from handlers.replication.position.target_claim import TargetClaim
-    from handlers.replication.transactions.replay import TransactionReplay
+    from handlers.replication.transactions.transaction_replay import TransactionReplay
     from state.store import Store
 
 

@@ -1,7 +1,7 @@
 """The replication projection: one policy's reader of the topic.
 
 It puts the parts together and is what the daemon's loop and the operator's requests use: ``opening`` finds where to continue,
-``batch.replay`` applies events, and ``position.progress`` makes durable what was applied and writes it to the target. Requests of an
+``batch.batch_replay`` applies events, and ``position.progress`` makes durable what was applied and writes it to the target. Requests of an
 operator run between two batches, in the same thread.
 """
 
@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from handlers.replication.batch.replay import BatchReplay
+from handlers.replication.batch.batch_replay import BatchReplay
 from handlers.replication.dispatch import Dispatcher
 from handlers.replication.effects import functions
 from handlers.replication.effects.databases import list_tables_to_load, renew_database

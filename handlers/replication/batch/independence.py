@@ -2,7 +2,7 @@
 
 An event may be applied ahead of its turn when every event before it that concerns its table is applied and recorded. After a crash, the event
 is then the first of its table that is repeated, and applying it again changes nothing. So nothing is ever repeated together that must not be
-(``unrecorded_events``), including events that create or drop a table.
+(``record_points``), including events that create or drop a table.
 
 Two things stop all tables: an event that may concern any of them (of the database, a function, a foreign key, or one that cannot be decoded),
 and a rename. The end of a transaction concerns the tables that it writes into.

@@ -197,7 +197,9 @@ class EventJoiner:
 
     def select(self, event: Event) -> Sequence[Joinable]:
         """Return the events to apply together, of which ``event`` is the first; empty if it is applied alone."""
-        if event.event_id not in self._places or not isinstance(event, Joinable) or not self._may_join(event):
+        if event.event_id not in self._places or self.is_done(event):
+            return ()
+        if not isinstance(event, Joinable) or not self._may_join(event):
             return ()
         found = self.find(event)
         return found if len(found) > 1 else ()

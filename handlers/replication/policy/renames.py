@@ -109,7 +109,7 @@ def follow_table(write: FilesWritten, write_ids: WriteIdMapping) -> FilesWritten
 
 
 def needs_checkpoint(event: Event) -> bool:
-    """Whether the position must be recorded between the event and other events of the same names (``unrecorded_events``)."""
+    """Whether the position must be recorded between the event and other events of the same names (``record_points``)."""
     if isinstance(event, TableCreated | TableDropped | DatabaseCreated | DatabaseDropped | FunctionCreated):
         return True
     if isinstance(event, PartitionsAltered):

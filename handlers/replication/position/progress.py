@@ -2,7 +2,7 @@
 
 Position, write-id mapping and entries of single tables become durable in one store transaction: every
 ``RECORD_EVENTS`` events or ``RECORD_S`` seconds, at the end of a batch, between events that must not be
-repeated together (``batch.unrecorded_events``), before every end of a transaction, and as soon as a table is
+repeated together (``batch.record_points``), before every end of a transaction, and as soon as a table is
 quarantined or released. The last is necessary because the next commit may raise ``repl.last.id`` past that
 event, and a restart would then consider the event applied. The recorded position is never inside an event:
 the write parts of a commit are only kept in memory until the commit itself.

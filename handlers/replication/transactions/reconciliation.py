@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from handlers.replication.context import Context
-    from handlers.replication.transactions.replay import TransactionReplay
+    from handlers.replication.transactions.transaction_replay import TransactionReplay
 
 
 RECONCILE_S: Final = 60.0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from handlers.events import Event, FilesWritten
-from handlers.replication.transactions import replay as transactions
+from handlers.replication.transactions import transaction_replay as transactions
 from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.small_workload import ACID, create_source
 from tests.integration.replication.test_lost_files import unlink_files

@@ -47,7 +47,7 @@ def target_db(written: Written) -> str:
 @pytest.mark.parametrize(
     ("module", "failpoint"),
     [
-        ("transactions.replay", "replay.before-commit"),
+        ("transactions.transaction_replay", "replay.before-commit"),
         ("transactions.files.transaction_files", "replay.before-copies"),
         ("dispatch", "replay.before-rename"),
     ],

@@ -51,10 +51,10 @@ def expected(kind: str) -> tuple[str, str]:
         module = effect.__module__.removeprefix("handlers.replication.").replace(".", "/")
         return "applied", f"{module}.{effect.__name__}"
     if cls in REPLAYED:
-        return "applied", "transactions/replay"
+        return "applied", "transactions/transaction_replay"
     if cls is CompactionCommitted:
         return "applied", "dispatch"
-    return ("deferred", "transactions/replay") if cls is TxnsOpened else ("ignored", "-")
+    return ("deferred", "transactions/transaction_replay") if cls is TxnsOpened else ("ignored", "-")
 
 
 def test_every_kind_of_event_is_listed_and_no_other() -> None:

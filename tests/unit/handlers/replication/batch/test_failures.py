@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from handlers.events import DatabaseDropped, Embedded, Event, Undecodable
-from handlers.replication.batch.target_faults import FAULTS_MIN, FAULTS_S
+from handlers.replication.batch.batch_replay import FAULTS_MIN, FAULTS_S
 from handlers.replication.tables.quarantine import BREAKER_S, BREAKER_TABLES
 from handlers.structs import tjson
 from handlers.structs.objects import Table

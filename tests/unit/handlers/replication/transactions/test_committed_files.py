@@ -10,7 +10,7 @@ import pytest
 from handlers.events import Event, SourceFile
 from handlers.replication.position import progress
 from handlers.replication.transactions import commit_proofs
-from handlers.replication.transactions import replay as transactions
+from handlers.replication.transactions import transaction_replay as transactions
 from handlers.replication.transactions.files import transaction_files
 from handlers.replication.transactions.target_write_ids import find_state, require_committed
 from handlers.structs.notifications import WriteEventInfo

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from handlers.events import SourceFile
-from handlers.replication.transactions import replay as transactions
+from handlers.replication.transactions import transaction_replay as transactions
 from handlers.replication.transactions.files import transaction_files
 from handlers.replication.transactions.files.base_names import find_bases, rename_in_entry
 from state.errors import FileLost

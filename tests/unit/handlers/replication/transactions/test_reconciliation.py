@@ -148,7 +148,9 @@ def test_a_restart_does_not_show_an_earlier_alteration_again(
         alter(db, name, table, **options)
 
     monkeypatch.setattr(replica.target, "alter_table", alter_table)
-    monkeypatch.setattr("handlers.replication.batch.replay.find_superseded_alters", lambda _: frozenset())
+    monkeypatch.setattr(
+        "handlers.replication.batch.batch_replay.find_superseded_alters", lambda _: frozenset()
+    )
 
     def die(name: str) -> None:
         if name == "replay.after-effect" and shown == ["1", "2"]:
@@ -168,7 +170,7 @@ def test_a_restart_does_not_show_an_earlier_alteration_again(
 def _apply_without_final_record(projection: Any, events: Any) -> None:
     """Apply as a process does that is killed: nothing is recorded on the way out."""
     for event in events:
-        projection._replay.advance(event, merged=False)
+        projection._replay.advance(event)
 
 
 def test_only_alterations_of_one_object_undo_each_other() -> None:

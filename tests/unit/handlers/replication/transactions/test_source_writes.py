@@ -17,7 +17,7 @@ from tests.builders.replication.replay_events import allocated, committed, creat
 
 if TYPE_CHECKING:
     from handlers.events import SourceFile
-    from handlers.replication.transactions.replay import TransactionReplay
+    from handlers.replication.transactions.transaction_replay import TransactionReplay
     from tests.builders.replication.fake_target import FakedReplica
 
 

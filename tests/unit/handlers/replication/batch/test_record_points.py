@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from handlers.replication.batch.unrecorded_events import UnrecordedEvents
+from handlers.replication.batch.record_points import UnrecordedEvents
 from handlers.replication.policy.renames import find_alterations
 from tests.builders.replication.replay_events import (
     a_table,

@@ -1,4 +1,4 @@
-"""What was applied since the position was recorded, and before which events it must be recorded.
+"""Where the position is recorded within a batch: before and after which events.
 
 After a crash, the events since the recorded position are applied again. Three kinds of pairs must not be repeated together:
 
@@ -8,8 +8,10 @@ After a crash, the events since the recorded position are applied again. Three k
 * two alterations of one object: readers would see the state after the first one again (``find_alterations``).
 
 So the position is recorded between the two. Events of other tables do not matter: a hundred tables that are created one after the other need one
-record. Events that create or drop the database, and functions, are repeated alone. The end of a transaction may concern any table here; the position
-is recorded before each of them anyway.
+record. Events that create or drop the database, and functions, are repeated alone: the position is recorded after them, too. The end of a
+transaction may concern any table here; the position is recorded before each of them anyway.
+
+It is also recorded as soon as a table is quarantined or released, and after so many events or so long (``position.progress``).
 """
 
 from __future__ import annotations
@@ -24,11 +26,41 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from handlers.events import Event
+    from handlers.replication.context import Context
     from handlers.replication.policy.renames import Alteration
+    from handlers.replication.position.progress import RecordedPosition, TargetProgress
 
 
 _CONSTRAINTS: Final = (ConstraintsAdded, ConstraintDropped)
 """A foreign key concerns a second table, which the event does not name in the same way."""
+
+
+class RecordPoints:
+    """Records the position of one policy within its batches. Used by the projection's thread."""
+
+    def __init__(self, context: Context, recorded: RecordedPosition, target_progress: TargetProgress) -> None:
+        self._tables = context.tables
+        self._recorded = recorded
+        self._target_progress = target_progress
+        self._unrecorded = UnrecordedEvents()
+        recorded.subscribe(lambda _event_id: self._unrecorded.clear())
+
+    def record_before(self, event: Event, altered: AbstractSet[Alteration]) -> None:
+        """Record the position before an event that must not be repeated together with those since the last record."""
+        if needs_checkpoint(event) and self._target_progress.must_precede(event):
+            self._target_progress.raise_position()
+        elif self._unrecorded.must_precede(event, altered):
+            self._recorded.record()
+
+    def note(self, event: Event, altered: AbstractSet[Alteration]) -> None:
+        """Note an event that was applied; ``altered`` is what it alters, together with the events that were joined to it."""
+        self._unrecorded.add(event, altered)
+
+    def record_after(self) -> None:
+        """Record the position if the events up to it require that."""
+        is_unsaved = self._tables.quarantine.unsaved or self._tables.loads.unsaved
+        if self._unrecorded.is_repeated_alone or is_unsaved or self._recorded.is_due():
+            self._recorded.record()
 
 
 class UnrecordedEvents:
@@ -39,21 +71,24 @@ class UnrecordedEvents:
         self._changed_names: set[str] = set()
         self._altered: set[Alteration] = set()
         self._concerns_all = False
+        self.is_repeated_alone = False
+        """Whether the last event concerns no table by its name, so that no other one may be repeated with it."""
 
     def clear(self) -> None:
         """Note that the position was recorded."""
         self._names.clear()
         self._changed_names.clear()
         self._altered.clear()
-        self._concerns_all = False
+        self._concerns_all = self.is_repeated_alone = False
 
     def add(self, event: Event, altered: AbstractSet[Alteration]) -> None:
-        """Note an event that was applied; ``altered`` is what it alters, together with the events that were joined to it."""
+        """Note an event that was applied, and what it alters."""
         names = find_names(event)
         self._names |= names
         self._altered |= altered
         if needs_checkpoint(event):
             self._changed_names |= names
+            self.is_repeated_alone = not names
         self._concerns_all |= isinstance(event, (TxnCommitted, TxnAborted, *_CONSTRAINTS))
 
     def must_precede(self, event: Event, altered: AbstractSet[Alteration]) -> bool:
@@ -66,8 +101,3 @@ class UnrecordedEvents:
         if needs_checkpoint(event):
             return not names or self._concerns_all or not self._names.isdisjoint(names)
         return are_undone(altered, self._altered)
-
-
-def is_repeated_alone(event: Event) -> bool:
-    """Whether the position is recorded right after the event, because it concerns no table by its name."""
-    return needs_checkpoint(event) and not find_names(event)

@@ -1,0 +1,270 @@
+"""Replay of one batch of events: each is applied at its turn, alone, together with later ones, or ahead of its turn.
+
+For each event, two questions are answered one after the other: what applies it (``choose_way``), and when the position is recorded
+(``record_points``). Effects on the target come first, and each is idempotent; then the event is passed (``position.progress``).
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from handlers.events import DatabaseDropped, WriteIdsAllocated
+from handlers.failpoints import failpoint
+from handlers.replication.batch.joined_events import EventJoiner, join
+from handlers.replication.batch.lanes import Lanes
+from handlers.replication.batch.record_points import RecordPoints
+from handlers.replication.batch.superseded_alters import find_superseded_alters
+from handlers.replication.batch.work_ahead import AppliedAhead, WorkAhead
+from handlers.replication.dispatch import OUT_OF_SCOPE
+from handlers.replication.observer import BatchOverlap
+from handlers.replication.policy.renames import find_alterations, is_foreign, may_concern
+from handlers.replication.transactions.files.early_copies import select_lookahead_events
+from state.errors import ServerFault
+from state.positions import Step
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Sequence
+
+    from handlers.events import Event
+    from handlers.replication.batch.joined_events import Joinable
+    from handlers.replication.context import Context
+    from handlers.replication.dispatch import Dispatcher
+    from handlers.replication.loading.follower import LoadFollower
+    from handlers.replication.position.progress import RecordedPosition, TargetProgress
+
+
+FAULTS_MIN: Final = 5
+FAULTS_S: Final = 120.0
+"""So many internal errors of the target in a row at the same event, for at least so many seconds, count as a failure of its table."""
+
+
+@dataclass(frozen=True, slots=True)
+class OnTarget:
+    """An earlier run has applied the event: only the state learns of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """Another event has the effect: a later one supersedes this one, or it was joined to an earlier one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """The event is applied together with later ones; alone if the target refuses that."""
+
+    events: Sequence[Joinable]
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """Nothing but the event is applied."""
+
+
+Way = OnTarget | Merged | AppliedAhead | Joined | Alone
+
+
+def choose_way(
+    event: Event, *, on_target: int, is_merged: bool, ahead: AppliedAhead | None, joinable: Sequence[Joinable]
+) -> Way:
+    """Return what applies ``event``: nothing if it is ``on_target`` or merged, a lane that has done it, or replay now."""
+    if event.event_id <= on_target:
+        return OnTarget()
+    if is_merged:
+        return Merged()
+    if ahead is not None:
+        return ahead
+    return Joined(joinable) if joinable else Alone()
+
+
+class BatchReplay:
+    """Applies the batches of one policy. Used by the projection's thread."""
+
+    def __init__(
+        self,
+        context: Context,
+        dispatcher: Dispatcher,
+        *,
+        recorded: RecordedPosition,
+        target_progress: TargetProgress,
+        loads: LoadFollower,
+        clock: Callable[[], float],
+        beat: Callable[[], None],
+    ) -> None:
+        """``beat`` is called after each applied event."""
+        self._context = context
+        self._dispatcher = dispatcher
+        self._transactions = dispatcher.transactions
+        self._recorded = recorded
+        self._target_progress = target_progress
+        self._records = RecordPoints(context, recorded, target_progress)
+        self._loads = loads
+        self._faults = TargetFaults()
+        self._clock = clock
+        self._beat = beat
+        self._joiner = EventJoiner(context)
+        self._upcoming = 0
+        """The event that is applied now, or was applied last."""
+        self._ahead = WorkAhead(
+            context,
+            self._joiner,
+            Lanes(context, context.lanes) if context.lanes else None,
+            must_raise_before=target_progress.must_precede,
+        )
+        recorded.subscribe(lambda event_id: self._ahead.start_after(event_id, upcoming=self._upcoming))
+
+    def apply(self, events: Sequence[Event]) -> None:
+        """Apply ``events`` in order and make the new position durable, even if an error ends the batch early.
+
+        Events up to the position are skipped. Nothing is copied early for events that the target already has, because their
+        tables may have been renamed since.
+        """
+        policy, recorded = self._context.policy, self._recorded
+        self._context.target_position.check(may_be_missing=self._drops_database(events))
+        new = [event for event in events if event.event_id > recorded.reached and may_concern(event, policy)]
+        overlapping = new if self._context.overlaps else ()
+        superseded, early = find_superseded_alters(new), select_lookahead_events(overlapping)
+        files = self._transactions.files
+        recorded.begin_batch()
+        try:
+            self._begin(overlapping, superseded)
+            files.start_early_copies(early)
+            for event in events:
+                if recorded.current.step(event.event_id, event.part) is not Step.DUPLICATE:
+                    self.advance(event, superseded)
+                    self._beat()
+                    if isinstance(event, WriteIdsAllocated) and policy.covers(event.db, event.table):
+                        files.start_early_copies(later for later in early if later.event_id > event.event_id)
+            self._transactions.proofs.prove()
+        finally:
+            self._ahead.end()
+            self._transactions.lookahead.end()
+            if new:
+                counts = self._ahead.take_counts(), self._transactions.lookahead.take_counts()
+                self._context.observer.batch_replayed(BatchOverlap(len(new), *counts))
+            recorded.record()
+        if self._target_progress.is_due():
+            self._target_progress.raise_position()
+
+    def _drops_database(self, events: Sequence[Event]) -> bool:
+        """Whether the first event drops the database, so that a run which was killed after the drop left none."""
+        first = next(iter(events), None)
+        return isinstance(first, DatabaseDropped) and self._context.policy.covers_db(first.db)
+
+    def _begin(self, new: Sequence[Event], superseded: Container[int]) -> None:
+        """Find out which of the new events are applied together, or ahead of their turn."""
+        marks = self._transactions.marks
+        uncertain_up_to = max(marks.uncertain_event_id, self._recorded.on_target)
+        self._joiner.begin(new, uncertain_up_to=uncertain_up_to)
+        self._transactions.lookahead.begin(new, uncertain_up_to=uncertain_up_to)
+        if new and new[0].event_id > marks.uncertain_event_id:
+            self._ahead.begin(new, superseded, unknown_txn_id=marks.unknown_txn_id)
+
+    def advance(self, event: Event, superseded: Container[int] = ()) -> None:
+        """Apply the next event, and record the position before and after it where a repetition requires that.
+
+        ``superseded`` are the ids of the events of the batch that later ones supersede.
+        """
+        self._loads.prepare(event)
+        self._upcoming = event.event_id
+        ahead = self._ahead.take(event)
+        way = choose_way(
+            event,
+            on_target=self._recorded.on_target,
+            is_merged=event.event_id in superseded or self._joiner.is_done(event),
+            ahead=ahead,
+            joinable=() if ahead else self._joiner.select(event),
+        )
+        concerns_policy = not isinstance(way, OnTarget) and may_concern(event, self._context.policy)
+        applied = way.events if isinstance(way, AppliedAhead | Joined) else (event,)
+        altered = frozenset().union(*map(find_alterations, applied if concerns_policy else ()))
+        if concerns_policy and isinstance(way, Joined | Alone):
+            self._records.record_before(event, altered)
+        reason = self._apply(event, way)
+        self._load_unverified()
+        if concerns_policy and reason != OUT_OF_SCOPE:
+            self._records.note(event, altered)
+        event.forget_values()
+        self._recorded.pass_event(event)
+        self._records.record_after()
+
+    def _apply(self, event: Event, way: Way) -> str | None:
+        """Apply the event and report it; return None if it took effect, otherwise the reason why it did not."""
+        started = time.perf_counter()
+        failpoint("replay.decoded")
+        match way:
+            case OnTarget():
+                self._dispatcher.remember(event)
+                reason: str | None = "on-target"
+            case Merged():
+                reason = "merged"
+            case AppliedAhead(events, done):
+                self._dispatcher.adopt(events, done.table)
+                self._joiner.confirm(events)
+                reason, started = None, time.perf_counter() - done.seconds
+            case Joined(events) if self._apply_joined(events):
+                reason = None
+            case Joined() | Alone():
+                reason = self._apply_or_give_up(event)
+        if self._context.policy.covers_db(event.db) and not is_foreign(event):
+            self._context.external.note(event)
+        self._target_progress.note(event, took_effect=reason is None)
+        if reason is None:
+            self._context.observer.event_applied(event.kind, time.perf_counter() - started)
+        else:
+            self._context.observer.event_skipped(event.kind, reason)
+        return reason
+
+    def _apply_joined(self, events: Sequence[Joinable]) -> bool:
+        """Apply events together; return False if the target refuses that, so that each is applied at its turn."""
+        if self._dispatcher.apply_joined(join(events)):
+            self._joiner.confirm(events)
+            return True
+        self._joiner.refuse(events)
+        return False
+
+    def _apply_or_give_up(self, event: Event) -> str | None:
+        """Apply ``event``; give it up if only this event makes the target fail, again and again.
+
+        A metastore whose database fails answers the same as one that cannot process a single request. Only repetition distinguishes
+        them, and a write that every policy needs: that is tried before a table is blamed.
+        """
+        try:
+            return self._dispatcher.apply(event)
+        except ServerFault as fault:
+            if not self._faults.record(event.event_id, self._clock()):
+                raise
+            self._context.target_position.check_writable()
+            return self._dispatcher.give_up(event, fault)
+
+    def _load_unverified(self) -> None:
+        """Load the tables that an unknown transaction wrote into, or that an unreadable event may have changed."""
+        unverified = self._transactions.unverified
+        if unverified:
+            source_db = self._context.policy.source_db
+            tables = [table for table in sorted(unverified) if self._context.in_scope(source_db, table)]
+            unverified.clear()
+            self._loads.request(tables, "repair")
+
+    def close(self) -> None:
+        """Release the threads and connections beside replay's own."""
+        self._ahead.close()
+        self._transactions.lookahead.close()
+
+
+@dataclass(slots=True)
+class TargetFaults:
+    """Consecutive internal errors of the target at one event, counted across restarts of the projection."""
+
+    event_id: int = -1
+    count: int = 0
+    since_s: float = 0.0
+
+    def record(self, event_id: int, now_s: float) -> bool:
+        """Count an error at ``event_id``; return whether there were enough, over a long enough time."""
+        if event_id != self.event_id:
+            self.event_id, self.count, self.since_s = event_id, 0, now_s
+        self.count += 1
+        return self.count >= FAULTS_MIN and now_s - self.since_s >= FAULTS_S
