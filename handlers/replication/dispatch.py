@@ -1,35 +1,23 @@
-"""Dispatch of events: decides whether an event concerns the policy, and calls the one function that knows its effect.
+"""Dispatch of events: decides whether an event concerns the policy and whether its table is followed, and handles failures of tables.
 
-Events of kinds that are not listed here have no effect on a replica by intent: catalogs, compactions (the target
-compacts on its own, and a rebalanced table is loaded) and unknown kinds. The same holds for the events of tables that cannot be replicated, such as materialized views.
+The effects are in ``effects.effect_table`` and ``transactions.transaction_replay``. Events of other kinds have no effect on a replica
+by intent: catalogs, compactions (the target compacts on its own, and a rebalanced table is loaded) and unknown kinds. The same holds
+for the events of tables that cannot be replicated, such as materialized views.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from handlers.decoding.header import UNREADABLE_KIND
 from handlers.events import (
     CompactionCommitted,
-    ConstraintDropped,
-    ConstraintsAdded,
-    DatabaseAltered,
-    DatabaseCreated,
-    DatabaseDropped,
     Event,
     FilesWritten,
     FunctionCreated,
-    FunctionDropped,
-    Inserted,
-    PartitionsAdded,
-    PartitionsAltered,
-    PartitionsDropped,
-    StatisticsDeleted,
-    StatisticsUpdated,
     TableAltered,
     TableCreated,
     TableDropped,
@@ -41,15 +29,11 @@ from handlers.events import (
 from handlers.failpoints import failpoint
 from handlers.replication.context import QUARANTINED, Context
 from handlers.replication.effects import (
-    constraints,
-    databases,
     functions,
     loaded_tables,
-    partitions,
-    statistics,
     tables,
 )
-from handlers.replication.effects.files import plain_files
+from handlers.replication.effects.effect_table import DATABASE_EFFECTS, TABLE_EFFECTS, apply_effect
 from handlers.replication.effects.files_in_place import brings_files
 from handlers.replication.effects.loaded_tables import NOTHING_TO_DO, find_changed_tables
 from handlers.replication.effects.unreplicated import record_kind
@@ -68,7 +52,7 @@ from state.errors import BadInput, Inconsistent, NotFound, Refused, ServerFault,
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from handlers.replication.transactions.commit_proofs import CommitProofs
     from handlers.structs.objects import Table
@@ -76,27 +60,6 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-Effect = Callable[[Any, Context], None]
-DATABASE_EFFECTS: Final[dict[type[Event], Effect]] = {
-    DatabaseCreated: databases.create,
-    DatabaseAltered: databases.alter,
-    DatabaseDropped: databases.drop,
-    FunctionCreated: functions.create,
-    FunctionDropped: functions.drop,
-}
-TABLE_EFFECTS: Final[dict[type[Event], Effect]] = {
-    TableCreated: tables.create,
-    TableAltered: tables.alter,
-    TableDropped: tables.drop,
-    PartitionsAdded: partitions.add,
-    PartitionsAltered: partitions.alter,
-    PartitionsDropped: partitions.drop,
-    Inserted: plain_files.insert,
-    StatisticsUpdated: statistics.update,
-    StatisticsDeleted: statistics.delete,
-    ConstraintsAdded: constraints.add,
-    ConstraintDropped: constraints.drop,
-}
 IGNORED_IF_UNDECODABLE: Final = frozenset(
     {
         "OPEN_TXN",
@@ -116,13 +79,6 @@ IGNORED_IF_UNDECODABLE: Final = frozenset(
 """Kinds that have no effect on a replica, so that their content is not needed. (The target's transaction is opened at its first
 write id.)"""
 OUT_OF_SCOPE: Final = "out-of-scope"
-
-
-def apply_table_effect(event: Event, context: Context) -> None:
-    """Apply the effect of an event of ``TABLE_EFFECTS``."""
-    failpoint("replay.before-effect")
-    TABLE_EFFECTS[type(event)](event, context)
-    failpoint("replay.after-effect")
 
 
 class Dispatcher:
@@ -174,71 +130,6 @@ class Dispatcher:
             except BadInput as error:
                 self._failed(name, event, error)
 
-    def _apply_selected(self, event: Event) -> str | None:
-        kind = type(event)
-        if isinstance(event, TableAltered) and (move := self._rename_in_scope(event)) is not None:
-            return self._apply_rename(event, move)
-        if kind in TABLE_EFFECTS or isinstance(event, FilesWritten | WriteIdsAllocated):
-            return self._apply_to_table(event)
-        if isinstance(event, TxnCommitted | TxnAborted):
-            return self._apply_to_transaction(event)
-        if kind in DATABASE_EFFECTS:
-            return self._apply_to_database(event)
-        if isinstance(event, CompactionCommitted):
-            return self._apply_compaction(event)
-        return self._apply_undecodable(event) if isinstance(event, Undecodable) else NOTHING_TO_DO
-
-    def remember(self, event: Event) -> None:
-        """Record an event that the target already has, so that the write-id mapping is as it was after applying it."""
-        context = self._context
-        if is_foreign(event) or record_kind(event, context):
-            return
-        selected = select_metadata(event, context.policy)
-        if selected is None:
-            return
-        event = selected
-        if isinstance(event, TxnCommitted):
-            context.tables.write_ids.commit(event.txn_id)
-        elif isinstance(event, TxnAborted):
-            context.tables.write_ids.abort(event.txn_id)
-        elif isinstance(event, DatabaseDropped) and context.policy.covers_db(event.db):
-            context.tables.write_ids.drop_database(context.policy.source_db)
-            context.tables.loads.remove_all()
-        elif isinstance(event, TableAltered):
-            self._remember_rename(event)
-        elif event.table is not None and context.in_scope(event.db, event.table):
-            self._remember_table(event, event.table)
-        elif isinstance(event, TableDropped) and context.policy.covers(event.db, event.table):
-            context.tables.loads.remove(event.table or "")
-
-    def _remember_rename(self, event: TableAltered) -> None:
-        """Forget a table that left the policy; one that entered it waits for its load."""
-        move = self._rename_in_scope(event)
-        if move is None:
-            return
-        loaded_tables.remember_rename(event, move, self._context)
-        if not self._context.policy.covers(*move.before):
-            return
-        old, new = (f"{db}.{table}" for db, table in (move.before, move.after))
-        if self._context.policy.covers(*move.after):
-            self._context.tables.write_ids.rename_table(old, new)
-        else:
-            self._context.tables.write_ids.drop_table(old)
-
-    def _remember_table(self, event: Event, table: str) -> None:
-        context = self._context
-        if loaded_tables.is_loaded(event, table, context):
-            return
-        event = loaded_tables.select_new_write_ids(event, table, context)
-        if isinstance(event, WriteIdsAllocated):
-            for txn_id, write_id in event.pairs:
-                context.tables.write_ids.allocate(txn_id, f"{event.db}.{table}", write_id, event.event_id)
-        elif isinstance(event, TableDropped):
-            context.tables.write_ids.drop_table(f"{event.db}.{table}")
-            context.tables.loads.remove(table)
-        elif isinstance(event, PartitionsAdded | PartitionsAltered):
-            partitions.remember_touched(event, context)
-
     def give_up(self, event: Event, fault: ServerFault) -> str:
         """Handle an event at which the target has failed repeatedly as a failure of its table; raise if it has no table."""
         if isinstance(event, TxnCommitted):
@@ -252,20 +143,29 @@ class Dispatcher:
             raise fault
         return self._failed(table, event, fault)
 
-    def _apply_to_database(self, event: Event) -> str | None:
-        if not self._context.policy.covers_db(event.db):
-            return OUT_OF_SCOPE
-        failpoint("replay.before-effect")
-        DATABASE_EFFECTS[type(event)](event, self._context)
-        failpoint("replay.after-effect")
-        return None
-
-    def _apply_to_transaction(self, event: TxnCommitted | TxnAborted) -> str | None:
-        transactions = self.transactions
-        concerns_policy = (
-            transactions.commit(event) if isinstance(event, TxnCommitted) else transactions.abort(event)
-        )
-        return None if concerns_policy else OUT_OF_SCOPE
+    def _apply_selected(self, event: Event) -> str | None:
+        policy = self._context.policy
+        reason: str | None = None
+        match event:
+            case TxnCommitted():
+                reason = None if self.transactions.commit(event) else OUT_OF_SCOPE
+            case TxnAborted():
+                reason = None if self.transactions.abort(event) else OUT_OF_SCOPE
+            case CompactionCommitted():
+                reason = self._apply_compaction(event)
+            case Undecodable():
+                reason = self._apply_undecodable(event)
+            case TableAltered() if may_concern(event, policy) and (move := find_rename(event)) is not None:
+                reason = self._apply_rename(event, move)
+            case _ if type(event) in TABLE_EFFECTS or isinstance(event, FilesWritten | WriteIdsAllocated):
+                reason = self._apply_to_table(event)
+            case _ if type(event) not in DATABASE_EFFECTS:
+                reason = NOTHING_TO_DO
+            case _ if policy.covers_db(event.db):
+                apply_effect(event, self._context)
+            case _:
+                reason = OUT_OF_SCOPE
+        return reason
 
     def _apply_to_table(self, event: Event) -> str | None:
         context = self._context
@@ -279,19 +179,39 @@ class Dispatcher:
             return OUT_OF_SCOPE
         if loaded_tables.is_loaded(event, table, context) or self._is_of_earlier_table(event):
             return LOADED
-        if context.tables.loads.is_waiting(table):
-            return self._apply_to_waiting(event, table)
-        if table in context.tables.quarantine and not self._starts_again(event, table):
-            return self._apply_to_quarantined(event, table)
-        return self._apply_effect_or_fail(loaded_tables.select_new_write_ids(event, table, context), table)
-
-    def _apply_effect_or_fail(self, event: Event, table: str) -> str | None:
         try:
-            if self._load_brought_files(event, table):
-                return LOADING
-            self._apply_effect(event)
+            return self._apply_in_scope(event, table)
         except (BadInput, Refused, Inconsistent) as error:
             return self._failed(table, event, error)
+
+    def _apply_in_scope(self, event: Event, table: str) -> str | None:
+        """Apply an event of a table of the policy, unless the table waits for its load or is quarantined."""
+        context = self._context
+        if context.tables.loads.is_waiting(table):
+            return loaded_tables.apply_to_waiting(event, table, context)
+        if table in context.tables.quarantine and not self._starts_again(event, table):
+            return self._apply_to_quarantined(event)
+        new = loaded_tables.select_new_write_ids(event, table, context)
+        if self._load_brought_files(new, table):
+            return LOADING
+        self._apply_effect(new)
+        return None
+
+    def _apply_effect(self, event: Event) -> None:
+        if isinstance(event, FilesWritten):
+            self.transactions.start_copies(event)
+        elif isinstance(event, WriteIdsAllocated):
+            self.transactions.allocate(event)
+        else:
+            apply_effect(event, self._context)
+
+    def _apply_to_quarantined(self, event: Event) -> str | None:
+        """Skip the event of a quarantined table; a drop of the table is applied and releases it."""
+        if isinstance(event, FilesWritten):
+            self.transactions.files.discard_early_copies(event)
+        if not isinstance(event, TableDropped):
+            return QUARANTINED
+        tables.drop(event, self._context)
         return None
 
     def _load_brought_files(self, event: Event, table: str) -> bool:
@@ -332,15 +252,6 @@ class Dispatcher:
         self._context.tables.forget(table)
         return True
 
-    def _failed(self, table: str, event: Event, error: TidelineError) -> str:
-        """Handle a failure of ``table`` as the policy requires, and discard its files of unfinished transactions."""
-        reason = self._context.handle_failure(table, event.event_id, error)
-        self.transactions.files.discard_table(table)
-        return reason
-
-    def _rename_in_scope(self, event: TableAltered) -> Rename | None:
-        return find_rename(event) if may_concern(event, self._context.policy) else None
-
     def _apply_rename(self, event: TableAltered, move: Rename) -> str | None:
         """Replay a rename within the policy, out of it (the table is dropped) or into it (the table is loaded)."""
         covers, old, new = self._context.policy.covers, move.before[1], move.after[1]
@@ -363,32 +274,11 @@ class Dispatcher:
         failpoint("replay.after-rename")
         return None
 
-    def _apply_effect(self, event: Event) -> None:
-        if isinstance(event, FilesWritten):
-            self.transactions.start_copies(event)
-        elif isinstance(event, WriteIdsAllocated):
-            self.transactions.allocate(event)
-        else:
-            apply_table_effect(event, self._context)
-
-    def _apply_to_waiting(self, event: Event, table: str) -> str | None:
-        """Skip the event of a table that waits for its load; a drop is applied."""
-        try:
-            return loaded_tables.apply_to_waiting(event, table, self._context)
-        except Refused as error:
-            return self._failed(table, event, error)
-
-    def _apply_to_quarantined(self, event: Event, table: str) -> str | None:
-        """Skip the event of a quarantined table; a drop of the table is applied and releases it."""
-        if isinstance(event, FilesWritten):
-            self.transactions.files.discard_early_copies(event)
-        if not isinstance(event, TableDropped):
-            return QUARANTINED
-        try:
-            tables.drop(event, self._context)
-        except Refused as error:
-            return self._failed(table, event, error)
-        return None
+    def _apply_compaction(self, event: CompactionCommitted) -> str:
+        """Load a table that was rebalanced at the source; other compactions have no effect."""
+        if not self._context.policy.covers(event.db, event.table):
+            return OUT_OF_SCOPE
+        return loaded_tables.skip_compaction(event, self._context) or self._load([event.table or ""])
 
     def _apply_undecodable(self, event: Undecodable) -> str:
         """Handle an undecodable event as a failure of its table; without a table, load those that it may have changed.
@@ -406,17 +296,6 @@ class Dispatcher:
             raise event.error
         return self._load(changed) if changed else OUT_OF_SCOPE
 
-    def _apply_compaction(self, event: CompactionCommitted) -> str:
-        """Load a table that was rebalanced at the source; other compactions have no effect."""
-        if not self._context.policy.covers(event.db, event.table):
-            return OUT_OF_SCOPE
-        return loaded_tables.skip_compaction(event, self._context) or self._load([event.table or ""])
-
-    def _load(self, tables: Iterable[str]) -> str:
-        """Have tables loaded after this event."""
-        self.transactions.unverified.update(tables)
-        return LOADING
-
     def _apply_undecodable_to_table(self, event: Undecodable, table: str) -> str:
         context = self._context
         if not context.policy.covers(event.db, table):
@@ -426,3 +305,14 @@ class Dispatcher:
         if event.kind == UNREADABLE_KIND and context.policy.on_failure != "fail":
             return self._load([table])  # nothing is wrong with the table
         return LOADING if context.tables.loads.is_waiting(table) else self._failed(table, event, event.error)
+
+    def _load(self, tables: Iterable[str]) -> str:
+        """Have tables loaded after this event."""
+        self.transactions.unverified.update(tables)
+        return LOADING
+
+    def _failed(self, table: str, event: Event, error: TidelineError) -> str:
+        """Handle a failure of ``table`` as the policy requires, and discard its files of unfinished transactions."""
+        reason = self._context.handle_failure(table, event.event_id, error)
+        self.transactions.files.discard_table(table)
+        return reason

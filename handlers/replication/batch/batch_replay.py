@@ -18,6 +18,7 @@ from handlers.replication.batch.record_points import RecordPoints
 from handlers.replication.batch.superseded_alters import find_superseded_alters
 from handlers.replication.batch.work_ahead import AppliedAhead, WorkAhead
 from handlers.replication.dispatch import OUT_OF_SCOPE
+from handlers.replication.effects.remembered_events import remember
 from handlers.replication.observer import BatchOverlap
 from handlers.replication.policy.renames import find_alterations, is_foreign, may_concern
 from handlers.replication.transactions.files.early_copies import select_lookahead_events
@@ -196,7 +197,7 @@ class BatchReplay:
         failpoint("replay.decoded")
         match way:
             case OnTarget():
-                self._dispatcher.remember(event)
+                remember(event, self._context)
                 reason: str | None = "on-target"
             case Merged():
                 reason = "merged"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
-from handlers.replication.dispatch import apply_table_effect
+from handlers.replication.effects.effect_table import apply_effect
 from handlers.replication.tables.quarantine import Quarantine
 from handlers.replication.tables.table_loads import TableLoads
 from handlers.replication.target.table_cache import TableCache
@@ -71,7 +71,7 @@ class Lanes:
             if known is not None:
                 cache.put(event.table or "", known)
             started = time.perf_counter()
-            apply_table_effect(event, self._build_context(target, cache))
+            apply_effect(event, self._build_context(target, cache))
             ended = time.perf_counter()
             return Done(cache.peek(event.table or ""), ended - started, started - submitted)
         finally:

@@ -36,6 +36,7 @@ from handlers.events import (
 )
 from handlers.failpoints import failpoint
 from handlers.replication.dispatch import Dispatcher
+from handlers.replication.effects.remembered_events import remember
 from handlers.replication.policy.renames import find_rename, may_concern
 from handlers.replication.tables.quarantine import Quarantine
 from handlers.replication.tables.table_loads import TableLoads
@@ -173,7 +174,7 @@ class CatchUp:
         self._require_same_name(event)
         failpoint("catch-up.before-event")
         if event.event_id <= self._load.caught_up_id:
-            self._dispatcher.remember(event)
+            remember(event, self._own)
         else:
             self._dispatcher.apply(event)
         failpoint("catch-up.after-event")

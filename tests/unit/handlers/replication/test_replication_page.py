@@ -20,7 +20,7 @@ from handlers.events import (
     TxnsOpened,
     WriteIdsAllocated,
 )
-from handlers.replication.dispatch import DATABASE_EFFECTS, TABLE_EFFECTS
+from handlers.replication.effects.effect_table import DATABASE_EFFECTS, TABLE_EFFECTS
 
 
 ROOT: Final = Path(__file__).parents[4]

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handlers.events import DatabaseAltered, DatabaseCreated, DatabaseDropped
-from handlers.replication import dispatch
+from handlers.replication.effects import effect_table
 from handlers.replication.policy.policy import Policy
 from handlers.replication.position import progress
 from handlers.replication.position.progress import TARGET_LAG_S
@@ -64,7 +64,7 @@ def test_an_instance_that_was_replaced_stops_before_it_writes_anything(replica: 
 
 
 STOPPED_AT = {
-    "replay.before-effect": dispatch,
+    "replay.before-effect": effect_table,
     "replay.before-open": transactions,
     "replay.after-open": transactions,
     "replay.before-copies": transaction_files,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from handlers.events import Inserted
-from handlers.replication import dispatch
+from handlers.replication.effects import effect_table
 from handlers.replication.policy.renames import are_undone, find_alterations
 from handlers.replication.transactions.reconciliation import RECONCILE_S
 from handlers.structs.transactions import GetOpenTxnsInfoResponse, TxnInfo, TxnState
@@ -157,7 +157,7 @@ def test_a_restart_does_not_show_an_earlier_alteration_again(
             raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr(dispatch, "failpoint", die)
+        patched.setattr(effect_table, "failpoint", die)
         patched.setattr(type(replica.projection), "apply", _apply_without_final_record)
         with pytest.raises(Killed):
             replica.projection.apply([events[0], events[2]])
