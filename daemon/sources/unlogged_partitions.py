@@ -29,13 +29,13 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from daemon.sources.touched_events import observe
 from daemon.sources.write_events import parse_commit
 from handlers.files.copying.checksums import new_digest_like
 from handlers.files.filesystems import CHUNK_BYTES
 from handlers.files.listing import WriteListing, list_write
 from handlers.files.paths import parse_location, to_target_subdir
 from handlers.replication.target.same_table import LoggedWrite
-from handlers.replication.transactions.touched_events import observe
 from handlers.structs.notifications import WriteEventInfo
 from state.errors import TidelineError, Transient
 from state.transactions.touched_partitions import TouchedPartitions

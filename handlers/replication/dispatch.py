@@ -54,7 +54,7 @@ from state.errors import BadInput, Inconsistent, NotFound, Refused, ServerFault,
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from handlers.replication.transactions.commit_proofs import CommitProofs
+    from handlers.replication.transactions.target_write_ids import CommitProofs
     from handlers.structs.objects import Table
 
 

@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.replication.batch.batch_replay import BatchReplay
 from handlers.replication.dispatch import Dispatcher
-from handlers.replication.effects import functions
-from handlers.replication.effects.databases import list_tables_to_load, renew_database
 from handlers.replication.loading.bootstrap_run import BootstrapOptions
 from handlers.replication.loading.follower import LoadFollower
-from handlers.replication.loading.gap import CrossedGap, require_gap
+from handlers.replication.loading.gap import CrossedGap, cross_gap
 from handlers.replication.opening import Opening
 from handlers.replication.operations.activity import Pause
 from handlers.replication.operations.promotion import (
@@ -31,8 +29,8 @@ from handlers.replication.operations.promotion import (
 from handlers.replication.operations.pruning import drop_left, plan_drops
 from handlers.replication.position.progress import RecordedPosition, TargetProgress
 from handlers.replication.position.target_claim import TargetClaim
-from handlers.replication.transactions.commit_proofs import CommitProofs
 from handlers.replication.transactions.reconciliation import Reconciliation
+from handlers.replication.transactions.target_write_ids import CommitProofs
 from state.errors import ConfigError, TidelineError
 from state.positions import POSITION_KEY, Position
 from state.table_failure import TableFailure
@@ -203,16 +201,7 @@ class ReplicationProjection:
 
         Raises InvalidRequest if the next event can be read from the source's log.
         """
-        context, after = self._context, self._recorded.applied
-        require_gap(context, after)
-        upto = context.source.current_event_id()  # step 1
-        renew_database(context)  # step 2
-        tables = list_tables_to_load(context)
-        functions.load(upto, context)
-        self._recorded.resume(Position(upto), on_target=self._recorded.on_target)
-        self.loads.request(tables, "gap")  # step 3
-        context.target_position.advance(upto, context.tables.to_parameters())
-        return CrossedGap(after, upto, tables)
+        return cross_gap(self._context, self._recorded, self.loads)
 
     def plan_prune(self, tables: Sequence[str]) -> Sequence[PlannedDrop]:
         """Return what ``prune`` would drop; all tables that left the policy if none is named."""

@@ -1,7 +1,7 @@
 """Replay of one batch of events: each is applied at its turn, alone, together with later ones, or ahead of its turn.
 
-For each event, two questions are answered one after the other: what applies it (``choose_way``), and when the position is recorded
-(``record_points``). Effects on the target come first, and each is idempotent; then the event is passed (``position.progress``).
+For each event, two things are decided apart from each other: what applies it (``choose_way``), and whether the position is recorded before
+and after it (``record_points``). Effects on the target come first, and each is idempotent; then the event is passed (``position.progress``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from handlers.replication.dispatch import OUT_OF_SCOPE
 from handlers.replication.effects.remembered_events import remember
 from handlers.replication.observer import BatchOverlap
 from handlers.replication.policy.renames import find_alterations, is_foreign, may_concern
-from handlers.replication.transactions.files.early_copies import select_lookahead_events
+from handlers.replication.transactions.copies.early_copies import select_lookahead_events
 from state.errors import ServerFault
 from state.positions import Step
 

@@ -1,7 +1,7 @@
 """Work ahead of the turn: changes of independent tables overlap.
 
 Replay applies one event after the other. Most of its time it waits for the target's metastore, which can make several changes at once. So events of
-tables that do not depend on anything unrecorded (``independence``) are started in lanes, while replay applies the events before them. The order of
+tables that do not depend on anything unrecorded are started in lanes, while replay applies the events before them. The order of
 the rest stays: allocations, commits and aborts, files, renames and all events that concern several tables are applied by replay itself, at their turn.
 
 1. At the beginning of a batch and after each record of the position, events whose predecessors are recorded are started.
@@ -10,6 +10,13 @@ the rest stays: allocations, commits and aborts, files, renames and all events t
 3. If the lane failed, or has not begun, replay applies the event itself. So a failure has the right event and table, is handled in one place, and in order.
    The part that the lane has done is repeated, which changes nothing.
 4. When a batch ends, even with an error, no lane is still working.
+
+An event may be applied ahead of its turn when every event before it that concerns its table is applied and recorded. After a crash, it is
+then the first event of its table that is repeated, and applying it again changes nothing. So nothing is ever repeated together that must
+not be (``record_points``), including events that create or drop a table.
+
+Two things stop all tables: an event that may concern any of them (of the database, a function, a foreign key, or one that cannot be
+decoded), and a rename. The end of a transaction concerns the tables that it writes into.
 """
 
 from __future__ import annotations
@@ -17,24 +24,52 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from heapq import heapify, heappop
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from handlers.events import PartitionsAltered, TableAltered
-from handlers.replication.batch.independence import CANDIDATES, find_predecessors, may_run_ahead
-from handlers.replication.batch.joined_events import Joinable, join
+from handlers.events import (
+    PartitionsAdded,
+    PartitionsAltered,
+    PartitionsDropped,
+    StatisticsUpdated,
+    TableAltered,
+    TableCreated,
+    TableDropped,
+    TxnAborted,
+    TxnCommitted,
+    TxnsOpened,
+    Unhandled,
+    WriteIdsAllocated,
+)
+from handlers.replication.batch.joined_events import OF_TABLES, Joinable, changes_only_objects, join
+from handlers.replication.batch.superseded_alters import is_plain
 from handlers.replication.effects.unreplicated import has_obstacle
 from handlers.replication.observer import LaneCounts
 from handlers.replication.policy.metadata_only import select_metadata
-from handlers.replication.policy.renames import needs_checkpoint
+from handlers.replication.policy.renames import find_rename, needs_checkpoint
+from handlers.replication.target.objects import is_transactional
+from state.errors import BadInput
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Sequence
+    from collections.abc import Callable, Container, Iterable, Sequence
 
-    from handlers.events import Event
+    from handlers.events import Embedded, Event
     from handlers.replication.batch.joined_events import EventJoiner
     from handlers.replication.batch.lanes import Done, Job, Lanes
     from handlers.replication.context import Context
+    from handlers.structs.objects import Table
+
+
+CANDIDATES: Final = (
+    TableCreated,
+    TableDropped,
+    TableAltered,
+    PartitionsAdded,
+    PartitionsDropped,
+    PartitionsAltered,
+    StatisticsUpdated,
+)
+"""The kinds of events of which some may run ahead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,3 +210,61 @@ class WorkAhead:
         self.end()
         if self._lanes is not None:
             self._lanes.close()
+
+
+def find_predecessors(
+    events: Iterable[Event], tables_of: Callable[[int], Iterable[str] | None]
+) -> dict[int, int]:
+    """Return, for each event of a table, the id of the last one before it in ``events`` that it depends on; 0 if there is none.
+
+    ``tables_of`` returns the tables that a transaction writes into before the first of ``events``, and None if that is not known.
+    """
+    found: dict[int, int] = {}
+    last: dict[str, int] = {}
+    writes: dict[int, set[str]] = {}
+    barrier, renamed = 0, False
+    for event in events:
+        if isinstance(event, TxnsOpened | Unhandled):
+            continue
+        if isinstance(event, TxnCommitted | TxnAborted):
+            known = None if renamed else tables_of(event.txn_id)
+            if known is None:
+                barrier = event.event_id
+            for table in {*(known or ()), *writes.get(event.txn_id, ())}:
+                last[table] = event.event_id
+        elif event.table is None or not isinstance(event, OF_TABLES) or find_rename(event) is not None:
+            barrier, renamed = event.event_id, renamed or isinstance(event, TableAltered)
+        else:
+            found.setdefault(event.event_id, max(barrier, last.get(event.table, 0)))
+            last[event.table] = event.event_id
+            if isinstance(event, WriteIdsAllocated):
+                for txn_id, _ in event.pairs:
+                    writes.setdefault(txn_id, set()).add(event.table)
+    return found
+
+
+def may_run_ahead(event: Event) -> bool:
+    """Whether the event's effect is one change of the target's metastore that needs no file and no state: only of a transactional table.
+
+    Tables without transactions may share directories, and their files are copied with their events.
+    """
+    owners: tuple[Embedded[Table] | None, ...] = (None,)
+    match event:
+        case TableCreated():
+            owners = (event.after,)
+        case TableDropped():
+            owners = (event.before,)
+        case TableAltered() if is_plain(event):
+            owners = (event.before, event.after)
+        case PartitionsAdded() | PartitionsDropped() | PartitionsAltered() if changes_only_objects(event):
+            owners = (event.owner,)
+        case StatisticsUpdated():
+            owners = (event.owner,)
+    try:
+        return event.parts == 1 and all(map(_is_acid, owners))
+    except BadInput:
+        return False
+
+
+def _is_acid(owner: Embedded[Table] | None) -> bool:
+    return owner is not None and is_transactional(owner.value)

@@ -40,7 +40,7 @@ from handlers.replication.effects.remembered_events import remember
 from handlers.replication.policy.renames import find_rename, may_concern
 from handlers.replication.tables.quarantine import Quarantine
 from handlers.replication.tables.table_loads import TableLoads
-from handlers.replication.transactions.commit_proofs import CommitProofs
+from handlers.replication.transactions.target_write_ids import CommitProofs
 from state.transactions.unproven_commits import UnprovenCommits
 from state.transactions.write_id_mapping import WriteIdMapping
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from handlers.replication.loading.resume import ReadEvents
     from handlers.replication.tables.quarantine import QuarantinedTable
     from handlers.replication.tables.table_loads import LoadedTable, Reason, TableLoad
-    from handlers.replication.transactions.files.transaction_files import TransactionFiles
+    from handlers.replication.transactions.copies.transaction_files import TransactionFiles
     from state.errors import TidelineError
 
 

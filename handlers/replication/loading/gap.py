@@ -17,11 +17,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from handlers.replication.effects import functions
+from handlers.replication.effects.databases import list_tables_to_load, renew_database
 from state.errors import InvalidRequest
+from state.positions import Position
 
 
 if TYPE_CHECKING:
     from handlers.replication.context import Context
+    from handlers.replication.loading.follower import LoadFollower
+    from handlers.replication.position.progress import RecordedPosition
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +38,21 @@ class CrossedGap:
     tables: tuple[str, ...]
 
 
-def require_gap(context: Context, position: int) -> None:
+def cross_gap(context: Context, recorded: RecordedPosition, loads: LoadFollower) -> CrossedGap:
+    """Skip the events of the gap after the recorded position; raise InvalidRequest if there is none."""
+    after = recorded.applied
+    _require_gap(context, after)
+    upto = context.source.current_event_id()  # step 1
+    renew_database(context)  # step 2
+    tables = list_tables_to_load(context)
+    functions.load(upto, context)
+    recorded.resume(Position(upto), on_target=recorded.on_target)
+    loads.request(tables, "gap")  # step 3
+    context.target_position.advance(upto, context.tables.to_parameters())
+    return CrossedGap(after, upto, tables)
+
+
+def _require_gap(context: Context, position: int) -> None:
     """Raise InvalidRequest if the event after ``position`` can still be read from the source's log, or does not exist yet."""
     current = context.source.current_event_id()  # read first, so that no later event can count as lost
     events = context.source.next_events(position, 1)

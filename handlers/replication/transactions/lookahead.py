@@ -1,7 +1,7 @@
 """Allocates write ids ahead of their turn, many with one call of the target.
 
 An allocation costs the target's metastore about as much for twenty transactions as for one. So the first ALLOC_WRITE_ID of a batch starts the openings
-of the transactions of the later ones too (``openings``), one after the other. As soon as some are open, their write ids are allocated by one call for each
+of the transactions of the later ones too (``transactions_ahead``), one after the other. As soon as some are open, their write ids are allocated by one call for each
 table; the others follow while the first are being replayed. At its turn an event finds this done: the write-id mapping, and with it the position, changes
 only then. (Many cannot be opened by one call: ``handlers.metastore.replayed_transactions``.)
 
@@ -12,9 +12,9 @@ Until then, only the target knows what was opened ahead. That is enough:
   end (``is_unused``). If the process has forgotten it, ``reconciliation`` does that, and a promotion or retirement aborts all open ones.
 
 The target returns the table's next write id before it allocates, because a joined call that names others damages the table silently
-(``state.transactions.joined_allocations``). So only replay's own thread allocates. Only Hive 4.2 and later list what a killed run has left open; for older
-targets nothing is opened ahead. If a target refuses a joined call, every event of the batch is applied separately, so that a failure belongs to the event
-that caused it.
+(``allocations_ahead``). So only replay's own thread allocates. Only Hive 4.2 and later list what a killed run has left open; for older
+targets nothing is opened ahead. If a target refuses a joined call, every event of the batch is applied separately, so that a failure
+belongs to the event that caused it.
 """
 
 from __future__ import annotations
@@ -27,10 +27,13 @@ from handlers.events import WriteIdsAllocated
 from handlers.failpoints import failpoint
 from handlers.replication.effects import loaded_tables
 from handlers.replication.observer import LookaheadCounts
-from handlers.replication.transactions.coming_allocations import find_coming_allocations
-from handlers.replication.transactions.openings import Openings
+from handlers.replication.transactions.allocations_ahead import (
+    WriteIdOfTxn,
+    find_coming_allocations,
+    select_joinable,
+)
+from handlers.replication.transactions.transactions_ahead import TransactionsAhead
 from state.errors import BadInput, Inconsistent, Refused, ServerFault
-from state.transactions.joined_allocations import WriteIdOfTxn, select_joinable
 
 
 if TYPE_CHECKING:
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
 
     from handlers.events import Event
     from handlers.replication.context import Context
-    from handlers.replication.transactions.coming_allocations import ComingAllocation
+    from handlers.replication.transactions.allocations_ahead import ComingAllocation
 
 
 OPENED_MAX: Final = 100
@@ -59,7 +62,7 @@ class WriteIdLookahead:
         self._events: Sequence[Event] = ()
         self._places: dict[tuple[int, int], int] = {}
         """Where each allocation is among ``_events``, by event id and part."""
-        self._openings = Openings(context)
+        self._transactions = TransactionsAhead(context)
         self._write_ids: dict[tuple[int, str], int] = {}
         """Write ids that were allocated ahead, and have not had their turn, by source transaction and table."""
         self._planned_up_to = (-1, -1)
@@ -74,7 +77,7 @@ class WriteIdLookahead:
         self._events = events
         self._write_ids.clear()
         self._planned_up_to = (-1, -1)
-        self._openings.begin()
+        self._transactions.begin()
         can_look = self._context.target.supports("get_replayed_txns_for_policy")
         self._places = {
             (event.event_id, event.part): place
@@ -84,18 +87,18 @@ class WriteIdLookahead:
 
     def end(self) -> None:
         """End a batch: nothing is being opened after this call."""
-        self._openings.stop()
-        self._counts.transactions += self._openings.take_count()
+        self._transactions.stop()
+        self._counts.transactions += self._transactions.take_count()
 
     def clear(self) -> None:
         """Forget everything, as after a restart."""
         self._events, self._places = (), {}
-        self._openings.clear()
+        self._transactions.clear()
         self._write_ids.clear()
 
     def close(self) -> None:
         """Release the thread and the connection of the openings."""
-        self._openings.close()
+        self._transactions.close()
 
     def prepare(self, event: WriteIdsAllocated, pair: WriteIdOfTxn) -> None:
         """Open and allocate what follows, if ``pair`` of ``event`` has its turn and was not allocated ahead."""
@@ -109,7 +112,7 @@ class WriteIdLookahead:
                     self._allocate(table, pairs)
         except (BadInput, Refused, Inconsistent, ServerFault):
             self._places = {}
-        if self._openings.has_failed:
+        if self._transactions.has_failed:
             self._places = {}
 
     def take_counts(self) -> LookaheadCounts:
@@ -119,7 +122,7 @@ class WriteIdLookahead:
 
     def find_target_txn(self, txn_id: int) -> int | None:
         """Return the target's transaction if it was opened ahead."""
-        return self._openings.find(txn_id)
+        return self._transactions.find(txn_id)
 
     def take_write_id(self, txn_id: int, table: str) -> int | None:
         """Return the write id that was allocated ahead for the event that has its turn."""
@@ -131,11 +134,11 @@ class WriteIdLookahead:
 
     def is_unused(self, txn_id: int) -> bool:
         """Whether the transaction was opened ahead, and none of its write ids has had its turn."""
-        return self._openings.find(txn_id) is not None
+        return self._transactions.find(txn_id) is not None
 
     def forget(self, txn_id: int) -> None:
         """Note that the mapping knows the transaction, or that it has ended."""
-        self._openings.forget(txn_id)
+        self._transactions.forget(txn_id)
 
     def _find_coming(self, place: int) -> list[ComingAllocation]:
         """Return the write ids that the event at ``place`` and those after it will allocate."""
@@ -154,8 +157,10 @@ class WriteIdLookahead:
         joinable = sum(count >= JOINED_MIN for count in tables.values())
         txn_ids = dict.fromkeys(each.pair.txn_id for each in coming)
         if len(coming) >= JOINED_MIN:
-            self._openings.start(txn_id for txn_id in txn_ids if txn_id not in self._context.tables.write_ids)
-        self._openings.wait(islice(txn_ids, min(_AWAITED * joinable, TXNS_MAX)))
+            self._transactions.start(
+                txn_id for txn_id in txn_ids if txn_id not in self._context.tables.write_ids
+            )
+        self._transactions.wait(islice(txn_ids, min(_AWAITED * joinable, TXNS_MAX)))
         found: dict[str, list[WriteIdOfTxn]] = {}
         for each in self._select_open(coming) if joinable else coming:
             found.setdefault(each.table, []).append(each.pair)
@@ -168,7 +173,7 @@ class WriteIdLookahead:
         for each in coming:
             txn_id = each.pair.txn_id
             txns.add(txn_id)
-            is_open = txn_id in self._context.tables.write_ids or self._openings.is_open(txn_id)
+            is_open = txn_id in self._context.tables.write_ids or self._transactions.is_open(txn_id)
             if not is_open or len(txns) > TXNS_MAX:
                 return
             yield each
@@ -204,5 +209,5 @@ class WriteIdLookahead:
 
     def _find_target_txns(self, pairs: Sequence[WriteIdOfTxn]) -> dict[int, int]:
         known = self._context.tables.write_ids.find_target_txn
-        found = {each.txn_id: self._openings.find(each.txn_id) or known(each.txn_id) for each in pairs}
+        found = {each.txn_id: self._transactions.find(each.txn_id) or known(each.txn_id) for each in pairs}
         return {txn_id: target_txn for txn_id, target_txn in found.items() if target_txn is not None}

@@ -1,6 +1,7 @@
 """What the target knows about a write id: whether it is open, committed or not allocated there.
 
-Replay asks in four situations. After commits, it proves that the write ids are visible. Before files are removed from the
+Replay asks in four situations. After commits, it proves that the write ids are visible (``CommitProofs``), because Hive answers a wrong
+commit with success. Before files are removed from the
 target, it makes sure that no reader counts them: a killed run may have committed the transaction, and only the record of it is
 missing. Before files are copied for a write id that the write-id mapping does not know (the state file was lost), it makes sure
 that the target has allocated it. After a loss of the state file, it finds out whether an event that allocates write ids was
@@ -15,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from handlers.failpoints import failpoint
 from handlers.structs.transactions import TxnState
 from state.errors import TargetDiverged
 from state.transactions.valid_write_ids import WriteIdState
@@ -118,3 +120,27 @@ def _is_open(context: Context, txn_id: int, target_txn: int | None) -> bool:
     if context.target.supports("get_replayed_txns_for_policy"):
         return txn_id in context.target.replayed_txns(context.policy.txn_map_key)
     return True
+
+
+class CommitProofs:
+    """Proves the commits of one policy, many with one read (``state.transactions.unproven_commits``)."""
+
+    def __init__(self, context: Context, *, waiting_max: int = 0) -> None:
+        """Up to ``waiting_max`` commits may wait for their proof; more are proven at once."""
+        self._context = context
+        self._waiting_max = waiting_max
+
+    def add(self, commit: UnprovenCommit) -> None:
+        """Note a commit that was sent; raise as ``prove`` does."""
+        self._context.tables.unproven.add(commit)
+        if len(self._context.tables.unproven) > self._waiting_max:
+            self.prove()
+
+    def prove(self) -> None:
+        """Prove the commits that were sent since the last proof; raise TargetDiverged if one has no effect."""
+        unproven = self._context.tables.unproven
+        if unproven:
+            failpoint("replay.before-proof")
+            require_committed(self._context, unproven.commits())
+            unproven.clear()
+            failpoint("replay.after-proof")

@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING
 
 from handlers.failpoints import failpoint
 from handlers.replication.effects.accuracy_marks import complete_committed, mark_inaccurate
-from handlers.replication.transactions.files.source_writes import fail_tables, fetch_writes
-from handlers.replication.transactions.files.transaction_files import TransactionFiles
+from handlers.replication.transactions.allocations_ahead import WriteIdOfTxn
+from handlers.replication.transactions.copies.source_writes import fail_tables, fetch_writes
+from handlers.replication.transactions.copies.transaction_files import TransactionFiles
 from handlers.replication.transactions.lookahead import WriteIdLookahead
 from handlers.replication.transactions.target_write_ids import OpeningMarks, find_state
 from state.errors import BadInput, Refused, ServerFault, TargetDiverged
-from state.transactions.joined_allocations import WriteIdOfTxn
 from state.transactions.unproven_commits import UnprovenCommit
 from state.transactions.valid_write_ids import WriteIdState
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from handlers.events import FilesWritten, TxnAborted, TxnCommitted, WriteIdsAllocated
     from handlers.replication.context import Context
-    from handlers.replication.transactions.commit_proofs import CommitProofs
+    from handlers.replication.transactions.target_write_ids import CommitProofs
     from handlers.structs.notifications import WriteEventInfo
     from state.transactions.open_transactions import SourceTxn
 

@@ -3,7 +3,7 @@
 Each side compacts on its own. A compaction replaces the files of many write ids by others whose bytes and names cannot be
 compared. Such files are counted as not compared; the rows in them can be compared by ``--rows``. Everything else must be
 equal: the directories of single write ids have the same names and the same files on both sides. Only a base of an overwrite has
-the name of a compacted one on the target (``transactions.files.base_names``). Its files do not have the names that a compactor gives.
+the name of a compacted one on the target (``transactions.copies.base_names``). Its files do not have the names that a compactor gives.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def _is_ignored(files: FileSystem, root: Location, base: str) -> bool:
 
 
 def _may_be_visible(name: str, write_ids: ValidWriteIds) -> bool:
-    """Whether readers may see a directory: a base with a suffix is hidden while a write up to its own is open (``transactions.files.base_names``)."""
+    """Whether readers may see a directory: a base with a suffix is hidden while a write up to its own is open (``transactions.copies.base_names``)."""
     directory = AcidDirectory.parse(name)
     if directory is None or directory.kind != "base" or not directory.is_compacted:
         return True

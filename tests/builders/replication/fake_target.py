@@ -23,7 +23,7 @@ from handlers.replication.tables.policy_tables import PolicyTables
 from handlers.replication.tables.quarantine import Quarantine
 from handlers.replication.target.table_cache import TableCache
 from handlers.replication.target.target_position import TargetPosition
-from handlers.replication.transactions.commit_proofs import CommitProofs
+from handlers.replication.transactions.target_write_ids import CommitProofs
 from handlers.structs.objects import Database
 from handlers.structs.transactions import GetOpenTxnsInfoResponse, TxnInfo, TxnState
 from state.errors import AlreadyExists, NotFound, TidelineError

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dev.fixtures.hive_tables import ACID, a_table
+from handlers.replication.transactions.allocations_ahead import WriteIdOfTxn
 from state.errors import ServerFault
-from state.transactions.joined_allocations import WriteIdOfTxn
 from state.transactions.valid_write_ids import ValidWriteIds
 from tests.builders.replication.hive_write_ids import HiveWriteIds
 

@@ -11,7 +11,7 @@ import pytest
 from dev.fixtures.writing_client import WritingMetastore
 from handlers.files.paths import parse_location
 from handlers.replication.transactions import transaction_replay as transactions
-from handlers.replication.transactions.files import transaction_files
+from handlers.replication.transactions.copies import transaction_files
 from tests.builders.replication.small_workload import ACID, INSERT_ONLY, create_source
 from tests.builders.replication.verification import check_equal
 

@@ -48,7 +48,7 @@ def target_db(written: Written) -> str:
     ("module", "failpoint"),
     [
         ("transactions.transaction_replay", "replay.before-commit"),
-        ("transactions.files.transaction_files", "replay.before-copies"),
+        ("transactions.copies.transaction_files", "replay.before-copies"),
         ("dispatch", "replay.before-rename"),
     ],
 )

@@ -22,7 +22,7 @@ from handlers.replication.projection import CHECK_AT_REST_S, ReplicationProjecti
 from handlers.replication.target.fencing import EPOCH, INSTANCE, SOURCE, Claim, epoch_number, next_epoch
 from handlers.replication.target.target_position import FRESH_S, LAST_ID, TargetPosition
 from handlers.replication.transactions import transaction_replay as transactions
-from handlers.replication.transactions.files import transaction_files
+from handlers.replication.transactions.copies import transaction_files
 from handlers.structs.objects import Database
 from state.errors import AmbiguousCall, ConfigError, Fenced, StateCorrupt, TargetDiverged, Unsupported
 from state.positions import POSITION_KEY, Position

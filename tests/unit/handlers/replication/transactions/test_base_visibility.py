@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handlers.events import SourceFile
-from handlers.replication.transactions.files.base_names import BaseNames
+from handlers.replication.transactions.copies.base_names import BaseNames
 from state.transactions.acid_directories import AcidDirectory
 from state.transactions.valid_write_ids import ValidWriteIds
 from tests.builders.replication.replay_events import a_table, written

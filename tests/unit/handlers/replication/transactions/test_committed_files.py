@@ -9,9 +9,9 @@ import pytest
 
 from handlers.events import Event, SourceFile
 from handlers.replication.position import progress
-from handlers.replication.transactions import commit_proofs
+from handlers.replication.transactions import target_write_ids
 from handlers.replication.transactions import transaction_replay as transactions
-from handlers.replication.transactions.files import transaction_files
+from handlers.replication.transactions.copies import transaction_files
 from handlers.replication.transactions.target_write_ids import find_state, require_committed
 from handlers.structs.notifications import WriteEventInfo
 from state.errors import MalformedEvent, ServerFault, TargetDiverged
@@ -52,7 +52,7 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, name: str, replica: FakedReplica) -
             replica.target.dead = True
             raise Killed
 
-    for module in (transactions, commit_proofs, transaction_files, progress):
+    for module in (transactions, target_write_ids, transaction_files, progress):
         monkeypatch.setattr(module, "failpoint", die)
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from handlers.events import SourceFile
 from handlers.replication.transactions import transaction_replay as transactions
-from handlers.replication.transactions.files import transaction_files
-from handlers.replication.transactions.files.base_names import find_bases, rename_in_entry
+from handlers.replication.transactions.copies import transaction_files
+from handlers.replication.transactions.copies.base_names import find_bases, rename_in_entry
 from state.errors import FileLost
 from state.store.memory import MemoryStore
 from tests.builders.replication.fake_target import FakedReplica, Killed

@@ -1,8 +1,14 @@
 """The write ids that the events of a batch will allocate, as far as nothing in between can change the table that they belong to.
 
-An event that creates, drops or renames a table, truncates it, or alters more of it than parameters is a look-ahead barrier for its names: the write
-ids behind it may belong to another table, or to one that is not replicated any more, or whose alteration failed. An event whose
-table is not known is a barrier for all.
+An event that creates, drops or renames a table, truncates it, or alters more of it than parameters is a look-ahead barrier for its
+names: the write ids behind it may belong to another table, or to one that is not replicated any more, or whose alteration failed. An
+event whose table is not known is a barrier for all.
+
+One call may allocate several of them (``select_joinable``). Hive gives the transactions of such a call consecutive ids from the first
+one that is named, in the order of their ids on the target, and looks at no other named id (AllocateTableWriteIdsFunction). It returns
+existing ids only if all transactions have one. Otherwise, if the first named id is not the table's next one, it forgets every write id
+of the table, and readers then take those of open transactions for committed. It reports success each time. So a call may name only
+ids that the target would give anyway. (``test_joined_transactions``)
 """
 
 from __future__ import annotations
@@ -33,10 +39,16 @@ from state.errors import BadInput
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from handlers.structs.objects import Table
-    from state.transactions.joined_allocations import WriteIdOfTxn
+
+
+class WriteIdOfTxn(NamedTuple):
+    """A write id and the source transaction that holds it."""
+
+    txn_id: int
+    write_id: int
 
 
 class ComingAllocation(NamedTuple):
@@ -115,3 +127,24 @@ def _describe(table: Table) -> object:
         is_transactional(table),
         find_obstacle(table),
     )
+
+
+def select_joinable(
+    coming: Iterable[WriteIdOfTxn], *, next_write_id: int, target_txns: Mapping[int, int]
+) -> Sequence[WriteIdOfTxn]:
+    """Return those of the ``coming`` write ids that one call may allocate, in order; empty if there are none.
+
+    ``next_write_id`` is the table's next one on the target: lower ids are allocated already, perhaps by a process that was killed, and are left
+    out. ``target_txns`` are the transactions of the target that are open for those of the source.
+    """
+    found: list[WriteIdOfTxn] = []
+    newest = -1
+    for each in coming:
+        if each.write_id < next_write_id and not found:
+            continue
+        target_txn = target_txns.get(each.txn_id)
+        if each.write_id != next_write_id + len(found) or target_txn is None or target_txn <= newest:
+            break
+        found.append(each)
+        newest = target_txn
+    return found

@@ -23,17 +23,16 @@ from handlers.failpoints import failpoint
 from handlers.files.copying.copies import build_copy_task
 from handlers.replication.effects.files.plain_files import remove_file
 from handlers.replication.effects.partitions import add_one
-from handlers.replication.transactions.files.base_names import BaseNames, has_base
-from handlers.replication.transactions.files.early_copies import find_early_copies
-from handlers.replication.transactions.files.empty_buckets import copy_empty_buckets
-from handlers.replication.transactions.files.pending_writes import (
+from handlers.replication.transactions.copies.base_names import BaseNames, has_base
+from handlers.replication.transactions.copies.early_copies import find_early_copies
+from handlers.replication.transactions.copies.pending_writes import (
     PendingTransaction,
     PendingWrite,
     discard_writes,
     group_by_table,
     to_infos,
 )
-from handlers.replication.transactions.files.unlogged_writes import find_unlogged_write
+from handlers.replication.transactions.copies.unlogged_files import copy_empty_buckets, find_unlogged_write
 from handlers.replication.transactions.target_write_ids import OpeningMarks, find_state, is_committed
 from handlers.structs import tjson
 from handlers.structs.objects import Partition

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from handlers.replication.transactions import openings as openings_module
+from handlers.replication.transactions import transactions_ahead
 from handlers.replication.transactions.lookahead import OPENED_MAX
-from handlers.replication.transactions.openings import Openings
+from handlers.replication.transactions.transactions_ahead import TransactionsAhead
 from state.errors import AmbiguousCall, InvalidRequest, MetastoreUnavailable, TidelineError
 from tests.builders.replication.fake_target import FakedReplica, faked_replica
 from tests.builders.replication.replay_events import allocated, altered, committed, created
@@ -162,7 +162,7 @@ def test_what_has_not_begun_when_replay_needs_it_or_the_batch_ends_is_never_open
             assert goes_on.wait(WAIT_S)
 
     before(overlapping, monkeypatch, "open_replayed", hold)
-    openings = Openings(overlapping.context)
+    openings = TransactionsAhead(overlapping.context)
     openings.start([1, 2, 3])
     assert begun.wait(WAIT_S)
     assert openings.find(2) is None
@@ -191,8 +191,8 @@ def test_openings_that_are_cancelled_at_the_end_of_a_batch_are_forgotten(
         wait(started)
 
     before(overlapping, monkeypatch, "open_replayed", hold)
-    monkeypatch.setattr(openings_module, "wait", wait_for)
-    openings = Openings(overlapping.context)
+    monkeypatch.setattr(transactions_ahead, "wait", wait_for)
+    openings = TransactionsAhead(overlapping.context)
     openings.start([1, 2, 3])
     assert begun.wait(WAIT_S)
     openings.stop()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handlers.events import Embedded, TxnAborted, TxnCommitted, Undecodable, WriteIdsAllocated
-from handlers.replication.batch.independence import find_predecessors, may_run_ahead
+from handlers.replication.batch.work_ahead import find_predecessors, may_run_ahead
 from handlers.replication.policy.renames import find_names, find_rename
 from handlers.structs import tjson
 from handlers.structs.objects import Table

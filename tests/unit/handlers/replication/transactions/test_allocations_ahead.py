@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from handlers.events import Undecodable
-from handlers.replication.transactions.coming_allocations import EVENTS_MAX, find_coming_allocations
+from handlers.replication.transactions.allocations_ahead import (
+    EVENTS_MAX,
+    WriteIdOfTxn,
+    find_coming_allocations,
+)
 from state.errors import MalformedEvent
-from state.transactions.joined_allocations import WriteIdOfTxn
 from tests.builders.replication.replay_events import (
     a_table,
     aborted,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from handlers.replication.effects.files.plain_files import remove_file
-from handlers.replication.transactions.files.base_names import rename_in_entry
+from handlers.replication.transactions.copies.base_names import rename_in_entry
 from handlers.replication.transactions.target_write_ids import is_committed
 from handlers.structs.notifications import WriteEventInfo
 from state.errors import TidelineError

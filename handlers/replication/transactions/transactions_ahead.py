@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from handlers.replication.context import Context
 
 
-class Openings:
+class TransactionsAhead:
     """Transactions that were opened ahead, or will be, and have not had their turn. Used by replay's thread."""
 
     def __init__(self, context: Context) -> None:
