@@ -105,7 +105,7 @@ class ReplayedTransactionCalls(TransactionCalls):
         """Allocate write ids, each named with its source transaction, by one call; return them by the target's transaction.
 
         They must be the table's next ones on the target, without a gap and in the order of the target's transactions: see
-        ``handlers.replication.transactions.allocations_ahead``, which selects them, for what Hive does otherwise. If a
+        ``handlers.replication.transactions.coming_events``, which selects them, for what Hive does otherwise. If a
         transaction is not open, nothing is allocated: the answer is empty if its mapping is gone, and ServerFault if Hive has lost it.
         """
         self._require_replay()

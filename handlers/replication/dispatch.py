@@ -103,7 +103,7 @@ class Dispatcher:
         return NOTHING_TO_DO if selected is None else self._apply_selected(selected)
 
     def apply_joined(self, event: Event) -> bool:
-        """Apply an event that stands for several of a table in scope (``joined_events``); return False if the target refuses it."""
+        """Apply an event that stands for several of a table in scope (``merged_events``); return False if the target refuses it."""
         selected = select_metadata(event, self._context.policy)
         assert selected is not None
         try:

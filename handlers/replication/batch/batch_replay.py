@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.events import DatabaseDropped, WriteIdsAllocated
 from handlers.failpoints import failpoint
-from handlers.replication.batch.joined_events import EventJoiner, join
 from handlers.replication.batch.lanes import Lanes
+from handlers.replication.batch.merged_events import EventJoiner, find_superseded_alters, join
 from handlers.replication.batch.record_points import RecordPoints
-from handlers.replication.batch.superseded_alters import find_superseded_alters
 from handlers.replication.batch.work_ahead import AppliedAhead, WorkAhead
 from handlers.replication.dispatch import OUT_OF_SCOPE
 from handlers.replication.effects.remembered_events import remember
 from handlers.replication.observer import BatchOverlap
 from handlers.replication.policy.renames import find_alterations, is_foreign, may_concern
-from handlers.replication.transactions.copies.early_copies import select_lookahead_events
+from handlers.replication.transactions.coming_events import select_lookahead_events
 from state.errors import ServerFault
 from state.positions import Step
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Sequence
 
     from handlers.events import Event
-    from handlers.replication.batch.joined_events import Joinable
+    from handlers.replication.batch.merged_events import Joinable
     from handlers.replication.context import Context
     from handlers.replication.dispatch import Dispatcher
     from handlers.replication.loading.follower import LoadFollower

@@ -40,8 +40,7 @@ from handlers.events import (
     Unhandled,
     WriteIdsAllocated,
 )
-from handlers.replication.batch.joined_events import OF_TABLES, Joinable, changes_only_objects, join
-from handlers.replication.batch.superseded_alters import is_plain
+from handlers.replication.batch.merged_events import OF_TABLES, Joinable, changes_only_objects, is_plain, join
 from handlers.replication.effects.unreplicated import has_obstacle
 from handlers.replication.observer import LaneCounts
 from handlers.replication.policy.metadata_only import select_metadata
@@ -54,8 +53,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Sequence
 
     from handlers.events import Embedded, Event
-    from handlers.replication.batch.joined_events import EventJoiner
     from handlers.replication.batch.lanes import Done, Job, Lanes
+    from handlers.replication.batch.merged_events import EventJoiner
     from handlers.replication.context import Context
     from handlers.structs.objects import Table
 

@@ -12,7 +12,7 @@ Until then, only the target knows what was opened ahead. That is enough:
   end (``is_unused``). If the process has forgotten it, ``reconciliation`` does that, and a promotion or retirement aborts all open ones.
 
 The target returns the table's next write id before it allocates, because a joined call that names others damages the table silently
-(``allocations_ahead``). So only replay's own thread allocates. Only Hive 4.2 and later list what a killed run has left open; for older
+(``coming_events``). So only replay's own thread allocates. Only Hive 4.2 and later list what a killed run has left open; for older
 targets nothing is opened ahead. If a target refuses a joined call, every event of the batch is applied separately, so that a failure
 belongs to the event that caused it.
 """
@@ -27,7 +27,7 @@ from handlers.events import WriteIdsAllocated
 from handlers.failpoints import failpoint
 from handlers.replication.effects import loaded_tables
 from handlers.replication.observer import LookaheadCounts
-from handlers.replication.transactions.allocations_ahead import (
+from handlers.replication.transactions.coming_events import (
     WriteIdOfTxn,
     find_coming_allocations,
     select_joinable,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from handlers.events import Event
     from handlers.replication.context import Context
-    from handlers.replication.transactions.allocations_ahead import ComingAllocation
+    from handlers.replication.transactions.coming_events import ComingAllocation
 
 
 OPENED_MAX: Final = 100

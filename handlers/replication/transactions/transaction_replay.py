@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from handlers.failpoints import failpoint
 from handlers.replication.effects.accuracy_marks import complete_committed, mark_inaccurate
-from handlers.replication.transactions.allocations_ahead import WriteIdOfTxn
+from handlers.replication.transactions.coming_events import WriteIdOfTxn
 from handlers.replication.transactions.copies.source_writes import fail_tables, fetch_writes
 from handlers.replication.transactions.copies.transaction_files import TransactionFiles
 from handlers.replication.transactions.lookahead import WriteIdLookahead

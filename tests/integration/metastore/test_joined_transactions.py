@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dev.fixtures.hive_tables import ACID, a_table
-from handlers.replication.transactions.allocations_ahead import WriteIdOfTxn
+from handlers.replication.transactions.coming_events import WriteIdOfTxn
 from state.errors import ServerFault
 from state.transactions.valid_write_ids import ValidWriteIds
 from tests.builders.replication.hive_write_ids import HiveWriteIds

@@ -1,7 +1,7 @@
 """The files of committed transactions on their way to the target.
 
 A write event lists the files that one transaction put into one table or partition. Their copies start at the write event, or
-earlier if that is safe (``early_copies``), and only the commit waits for them. If some of a table's files cannot be copied, those
+earlier if that is safe (``coming_events``), and only the commit waits for them. If some of a table's files cannot be copied, those
 already copied are discarded. The transaction is then committed, because other tables need it, and shows no file of this table.
 
 Files under a committed write id are never removed or replaced. A run that was killed between a commit and its record repeats the
@@ -23,8 +23,8 @@ from handlers.failpoints import failpoint
 from handlers.files.copying.copies import build_copy_task
 from handlers.replication.effects.files.plain_files import remove_file
 from handlers.replication.effects.partitions import add_one
+from handlers.replication.transactions.coming_events import find_early_copies
 from handlers.replication.transactions.copies.base_names import BaseNames, has_base
-from handlers.replication.transactions.copies.early_copies import find_early_copies
 from handlers.replication.transactions.copies.pending_writes import (
     PendingTransaction,
     PendingWrite,

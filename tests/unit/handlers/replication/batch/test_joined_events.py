@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from handlers.events import Event, PartitionsAdded, PartitionsDropped, Undecodable
 from handlers.metastore.objects.partitions import BATCH
-from handlers.replication.batch.joined_events import DROPS_MIN, find_joinable, join
+from handlers.replication.batch.merged_events import DROPS_MIN, find_joinable, join
 from state.errors import InvalidRequest, MalformedEvent, ServerFault, TidelineError
 from tests.builders.replication.replay_events import (
     a_partition,

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handlers.events import Event, StatisticsUpdated, TableAltered, TxnAborted, TxnCommitted
-from handlers.replication.batch.superseded_alters import find_superseded_alters
+from handlers.replication.batch.merged_events import find_superseded_alters
 from tests.builders.replication.replay_events import (
     a_table,
     aborted,

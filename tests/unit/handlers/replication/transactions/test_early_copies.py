@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from handlers.events import PartitionsDropped
-from handlers.replication.transactions.copies.early_copies import find_early_copies, select_lookahead_events
+from handlers.replication.transactions.coming_events import find_early_copies, select_lookahead_events
 from tests.builders.replication.replay_events import (
     allocated,
     altered,

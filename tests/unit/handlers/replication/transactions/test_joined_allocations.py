@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handlers.replication.transactions.allocations_ahead import WriteIdOfTxn, select_joinable
+from handlers.replication.transactions.coming_events import WriteIdOfTxn, select_joinable
 from tests.builders.replication.hive_write_ids import HiveWriteIds
 
 

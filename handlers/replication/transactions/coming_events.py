@@ -1,14 +1,21 @@
-"""The write ids that the events of a batch will allocate, as far as nothing in between can change the table that they belong to.
+"""What may be done for later events of a batch before their turn: write ids to allocate, and files to copy. Decided from the events alone.
 
-An event that creates, drops or renames a table, truncates it, or alters more of it than parameters is a look-ahead barrier for its
-names: the write ids behind it may belong to another table, or to one that is not replicated any more, or whose alteration failed. An
-event whose table is not known is a barrier for all.
+Events that may change what a table is, or where its files are, are look-ahead barriers: what is behind them must wait for its turn.
+
+**Write ids** may be allocated unless an event in between creates, drops or renames the table, truncates it, or alters more of it than
+parameters: the write ids behind it may belong to another table, or to one that is not replicated any more, or whose alteration failed.
+An event whose table is not known is a barrier for all.
 
 One call may allocate several of them (``select_joinable``). Hive gives the transactions of such a call consecutive ids from the first
 one that is named, in the order of their ids on the target, and looks at no other named id (AllocateTableWriteIdsFunction). It returns
 existing ids only if all transactions have one. Otherwise, if the first named id is not the table's next one, it forgets every write id
 of the table, and readers then take those of open transactions for committed. It reports success each time. So a call may name only
 ids that the target would give anyway. (``test_joined_transactions``)
+
+**Files.** Copies wait for disks and networks, calls wait for the target's metastore. So that the waiting times do not add up, the files
+of later transactions are copied while earlier ones are replayed. The files of a write event may be copied once its write id is allocated
+on the target: they are invisible before the commit, and the target's compactor ignores them. Barriers are creation, drop, rename and
+truncation of the table, and the same of its partitions.
 """
 
 from __future__ import annotations
@@ -17,6 +24,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from handlers.events import (
+    DatabaseCreated,
+    DatabaseDropped,
     Event,
     FilesWritten,
     Inserted,
@@ -29,10 +38,11 @@ from handlers.events import (
     TxnAborted,
     TxnCommitted,
     TxnsOpened,
+    Undecodable,
     Unhandled,
     WriteIdsAllocated,
 )
-from handlers.replication.policy.renames import find_names
+from handlers.replication.policy.renames import find_names, name_on_target, needs_checkpoint
 from handlers.replication.policy.replicability import find_obstacle
 from handlers.replication.target.objects import is_transactional
 from state.errors import BadInput
@@ -61,6 +71,8 @@ class ComingAllocation(NamedTuple):
 
 EVENTS_MAX: Final = 1_000
 """So many events are looked at."""
+
+
 _HARMLESS: Final = (
     TxnsOpened,
     TxnCommitted,
@@ -148,3 +160,44 @@ def select_joinable(
         found.append(each)
         newest = target_txn
     return found
+
+
+def select_lookahead_events(events: Iterable[Event]) -> list[Event]:
+    """Return the write events and look-ahead barriers of a batch, in order: the input of ``find_early_copies``.
+
+    They are few, so that ``find_early_copies`` can run after every allocation.
+    """
+    return [
+        event
+        for event in events
+        if isinstance(event, FilesWritten | DatabaseCreated | DatabaseDropped | Undecodable)
+        or _is_barrier(event)
+    ]
+
+
+def find_early_copies(
+    coming: Iterable[Event], allocated: Callable[[int, str, int], bool]
+) -> Iterator[FilesWritten]:
+    """Yield the write events whose files may be copied now; ``coming`` is the rest of ``select_lookahead_events``.
+
+    ``allocated`` returns whether a transaction holds a write id of a table: (transaction id, ``db.table``, write id).
+    """
+    behind_barrier: set[tuple[str | None, str | None]] = set()
+    for event in coming:
+        if isinstance(event, FilesWritten):
+            free = (event.db, event.table) not in behind_barrier
+            if free and allocated(event.txn_id, f"{event.db}.{event.table}", event.write_id):
+                yield event
+        elif isinstance(event, DatabaseCreated | DatabaseDropped | Undecodable):
+            return
+        else:
+            behind_barrier |= {(event.db, event.table), (event.db, name_on_target(event))}
+
+
+def _is_barrier(event: Event) -> bool:
+    """Whether the event may move or remove files of the table."""
+    if isinstance(event, PartitionsDropped):
+        return True
+    if isinstance(event, TableAltered | PartitionsAltered) and event.truncate:
+        return True
+    return needs_checkpoint(event)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from handlers.events import Undecodable
-from handlers.replication.transactions.allocations_ahead import (
+from handlers.replication.transactions.coming_events import (
     EVENTS_MAX,
     WriteIdOfTxn,
     find_coming_allocations,
