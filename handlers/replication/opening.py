@@ -107,11 +107,11 @@ class Opening:
                 key=f"policies.{context.policy.name}",
                 hint=f"Run 'tideline bootstrap {context.policy.name}' once, or set its 'bootstrap' to 'auto'.",
             )
-        done = begin_bootstrap(
+        bootstrap = begin_bootstrap(
             source=context.source, target=context.target, policy=context.policy, store=self.store
         )
         context.tables.loads.load(self.store)
-        return Position(done.event_id)
+        return Position(bootstrap.event_id)
 
     def _start_without_state(self, on_target: int) -> Position:
         """Continue from the target's own position. Transactions that are open there are not in the write-id mapping."""

@@ -60,16 +60,16 @@ class Lanes:
         self._unused: SimpleQueue[Metastore] = SimpleQueue()
         self._connections: list[Metastore] = []
 
-    def start(self, event: Event, events: Sequence[Event], known: Table | None) -> Job:
-        """Apply ``event``, which stands for ``events``, in a lane; ``known`` is the target's table if replay has cached it."""
-        return Job(events, self._executor.submit(self._apply, event, known, time.perf_counter()))
+    def start(self, event: Event, events: Sequence[Event], table: Table | None) -> Job:
+        """Apply ``event``, which stands for ``events``, in a lane; ``table`` is the target's table if replay has cached it."""
+        return Job(events, self._executor.submit(self._apply, event, table, time.perf_counter()))
 
-    def _apply(self, event: Event, known: Table | None, submitted: float) -> Done:
+    def _apply(self, event: Event, table: Table | None, submitted: float) -> Done:
         target = self._take_connection()
         try:
             cache = TableCache(target, self._context.policy)
-            if known is not None:
-                cache.put(event.table or "", known)
+            if table is not None:
+                cache.put(event.table or "", table)
             started = time.perf_counter()
             apply_effect(event, self._build_context(target, cache))
             ended = time.perf_counter()
@@ -82,9 +82,9 @@ class Lanes:
         try:
             return self._unused.get_nowait()
         except Empty:
-            made = self._context.target.clone()
-            self._connections.append(made)
-            return made
+            connection = self._context.target.clone()
+            self._connections.append(connection)
+            return connection
 
     def _build_context(self, target: Metastore, cache: TableCache) -> Context:
         tables = replace(

@@ -82,21 +82,21 @@ def find_joinable(first: Joinable, coming: Iterable[Event], writers: Container[i
     """
     if not changes_only_objects(first):
         return [first]
-    found, size = [first], _count(first)
+    joined, size = [first], _count(first)
     for event in coming:
-        if isinstance(event, Joinable) and _continues(found, event):
+        if isinstance(event, Joinable) and _continues(joined, event):
             size += _count(event)
             if size > BATCH:
                 break
-            found.append(event)
+            joined.append(event)
         elif _stops(event, first, writers):
             break
-    return found if _saves_calls(found) else [first]
+    return joined if _saves_calls(joined) else [first]
 
 
-def _saves_calls(found: Sequence[Joinable]) -> bool:
+def _saves_calls(joined: Sequence[Joinable]) -> bool:
     """Whether one call for all takes less time than one for each."""
-    return not isinstance(found[0], PartitionsDropped) or len(found) >= DROPS_MIN
+    return not isinstance(joined[0], PartitionsDropped) or len(joined) >= DROPS_MIN
 
 
 def join(events: Sequence[Joinable]) -> Joinable:
@@ -137,22 +137,22 @@ def changes_only_objects(event: Joinable) -> bool:
         return False
 
 
-def _continues(found: Sequence[Joinable], event: Joinable) -> bool:
+def _continues(joined: Sequence[Joinable], event: Joinable) -> bool:
     """Whether ``event`` makes the same kind of change in the same table."""
-    first = found[0]
+    first = joined[0]
     if type(event) is not type(first) or (event.db, event.table, event.parts) != (first.db, first.table, 1):
         return False
     if isinstance(event, PartitionsAltered) and isinstance(first, PartitionsAltered):
-        return changes_only_objects(event) and event.write_id == first.write_id and _are_others(found, event)
+        return changes_only_objects(event) and event.write_id == first.write_id and _are_others(joined, event)
     return True
 
 
-def _are_others(found: Sequence[Joinable], event: PartitionsAltered) -> bool:
+def _are_others(joined: Sequence[Joinable], event: PartitionsAltered) -> bool:
     """Whether none of the altered partitions is altered by an earlier event."""
     try:
         earlier = {
             repr(item.value.values)
-            for each in found
+            for each in joined
             if isinstance(each, PartitionsAltered)
             for item in each.after
         }
@@ -207,8 +207,8 @@ class EventJoiner:
             return ()
         if not isinstance(event, Joinable) or not self._may_join(event):
             return ()
-        found = self.find(event)
-        return found if len(found) > 1 else ()
+        joined = self.find(event)
+        return joined if len(joined) > 1 else ()
 
     def find(self, event: Joinable) -> Sequence[Joinable]:
         """Return the event, and those that may be applied together with it; its table must be in scope and transactional."""

@@ -117,9 +117,11 @@ class WorkAhead:
         }
         if not self._events:
             return
-        found = find_predecessors(events, lambda txn_id: self._find_tables(txn_id, unknown_txn_id))
-        self._events = {event_id: event for event_id, event in self._events.items() if event_id in found}
-        self._waiting = [(found[event_id], event_id) for event_id in self._events]
+        predecessors = find_predecessors(events, lambda txn_id: self._find_tables(txn_id, unknown_txn_id))
+        self._events = {
+            event_id: event for event_id, event in self._events.items() if event_id in predecessors
+        }
+        self._waiting = [(predecessors[event_id], event_id) for event_id in self._events]
         heapify(self._waiting)
         self.start_after(0, upcoming=events[0].event_id)
 
@@ -127,8 +129,10 @@ class WorkAhead:
         """Return the tables that a transaction writes into; None if the state may not know them."""
         if txn_id <= unknown_txn_id:
             return None
-        known = self._context.tables.write_ids.get(txn_id)
-        return [] if known is None else [name.partition(".")[2] for name, _, _ in known.allocations]
+        transaction = self._context.tables.write_ids.get(txn_id)
+        return (
+            [] if transaction is None else [name.partition(".")[2] for name, _, _ in transaction.allocations]
+        )
 
     def start_after(self, recorded: int, *, upcoming: int) -> None:
         """Start the events that wait for nothing after ``recorded``; replay itself applies those up to ``upcoming``."""
@@ -170,8 +174,8 @@ class WorkAhead:
             events, whole = joined, join(joined)
         selected = select_metadata(whole, self._context.policy)
         if selected is not None and self._lanes is not None:
-            known = self._context.table_cache.peek(event.table or "")
-            self._jobs[event.event_id] = self._lanes.start(selected, events, known)
+            table = self._context.table_cache.peek(event.table or "")
+            self._jobs[event.event_id] = self._lanes.start(selected, events, table)
 
     def take(self, event: Event) -> AppliedAhead | None:
         """Wait for the event at its turn; return what was applied ahead, or None if replay must apply it."""
@@ -218,7 +222,7 @@ def find_predecessors(
 
     ``tables_of`` returns the tables that a transaction writes into before the first of ``events``, and None if that is not known.
     """
-    found: dict[int, int] = {}
+    predecessors: dict[int, int] = {}
     last: dict[str, int] = {}
     writes: dict[int, set[str]] = {}
     barrier, renamed = 0, False
@@ -226,20 +230,20 @@ def find_predecessors(
         if isinstance(event, TxnsOpened | Unhandled):
             continue
         if isinstance(event, TxnCommitted | TxnAborted):
-            known = None if renamed else tables_of(event.txn_id)
-            if known is None:
+            tables = None if renamed else tables_of(event.txn_id)
+            if tables is None:
                 barrier = event.event_id
-            for table in {*(known or ()), *writes.get(event.txn_id, ())}:
+            for table in {*(tables or ()), *writes.get(event.txn_id, ())}:
                 last[table] = event.event_id
         elif event.table is None or not isinstance(event, OF_TABLES) or find_rename(event) is not None:
             barrier, renamed = event.event_id, renamed or isinstance(event, TableAltered)
         else:
-            found.setdefault(event.event_id, max(barrier, last.get(event.table, 0)))
+            predecessors.setdefault(event.event_id, max(barrier, last.get(event.table, 0)))
             last[event.table] = event.event_id
             if isinstance(event, WriteIdsAllocated):
                 for txn_id, _ in event.pairs:
                     writes.setdefault(txn_id, set()).add(event.table)
-    return found
+    return predecessors
 
 
 def may_run_ahead(event: Event) -> bool:

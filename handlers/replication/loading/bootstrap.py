@@ -151,31 +151,31 @@ def _prepare_target(
     """
     marks = {BOOTSTRAP: PENDING, NO_COMPACTION: "true"} if names else {LAST_ID: str(event_id)}
     try:
-        present = target.get_database(policy.target_db)
+        target_database = target.get_database(policy.target_db)
     except NotFound:
         if database is not None:
             created = to_target_database(database, policy)
             created.parameters = {**(created.parameters or {}), **marks}
             target.create_database(created)
         return
-    _require_no_tables(target, policy, present, names)
-    kept = {
+    _require_no_tables(target, policy, target_database, names)
+    other_parameters = {
         k: v
-        for k, v in (present.parameters or {}).items()
+        for k, v in (target_database.parameters or {}).items()
         if k not in {LAST_ID, BOOTSTRAP, NO_COMPACTION, PROMOTED}
     }
-    present.parameters = {**kept, TARGET_FOR: "true", **marks}
-    target.alter_database(policy.target_db, present)
+    target_database.parameters = {**other_parameters, TARGET_FOR: "true", **marks}
+    target.alter_database(policy.target_db, target_database)
 
 
 def _detach_tables(source: Metastore, target: Metastore, policy: Policy, names: Sequence[str]) -> None:
     """Drop the tables of the target database without their files, unless this bootstrap has begun already."""
     try:
-        present = target.get_database(policy.target_db)
+        target_database = target.get_database(policy.target_db)
     except NotFound:
         return
-    if (present.parameters or {}).get(BOOTSTRAP) != PENDING:
-        detach_tables(source=source, target=target, policy=policy, database=present, names=names)
+    if (target_database.parameters or {}).get(BOOTSTRAP) != PENDING:
+        detach_tables(source=source, target=target, policy=policy, database=target_database, names=names)
 
 
 def _require_no_tables(target: Metastore, policy: Policy, database: Database, names: Sequence[str]) -> None:

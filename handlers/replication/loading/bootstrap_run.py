@@ -146,8 +146,8 @@ class _BootstrapRun:
         source, db = self._context.source, self._context.policy.source_db
         views: set[str] = set()
         for start in range(0, len(names), _TABLES_PAGE):
-            found = source.get_tables(db, names[start : start + _TABLES_PAGE])
-            views |= {(table.tableName or "").lower() for table in found if is_view(table)}
+            tables = source.get_tables(db, names[start : start + _TABLES_PAGE])
+            views |= {(table.tableName or "").lower() for table in tables if is_view(table)}
         return views
 
     def _load(self, loads: Iterable[TableLoad]) -> None:

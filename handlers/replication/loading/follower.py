@@ -65,17 +65,17 @@ class LoadFollower:
         Those that already wait stay as they are, but are tried again at once. Raises NotFound if the policy does not cover one of them, and then changes
         nothing.
         """
-        chosen = tuple(dict.fromkeys(table.lower() for table in tables))
-        for table in chosen:
+        names = tuple(dict.fromkeys(table.lower() for table in tables))
+        for table in names:
             self._require_covered(table)
-        for table in chosen:
+        for table in names:
             if self.context.tables.loads.is_waiting(table):
                 self.context.tables.loads.hurry(table)
             else:
                 self._forget(table)
                 self.context.tables.loads.request(table, reason)
         self.record()
-        return chosen
+        return names
 
     def release(self, table: str, read: ReadEvents, *, load: bool = False) -> Release:
         """Let a quarantined table return: resume it where it stopped, or load it if that is not possible or ``load`` is set.
@@ -151,8 +151,8 @@ class LoadFollower:
 
     def to_load(self) -> tuple[TableLoad, ...]:
         """Return the tables whose rows must be loaded, those that wait longest first."""
-        waiting = [entry for entry in self.context.tables.loads.waiting() if not entry.is_catching_up]
-        return tuple(sorted(waiting, key=lambda entry: (entry.requested_s, entry.table)))
+        entries = [entry for entry in self.context.tables.loads.waiting() if not entry.is_catching_up]
+        return tuple(sorted(entries, key=lambda entry: (entry.requested_s, entry.table)))
 
     def finish(self, loaded: LoadedTable) -> None:
         """Record that a table is loaded. If replay is already beyond the load's event, the table must catch up."""

@@ -45,9 +45,9 @@ class Release:
 
 def find_release_obstacle(entry: QuarantinedTable, context: Context, read: ReadEvents) -> str | None:
     """Return why a quarantined table must be loaded; None if it can resume. Raises Transient."""
-    held = context.tables.write_ids.held_write_ids(f"{context.policy.source_db}.{entry.table}")
-    target = _read_target(entry, held, context)
-    obstacle = find_obstacle(entry.stopped, table=entry.table, held=held, target=target)
+    write_ids = context.tables.write_ids.held_write_ids(f"{context.policy.source_db}.{entry.table}")
+    target = _read_target(entry, write_ids, context)
+    obstacle = find_obstacle(entry.stopped, table=entry.table, held=write_ids, target=target)
     if obstacle is not None:
         return obstacle
     return _find_lost_event(entry.event_id, read)
@@ -56,10 +56,10 @@ def find_release_obstacle(entry: QuarantinedTable, context: Context, read: ReadE
 def _find_lost_event(event_id: int, read: ReadEvents) -> str | None:
     """Return why the event cannot be read any more; None if it can."""
     try:
-        found = any(True for _ in read(event_id - 1, event_id))
+        is_readable = any(True for _ in read(event_id - 1, event_id))
     except GapDetected as gap:
         return f"event {event_id} can no longer be read: {gap}"
-    return None if found else f"event {event_id} can no longer be read"
+    return None if is_readable else f"event {event_id} can no longer be read"
 
 
 def _read_target(entry: QuarantinedTable, held: Held, context: Context) -> TargetWriteIds | None:

@@ -55,16 +55,16 @@ def detach_tables(
     """
     _require_unused(database, policy)
     tables = target.table_names(policy.target_db)
-    kept: dict[str, str] = {}
+    kept_locations: dict[str, str] = {}
     for views in (True, False):
         for name in tables:
             with suppress(NotFound):
                 table = target.get_table(policy.target_db, name)
                 if is_view(table) == views and _detach(table, source, target, policy, in_scope=name in names):
-                    kept[name] = table.sd.location or ""
+                    kept_locations[name] = table.sd.location or ""
     for name in names:
         if target.highest_write_id(policy.target_db, name):
-            _forget_write_ids(name, kept.get(name), target, policy)
+            _forget_write_ids(name, kept_locations.get(name), target, policy)
 
 
 def _require_unused(database: Database, policy: Policy) -> None:
@@ -136,8 +136,8 @@ def _kind(table: Table) -> tuple[object, ...]:
 
 
 def _drop_other_partitions(name: str, source: Metastore, target: Metastore, policy: Policy) -> None:
-    kept = set(source.partition_names(policy.source_db, name))
-    others = [each for each in target.partition_names(policy.target_db, name) if each not in kept]
+    source_names = set(source.partition_names(policy.source_db, name))
+    others = [each for each in target.partition_names(policy.target_db, name) if each not in source_names]
     for start in range(0, len(others), _AT_ONCE):
         page = others[start : start + _AT_ONCE]
         target.drop_partitions(policy.target_db, name, page, delete_data=True, if_exists=True)

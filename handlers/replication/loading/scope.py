@@ -87,12 +87,12 @@ def _read_policy(policy: Policy, reader: Reader) -> Policy | None:
     if stored is None:
         return None
     try:
-        found = orjson.loads(stored)
+        patterns = orjson.loads(stored)
         return replace(
             policy,
-            include=tuple(found["include"]),
-            exclude=tuple(found["exclude"]),
-            metadata_only=tuple(found.get("metadata_only", ())),
+            include=tuple(patterns["include"]),
+            exclude=tuple(patterns["exclude"]),
+            metadata_only=tuple(patterns.get("metadata_only", ())),
         )
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
         raise StateCorrupt(

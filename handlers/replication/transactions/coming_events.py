@@ -97,16 +97,16 @@ def find_coming_allocations(
     replaces the first, which takes a call of its own: it is a barrier, too.
     """
     barred: set[str] = set()
-    seen: set[tuple[int, str]] = set()
+    allocations: set[tuple[int, str]] = set()
     for event in islice(events, EVENTS_MAX):
         if isinstance(event, WriteIdsAllocated):
             table = event.table
             for pair in select(event) if table is not None and table not in barred else ():
                 assert table is not None
-                if (pair.txn_id, table) in seen:
+                if (pair.txn_id, table) in allocations:
                     barred.add(table)
                     break
-                seen.add((pair.txn_id, table))
+                allocations.add((pair.txn_id, table))
                 yield ComingAllocation(event.event_id, table, pair)
         elif not isinstance(event, _HARMLESS):
             if event.table is None:
@@ -149,17 +149,17 @@ def select_joinable(
     ``next_write_id`` is the table's next one on the target: lower ids are allocated already, perhaps by a process that was killed, and are left
     out. ``target_txns`` are the transactions of the target that are open for those of the source.
     """
-    found: list[WriteIdOfTxn] = []
+    joinable: list[WriteIdOfTxn] = []
     newest = -1
     for each in coming:
-        if each.write_id < next_write_id and not found:
+        if each.write_id < next_write_id and not joinable:
             continue
         target_txn = target_txns.get(each.txn_id)
-        if each.write_id != next_write_id + len(found) or target_txn is None or target_txn <= newest:
+        if each.write_id != next_write_id + len(joinable) or target_txn is None or target_txn <= newest:
             break
-        found.append(each)
+        joinable.append(each)
         newest = target_txn
-    return found
+    return joinable
 
 
 def select_lookahead_events(events: Iterable[Event]) -> list[Event]:

@@ -142,14 +142,14 @@ class WriteIdLookahead:
 
     def _find_coming(self, place: int) -> list[ComingAllocation]:
         """Return the write ids that the event at ``place`` and those after it will allocate."""
-        found: list[ComingAllocation] = []
+        allocations: list[ComingAllocation] = []
         txns: set[int] = set()
         for each in find_coming_allocations(islice(self._events, place, None), self._select):
             txns.add(each.pair.txn_id)
             if len(txns) > OPENED_MAX:
                 break
-            found.append(each)
-        return found
+            allocations.append(each)
+        return allocations
 
     def _open(self, coming: Sequence[ComingAllocation]) -> dict[str, list[WriteIdOfTxn]]:
         """Start opening the transactions; return the first of their write ids, by table, as far as transactions are open."""
@@ -161,11 +161,11 @@ class WriteIdLookahead:
                 txn_id for txn_id in txn_ids if txn_id not in self._context.tables.write_ids
             )
         self._transactions.wait(islice(txn_ids, min(_AWAITED * joinable, TXNS_MAX)))
-        found: dict[str, list[WriteIdOfTxn]] = {}
+        pairs_by_table: dict[str, list[WriteIdOfTxn]] = {}
         for each in self._select_open(coming) if joinable else coming:
-            found.setdefault(each.table, []).append(each.pair)
+            pairs_by_table.setdefault(each.table, []).append(each.pair)
             self._planned_up_to = each.event_id, each.pair.write_id
-        return found
+        return pairs_by_table
 
     def _select_open(self, coming: Sequence[ComingAllocation]) -> Iterator[ComingAllocation]:
         """Yield the write ids up to the first one whose transaction is not open yet."""
@@ -208,6 +208,9 @@ class WriteIdLookahead:
             self._counts.calls += 1
 
     def _find_target_txns(self, pairs: Sequence[WriteIdOfTxn]) -> dict[int, int]:
-        known = self._context.tables.write_ids.find_target_txn
-        found = {each.txn_id: self._transactions.find(each.txn_id) or known(each.txn_id) for each in pairs}
-        return {txn_id: target_txn for txn_id, target_txn in found.items() if target_txn is not None}
+        find_in_mapping = self._context.tables.write_ids.find_target_txn
+        target_txns = {
+            each.txn_id: self._transactions.find(each.txn_id) or find_in_mapping(each.txn_id)
+            for each in pairs
+        }
+        return {txn_id: target_txn for txn_id, target_txn in target_txns.items() if target_txn is not None}

@@ -51,7 +51,7 @@ def read_write_ids(context: Context) -> list[WriteIds]:
     """Return the write ids of all tables of the target database that have some."""
     db = context.policy.target_db
     names = sorted(context.target.table_names(db))
-    found = []
+    write_ids = []
     for start in range(0, len(names), _TABLES_AT_ONCE):
         page = names[start : start + _TABLES_AT_ONCE]
         lists = context.target.valid_write_ids([f"{db}.{name}" for name in page])
@@ -59,26 +59,26 @@ def read_write_ids(context: Context) -> list[WriteIds]:
             cut = valid.may_be_cut
             highest = context.target.highest_write_id(db, name) if cut else valid.high_water_mark
             if highest:
-                found.append(WriteIds(name, valid, highest))
-    return found
+                write_ids.append(WriteIds(name, valid, highest))
+    return write_ids
 
 
 def discard_open_writes(write_ids: WriteIds, context: Context) -> None:
     """Remove the files under the invisible write ids of a table, and the mark of accuracy from statistics that came with them."""
     table, db = write_ids.table, context.policy.target_db
     try:
-        present = context.target.get_table(db, table)
+        target_table = context.target.get_table(db, table)
     except NotFound:
         return
-    if not is_transactional(present):
+    if not is_transactional(target_table):
         return
-    if not present.partitionKeys:
-        _discard(present.sd.location, write_ids.valid, context)
-        if _is_hidden(present.writeId, write_ids.valid):
-            mark_inaccurate(table, present.writeId or 0, (), context)
+    if not target_table.partitionKeys:
+        _discard(target_table.sd.location, write_ids.valid, context)
+        if _is_hidden(target_table.writeId, write_ids.valid):
+            mark_inaccurate(table, target_table.writeId or 0, (), context)
         return
-    keys = partition_key_names(present)
-    for page in _read_partitions(present, context):
+    keys = partition_key_names(target_table)
+    for page in _read_partitions(target_table, context):
         hidden: dict[int, list[str]] = {}
         for partition in page:
             _discard(partition.sd.location, write_ids.valid, context)

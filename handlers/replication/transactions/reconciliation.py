@@ -88,7 +88,7 @@ class Reconciliation:
         Only the target knows those that a lost state file forgot, and those that a catch-up opened again for its table before
         it gave up.
         """
-        known, target = set(self._context.tables.write_ids.open_txns()), self._context.target
+        txn_ids, target = set(self._context.tables.write_ids.open_txns()), self._context.target
         if target.supports("get_replayed_txns_for_policy"):
-            known |= target.replayed_txns(self._context.policy.txn_map_key).keys()
-        return known
+            txn_ids |= target.replayed_txns(self._context.policy.txn_map_key).keys()
+        return txn_ids

@@ -63,9 +63,9 @@ def require_committed(context: Context, commits: Iterable[UnprovenCommit]) -> No
 
     The target may not have allocated the write ids of a table that is not followed, so these must only not be open or aborted.
     """
-    held = [(*each, commit) for commit in commits for each in commit.write_ids.items()]
-    lists = _read_lists(context, {name.partition(".")[2] for name, _, _ in held})
-    for name, write_id, commit in held:
+    write_ids = [(*each, commit) for commit in commits for each in commit.write_ids.items()]
+    lists = _read_lists(context, {name.partition(".")[2] for name, _, _ in write_ids})
+    for name, write_id, commit in write_ids:
         table = name.partition(".")[2]
         state = lists[table].state_of(write_id)
         if context.in_scope(context.policy.source_db, table):
@@ -112,8 +112,8 @@ def _decide(  # noqa: PLR0913 - one write id, and what is known of it
 
 def _is_open(context: Context, txn_id: int, target_txn: int | None) -> bool:
     """Whether the transaction is not committed on the target; True if this is unknown."""
-    known = context.tables.write_ids.get(txn_id) if target_txn is None else None
-    target_txn = known.target_txn if known is not None else target_txn
+    source_txn = context.tables.write_ids.get(txn_id) if target_txn is None else None
+    target_txn = source_txn.target_txn if source_txn is not None else target_txn
     if target_txn is not None:
         listed = context.target.open_txns_info().open_txns
         return any(txn.id == target_txn and txn.state != TxnState.COMMITTED for txn in listed)

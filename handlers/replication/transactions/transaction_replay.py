@@ -79,8 +79,8 @@ class TransactionReplay:
         write_ids = self._context.tables.write_ids
         for txn_id, write_id in event.pairs:
             self.lookahead.prepare(event, WriteIdOfTxn(txn_id, write_id))
-            known = write_ids.allocate(txn_id, f"{event.db}.{table}", write_id, event.event_id) is None
-            if known and txn_id not in write_ids:
+            is_repeated = write_ids.allocate(txn_id, f"{event.db}.{table}", write_id, event.event_id) is None
+            if is_repeated and txn_id not in write_ids:
                 continue  # the event is repeated, and the transaction has ended since
             if event.event_id <= self.marks.uncertain_event_id and self._has_ended(table, txn_id, write_id):
                 continue
@@ -99,11 +99,11 @@ class TransactionReplay:
 
     def _open(self, txn_id: int) -> int:
         """Return the target's transaction for a source transaction, opened at its first write id in scope (step 1)."""
-        known = self._context.tables.write_ids.find_target_txn(txn_id) or self.lookahead.find_target_txn(
+        target_txn = self._context.tables.write_ids.find_target_txn(txn_id) or self.lookahead.find_target_txn(
             txn_id
         )
-        if known is not None:
-            return known
+        if target_txn is not None:
+            return target_txn
         return self._context.target.open_replayed(self._context.policy.txn_map_key, txn_id)
 
     def _allocate_one(self, table: str, txn_id: int, write_id: int) -> None:
@@ -144,29 +144,29 @@ class TransactionReplay:
 
     def commit(self, event: TxnCommitted) -> bool:
         """Commit on the target (steps 3 to 6); return whether the transaction concerns the policy."""
-        known = self._context.tables.write_ids.get(event.txn_id)
-        if self._end_unused(event, known) or not self._concerns_policy(event.txn_id, known):
+        source_txn = self._context.tables.write_ids.get(event.txn_id)
+        if self._end_unused(event, source_txn) or not self._concerns_policy(event.txn_id, source_txn):
             return False
         self._fail_tables_ahead(event)
         if not event.enriched:
-            self._fetch_files(event, known)  # step 3
-        for write in [] if known is None else self.files.find_unlogged_writes(known, event):
+            self._fetch_files(event, source_txn)  # step 3
+        for write in [] if source_txn is None else self.files.find_unlogged_writes(source_txn, event):
             self.start_copies(write)  # step 3
         self._record_before(event)  # step 4, while files are being copied
         writes = self.files.wait_for_copies(event)  # step 5
         repeated = self.files.is_committed(event.txn_id)
-        if known is not None and known.allocations and not writes and not repeated:
+        if source_txn is not None and source_txn.allocations and not writes and not repeated:
             self._context.observer.commit_without_writes(event.txn_id)
         unverified = self.files.list_unknown(event.txn_id)
-        self._complete_marks(event, known)
-        self._commit(event, known, writes)
+        self._complete_marks(event, source_txn)
+        self._commit(event, source_txn, writes)
         if not event.listed:  # else the relay has found the partitions that the lost state would have named
             self.unverified |= unverified
         return True
 
-    def _complete_marks(self, event: TxnCommitted, known: SourceTxn | None) -> None:
+    def _complete_marks(self, event: TxnCommitted, source_txn: SourceTxn | None) -> None:
         """Compare the marks of accurate statistics that the source may have removed without an event; quarantine a table that refuses it."""
-        for allocation in () if known is None else known.allocations:
+        for allocation in () if source_txn is None else source_txn.allocations:
             table = allocation.table.partition(".")[2]
             try:
                 complete_committed(table, self._context)
@@ -187,16 +187,16 @@ class TransactionReplay:
                 self._context.handle_failure(table, event.event_id, error)
             self.files.discard_table(table)
 
-    def _fetch_files(self, event: TxnCommitted, known: SourceTxn | None) -> None:
+    def _fetch_files(self, event: TxnCommitted, source_txn: SourceTxn | None) -> None:
         """Start the copies of a commit whose write events are not, or not all, in the topic (step 3)."""
-        present = self.files.list_entries(event.txn_id)
-        for write in fetch_writes(event, known, self._context):
+        entries_in_topic = self.files.list_entries(event.txn_id)
+        for write in fetch_writes(event, source_txn, self._context):
             pairs = zip(write.files, write.raw_files, strict=True)
-            missing = [(file, entry) for file, entry in pairs if (write.table, entry) not in present]
+            missing = [(file, entry) for file, entry in pairs if (write.table, entry) not in entries_in_topic]
             if missing:
                 files, entries = zip(*missing, strict=True)
                 self.start_copies(replace(write, files=files, raw_files=entries))
-        for table in sorted({table for table, _ in present}):
+        for table in sorted({table for table, _ in entries_in_topic}):
             if table in self._context.tables.quarantine:
                 self.files.discard_table(table)
 
@@ -211,10 +211,10 @@ class TransactionReplay:
 
     def abort(self, event: TxnAborted) -> bool:
         """Abort on the target, which has no files of the transaction; return whether it concerns the policy."""
-        known = self._context.tables.write_ids.get(event.txn_id)
-        if self._end_unused(event, known) or not self._concerns_policy(event.txn_id, known):
+        source_txn = self._context.tables.write_ids.get(event.txn_id)
+        if self._end_unused(event, source_txn) or not self._concerns_policy(event.txn_id, source_txn):
             return False
-        self._mark_inaccurate(event, known, only_quarantined=False)
+        self._mark_inaccurate(event, source_txn, only_quarantined=False)
         self._record_before(event)  # step 4
         failpoint("replay.before-abort")
         self._context.target.abort_replayed(self._context.policy.txn_map_key, event.txn_id)  # step 5
@@ -223,18 +223,18 @@ class TransactionReplay:
         self._ahead = {key: write_id for key, write_id in self._ahead.items() if key[0] != event.txn_id}
         return True
 
-    def _end_unused(self, event: TxnCommitted | TxnAborted, known: SourceTxn | None) -> bool:
+    def _end_unused(self, event: TxnCommitted | TxnAborted, source_txn: SourceTxn | None) -> bool:
         """Abort a transaction that was opened ahead, and whose tables are not followed any more; return whether it is one."""
-        if known is not None or not self.lookahead.is_unused(event.txn_id):
+        if source_txn is not None or not self.lookahead.is_unused(event.txn_id):
             return False
         self._record_before(event)
         self._context.target.abort_replayed(self._context.policy.txn_map_key, event.txn_id)
         self.lookahead.forget(event.txn_id)
         return True
 
-    def _concerns_policy(self, txn_id: int, known: SourceTxn | None) -> bool:
+    def _concerns_policy(self, txn_id: int, source_txn: SourceTxn | None) -> bool:
         """Whether the end of this transaction must be replayed."""
-        return known is not None or txn_id in self.files or txn_id <= self.marks.unknown_txn_id
+        return source_txn is not None or txn_id in self.files or txn_id <= self.marks.unknown_txn_id
 
     def _record_before(self, event: TxnCommitted | TxnAborted) -> None:
         """Record the previous event, so that no earlier event is repeated after the transaction's end."""
@@ -242,13 +242,15 @@ class TransactionReplay:
         self._record(event.event_id)
         failpoint("replay.after-end-record")
 
-    def _commit(self, event: TxnCommitted, known: SourceTxn | None, writes: list[WriteEventInfo]) -> None:
+    def _commit(
+        self, event: TxnCommitted, source_txn: SourceTxn | None, writes: list[WriteEventInfo]
+    ) -> None:
         """Send the commit (step 5), let it be proven (step 6), and forget the transaction.
 
         A quarantine is recorded first, if this event caused one, in the state and on the target. Otherwise a run that is killed after the commit would leave
         visible write ids without their files, and the next run would take them for complete.
         """
-        self._mark_inaccurate(event, known, only_quarantined=True)
+        self._mark_inaccurate(event, source_txn, only_quarantined=True)
         if self._context.tables.quarantine.unsaved:
             self._record(event.event_id)
         failpoint("replay.before-commit")
@@ -256,19 +258,19 @@ class TransactionReplay:
         failpoint("replay.after-commit")
         self._context.tables.write_ids.commit(event.txn_id)
         self.files.forget_transaction(event.txn_id)
-        if known is not None:
-            self.proofs.add(UnprovenCommit.of(known))  # step 6
+        if source_txn is not None:
+            self.proofs.add(UnprovenCommit.of(source_txn))  # step 6
 
     def _mark_inaccurate(
-        self, event: TxnCommitted | TxnAborted, known: SourceTxn | None, *, only_quarantined: bool
+        self, event: TxnCommitted | TxnAborted, source_txn: SourceTxn | None, *, only_quarantined: bool
     ) -> None:
         """Mark as inaccurate the statistics of a transaction whose rows will not be on the target."""
-        if known is None:
+        if source_txn is None:
             return
         touched: dict[tuple[str, int], list[str]] = {}
-        for each in known.touched:
+        for each in source_txn.touched:
             touched.setdefault((each.table, each.write_id), []).append(each.partition_name)
-        for name, write_id, _ in known.allocations:
+        for name, write_id, _ in source_txn.allocations:
             table = name.partition(".")[2]
             if only_quarantined and table not in self._context.tables.quarantine:
                 continue

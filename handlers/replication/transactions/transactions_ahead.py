@@ -52,9 +52,9 @@ class TransactionsAhead:
     def _start(self, txn_id: int) -> Future[int | None]:
         context = self._context
         if not context.lanes:
-            done: Future[int | None] = Future()
-            done.set_result(self._open(context.target, txn_id))
-            return done
+            future: Future[int | None] = Future()
+            future.set_result(self._open(context.target, txn_id))
+            return future
         if self._executor is None:
             self._executor = ThreadPoolExecutor(1, thread_name_prefix=f"open-{context.policy.name}")
             self._connection = context.target.clone()

@@ -156,10 +156,10 @@ class _TableLoader:
         for start in range(0, len(names), PARTITIONS_PAGE):
             self._tools.step()
             page = names[start : start + PARTITIONS_PAGE]
-            found = source.get_partitions(db, self._table, page)
-            if len(found) < len(page):
+            page_partitions = source.get_partitions(db, self._table, page)
+            if len(page_partitions) < len(page):
                 raise SnapshotLost("a partition was dropped")
-            partitions = self._partitions.put(target, found, snapshot)
+            partitions = self._partitions.put(target, page_partitions, snapshot)
             if not self._copies_rows:
                 require_no_disruption(snapshot.changes)
                 self._partitions.complete(partitions, (), snapshot)
@@ -213,14 +213,14 @@ class _TableLoader:
 def load_constraints(table: str, tools: LoadTools) -> None:
     """Give the target's table the constraints of the source's, and foreign keys as far as both tables exist."""
     policy = tools.policy
-    found = {
+    constraints = {
         kind: columns
         for kind in CONSTRAINT_KINDS
         if kind is not FOREIGN_KEY and (columns := tools.source.constraints(kind, policy.source_db, table))
     }
-    if found:
+    if constraints:
         present = lower_names(tools.target.constraint_names(policy.target_db, table))
-        for kind, columns in found.items():
+        for kind, columns in constraints.items():
             _add_missing(kind, columns, present, tools)
     load_foreign_keys(table, tools)
     for name in {key.fktable_name for key in tools.source.foreign_keys_to(policy.source_db, table)}:

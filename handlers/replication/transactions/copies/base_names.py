@@ -74,8 +74,8 @@ class BaseNames:
         return all(name.startswith(_WITH_ROW_IDS) for name in names)
 
     def _has_older_open_write(self, event: FilesWritten) -> bool:
-        known = self._context.tables.write_ids.held_write_ids(f"{event.db}.{event.table}")
-        if any(write_id < event.write_id for write_id, _ in known):
+        open_write_ids = self._context.tables.write_ids.held_write_ids(f"{event.db}.{event.table}")
+        if any(write_id < event.write_id for write_id, _ in open_write_ids):
             return True  # the target may leave it out of its list (ValidWriteIds.may_be_cut)
         name = f"{self._context.policy.target_db}.{event.table}"
         (valid,) = self._context.target.valid_write_ids([name])
@@ -83,10 +83,10 @@ class BaseNames:
 
     def _find_target_txn(self, txn_id: int) -> int:
         """Return the open transaction of the target, by a call if the mapping does not know it because the state was lost."""
-        known = self._context.tables.write_ids.find_target_txn(txn_id) or self._lookahead.find_target_txn(
+        target_txn = self._context.tables.write_ids.find_target_txn(
             txn_id
-        )
-        return known or self._context.target.open_replayed(self._context.policy.txn_map_key, txn_id)
+        ) or self._lookahead.find_target_txn(txn_id)
+        return target_txn or self._context.target.open_replayed(self._context.policy.txn_map_key, txn_id)
 
     def remove_others(self, event: FilesWritten, directory: str, base_suffix: str) -> None:
         """Remove bases of the write that have the other name, with or without suffix."""

@@ -71,12 +71,12 @@ def to_infos(target_db: str, table: str, writes: Sequence[PendingWrite]) -> list
     """
     entries: dict[tuple[str, int], list[str]] = {}
     for write in writes:
-        named = (
+        renamed_entries = (
             [rename_in_entry(entry, write.base_suffix) for entry in write.raw_files]
             if write.base_suffix
             else write.raw_files
         )
-        entries.setdefault((write.partition_name, write.write_id), []).extend(named)
+        entries.setdefault((write.partition_name, write.write_id), []).extend(renamed_entries)
     return [
         WriteEventInfo(
             writeId=write_id,
@@ -101,8 +101,8 @@ def discard_writes(writes: Sequence[PendingWrite], context: Context) -> bool:
         with suppress(TidelineError):
             context.copies.wait(write.handles)
     keys = {(write.table, write.write_id, write.txn_id) for write in writes}
-    kept = {key[:2] for key in keys if is_committed(context, *key)}
-    removable = [write for write in writes if (write.table, write.write_id) not in kept]
+    committed = {key[:2] for key in keys if is_committed(context, *key)}
+    removable = [write for write in writes if (write.table, write.write_id) not in committed]
     for write in removable:
         for handle in write.handles:
             remove_file(context, handle.task.target_uri)

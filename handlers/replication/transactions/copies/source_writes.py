@@ -35,18 +35,18 @@ _ALLOCATION: Final = "ALLOC_WRITE_ID_EVENT"
 _HINT: Final = "Follow a topic that Tideline's relay writes, then run 'tideline release POLICY TABLE'."
 
 
-def fetch_writes(event: TxnCommitted, known: SourceTxn | None, context: Context) -> list[FilesWritten]:
+def fetch_writes(event: TxnCommitted, source_txn: SourceTxn | None, context: Context) -> list[FilesWritten]:
     """Return the write events of a commit that is not enriched, without tables that are not replicated.
 
     If the source cannot tell what the transaction wrote, every table that it holds write ids of is handled as failed.
     Raises that error if the tables are not known either, because the state file was lost.
     """
     try:
-        infos = _ask_source(event, known, context)
+        infos = _ask_source(event, source_txn, context)
     except (Unsupported, FileLost, LimitExceeded) as error:
-        fail_tables(event, known, error, context)
+        fail_tables(event, source_txn, error, context)
         return []
-    found = []
+    writes = []
     for info in infos:
         db, table = (info.database or "").lower(), (info.table or "").lower()
         if not context.policy.covers_db(db):
@@ -58,34 +58,36 @@ def fetch_writes(event: TxnCommitted, known: SourceTxn | None, context: Context)
                 context.handle_failure(table, event.event_id, error)
             continue
         if write is not None:
-            found.append(write)
+            writes.append(write)
     return [
         write
-        for write in found
+        for write in writes
         if context.in_scope(write.db, write.table)
         and context.policy.copies_rows(write.table or "")
         and not context.tables.loads.contains_write(write.table or "", write.write_id)
     ]
 
 
-def fail_tables(event: TxnCommitted, known: SourceTxn | None, error: TidelineError, context: Context) -> None:
+def fail_tables(
+    event: TxnCommitted, source_txn: SourceTxn | None, error: TidelineError, context: Context
+) -> None:
     """Handle every replicated table of the transaction as failed; raise ``error`` if its tables are not known."""
-    if known is None:
+    if source_txn is None:
         raise error
-    for allocation in known.allocations:
+    for allocation in source_txn.allocations:
         db, _, table = allocation.table.partition(".")
         if context.in_scope(db, table):
             context.handle_failure(table, event.event_id, error)
 
 
-def _ask_source(event: TxnCommitted, known: SourceTxn | None, context: Context) -> list[WriteEventInfo]:
+def _ask_source(event: TxnCommitted, source_txn: SourceTxn | None, context: Context) -> list[WriteEventInfo]:
     """Return what the source knows; raise Unsupported, FileLost or LimitExceeded if it cannot tell, Transient if it does not answer.
 
     An internal error of the source is not a failure of a table, and is therefore retried without end.
     """
     try:
         infos = context.source.write_events(event.txn_id, db=context.policy.source_db)
-        first = known.first_event_id if known is not None else event.event_id
+        first = source_txn.first_event_id if source_txn is not None else event.event_id
         oldest = context.source.next_events(first - 1, 1)
     except ServerFault as fault:
         raise MetastoreUnavailable(
@@ -99,7 +101,7 @@ def _ask_source(event: TxnCommitted, known: SourceTxn | None, context: Context) 
             hint=_HINT,
             txn_id=event.txn_id,
         ) from error
-    kind = _ALLOCATION if known is not None else event.kind
+    kind = _ALLOCATION if source_txn is not None else event.kind
     if not any((each.eventId, each.eventType) == (first, kind) for each in oldest):
         raise FileLost(
             "a commit came without its files, and the source has purged the list of them",

@@ -205,16 +205,16 @@ class TransactionFiles:
         add_one(tjson.decode(Partition, event.partition_text), table, self._context)
         return self._context.table_cache.location(table, event.partition_name)
 
-    def find_unlogged_writes(self, known: SourceTxn, event: TxnCommitted) -> list[FilesWritten]:
+    def find_unlogged_writes(self, source_txn: SourceTxn, event: TxnCommitted) -> list[FilesWritten]:
         """Return write events for the partitions that were touched without one (hive-replication.md §0c.2).
 
         The relay has already listed most of them, soon after the commit; its parts count as write events, also those without files.
         """
         transaction = self._of(event.txn_id)
         logged = {(write.table, write.partition_name) for write in transaction.writes}
-        written = {table for table, _ in logged}
-        found = []
-        for touched in known.touched:
+        written_tables = {table for table, _ in logged}
+        writes = []
+        for touched in source_txn.touched:
             db, _, table = touched.table.partition(".")
             if (table, touched.partition_name) in logged or not self._context.in_scope(db, table):
                 continue
@@ -226,15 +226,15 @@ class TransactionFiles:
                     touched,
                     event,
                     self._context,
-                    written=table in written,
+                    written=table in written_tables,
                     owner_text=transaction.owners.get(table),
                 )
             except (FileLost, BadInput) as error:
                 self._context.handle_failure(table, event.event_id, error)
                 self.discard_table(table)
                 continue
-            found += [] if write is None else [write]
-        return found
+            writes += [] if write is None else [write]
+        return writes
 
     def _is_repeated(self, event: TxnCommitted, table: str, write_id: int) -> bool:
         """Whether a killed run has committed this write id already, so that its files are on the target."""

@@ -69,10 +69,10 @@ def _list_at_source(touched: Touched, context: Context, *, written: bool) -> tup
     location = partition.sd.location
     if location is None:
         return ()
-    found = list_write(context.files, location, touched.write_id, allowed=context.copies.allowed)
-    if written and not found.explains_rows:
+    listing = list_write(context.files, location, touched.write_id, allowed=context.copies.allowed)
+    if written and not listing.explains_rows:
         _require_no_rows(touched, "has rows that no file explains, perhaps because it was compacted", context)
-    return found.files
+    return listing.files
 
 
 def _is_same(touched: Touched, event: TxnCommitted, owner_text: str | None, context: Context) -> bool:
@@ -89,9 +89,9 @@ def _require_no_rows(touched: Touched, reason: str, context: Context) -> None:
     """Raise UnloggedFilesGone if the statistics that came with the write id report rows; a partition merely added has none."""
     db, table = context.policy.target_db, touched.table.partition(".")[2]
     with suppress(NotFound):
-        present = context.target.get_partition_by_name(db, table, touched.partition_name)
-        rows = (present.parameters or {}).get("numRows", "0")
-        if present.writeId == touched.write_id and rows not in {"0", "-1"}:
+        partition = context.target.get_partition_by_name(db, table, touched.partition_name)
+        rows = (partition.parameters or {}).get("numRows", "0")
+        if partition.writeId == touched.write_id and rows not in {"0", "-1"}:
             raise UnloggedFilesGone(
                 f"Hive logged no files for a partition that {reason}",
                 table=touched.table,
@@ -126,13 +126,15 @@ def copy_empty_buckets(
     """
     incomplete = _select_incomplete(writes, context)
     unlogged = {name: _list_unlogged(of_partition, context) for name, of_partition in incomplete.items()}
-    found = {name: files for name, files in unlogged.items() if files}
-    if not found:
+    unnamed_files = {name: files for name, files in unlogged.items() if files}
+    if not unnamed_files:
         return []
     first = writes[0]
     logged = LoggedWrite(context.policy.source_db, first.table, first.write_id, event.event_id, owner_text)
-    same = select_same_partitions(logged, found, context.source)
-    return [_copy(incomplete[name][0], found[name], context) for name in found if name in same]
+    same = select_same_partitions(logged, unnamed_files, context.source)
+    return [
+        _copy(incomplete[name][0], unnamed_files[name], context) for name in unnamed_files if name in same
+    ]
 
 
 def _select_incomplete(writes: Sequence[PendingWrite], context: Context) -> dict[str, list[PendingWrite]]:
@@ -152,10 +154,10 @@ def _select_incomplete(writes: Sequence[PendingWrite], context: Context) -> dict
 def _list_unlogged(writes: Sequence[PendingWrite], context: Context) -> list[SourceFile]:
     """Return the files at the source that the write events of a partition do not name."""
     sources = [handle.task.source for write in writes for handle in write.handles]
-    named = {parse_location(source.uri) for source in sources}
+    named_files = {parse_location(source.uri) for source in sources}
     root = str(parse_location(sources[0].uri).parent).removesuffix(f"/{sources[0].subdir}")
     listing = list_write(context.files, root, writes[0].write_id, allowed=context.copies.allowed)
-    return [file for file in listing.files if parse_location(file.uri) not in named]
+    return [file for file in listing.files if parse_location(file.uri) not in named_files]
 
 
 def _copy(write: PendingWrite, files: Iterable[SourceFile], context: Context) -> PendingWrite:
