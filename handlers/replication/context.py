@@ -27,12 +27,13 @@ if TYPE_CHECKING:
 
 
 LANES: Final = 3
-"""Connections for work ahead (``lanes``), beside replay's own. More gain little: the target's metastore serializes the end of every change,
-because it numbers the events of its own log."""
+"""Connections for work ahead (``lanes``), beside replay's own. More gain little: the target's metastore
+serializes the end of every change, because it numbers the events of its own log."""
 
 QUARANTINED: Final = "quarantined"
 SKIPPED: Final = "failed"
-"""Reasons why an event had no effect: its table is, or just was, quarantined; or it failed and the policy skips failures."""
+"""Reasons why an event had no effect: its table is, or just was, quarantined; or it failed and the policy
+skips failures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,8 @@ class Context:
     lanes: int = LANES
     """So many changes are applied ahead of their turn at a time; 0 for none."""
     overlaps: bool = True
-    """Whether events of a batch are joined, or done ahead of their turn. Without, each is applied at its turn and alone; the result is the same."""
+    """Whether events of a batch are joined, or done ahead of their turn. Without, each is applied at its turn
+    and alone; the result is the same."""
 
     @staticmethod
     def between(
@@ -69,7 +71,8 @@ class Context:
     ) -> Context:
         """Return the context for ``policy``, with empty caches and state.
 
-        Every write to the target needs the claim of its database: ``copies`` must be guarded by ``target_position.require_held``.
+        Every write to the target needs the claim of its database: ``copies`` must be guarded by
+        ``target_position.require_held``.
         """
         target = target_position.open_client()
         table_cache = TableCache(target, policy)
@@ -102,8 +105,9 @@ class Context:
     def handle_failure(self, table: str, event_id: int, error: TidelineError) -> str:
         """Handle a permanent failure of one table as the policy requires; return the reason why the event had no effect.
 
-        Raises ``error`` if the policy must stop, and TooManyFailures if too many tables failed in a short time. That another
-        instance took over the target is not a failure of a table, and always stops the policy.
+        Raises ``error`` if the policy must stop, and TooManyFailures if too many tables failed in a short
+        time. That another instance took over the target is not a failure of a table, and always stops the
+        policy.
         """
         if isinstance(error, Fenced):
             raise error
@@ -130,7 +134,8 @@ class Context:
         """Return the write-id list of an event's transaction: everything up to its write id, except what was open when that was allocated.
 
         Hive's own REPL LOAD sends the first part only (hive-replication.md §6). The metastore removes the
-        mark of accurate statistics if the last ones are of an id that the list does not contain. It did so at the source, and logged the change as if it had not.
+        mark of accurate statistics if the last ones are of an id that the list does not contain. It did so at
+        the source, and logged the change as if it had not.
         """
         if write_id is None:
             return None

@@ -1,8 +1,9 @@
 """Dispatch of events: decides whether an event concerns the policy and whether its table is followed, and handles failures of tables.
 
-The effects are in ``effects.effect_table`` and ``transactions.transaction_replay``. Events of other kinds have no effect on a replica
-by intent: catalogs, compactions (the target compacts on its own, and a rebalanced table is loaded) and unknown kinds. The same holds
-for the events of tables that cannot be replicated, such as materialized views.
+The effects are in ``effects.effect_table`` and ``transactions.transaction_replay``. Events of other kinds
+have no effect on a replica by intent: catalogs, compactions (the target compacts on its own, and a rebalanced
+table is loaded) and unknown kinds. The same holds for the events of tables that cannot be replicated, such as
+materialized views.
 """
 
 from __future__ import annotations
@@ -76,8 +77,8 @@ IGNORED_IF_UNDECODABLE: Final = frozenset(
         "CONFIG_CHANGE_EVENT",
     }
 )
-"""Kinds that have no effect on a replica, so that their content is not needed. (The target's transaction is opened at its first
-write id.)"""
+"""Kinds that have no effect on a replica, so that their content is not needed. (The target's transaction is
+opened at its first write id.)"""
 OUT_OF_SCOPE: Final = "out-of-scope"
 
 
@@ -94,8 +95,8 @@ class Dispatcher:
     def apply(self, event: Event) -> str | None:
         """Apply ``event``; return None if it took effect, otherwise the reason why it did not.
 
-        A permanent failure of one table is handled as the policy requires; by default the table is quarantined. Raises
-        transient errors and errors that concern the policy as a whole.
+        A permanent failure of one table is handled as the policy requires; by default the table is
+        quarantined. Raises transient errors and errors that concern the policy as a whole.
         """
         if is_foreign(event) or record_kind(event, self._context):
             return OUT_OF_SCOPE
@@ -230,8 +231,9 @@ class Dispatcher:
     def _is_of_earlier_table(self, event: Event) -> bool:
         """Whether the files have a write id that replay did not allocate on the target.
 
-        The table was waiting for its load then, or was quarantined. It may have been renamed or dropped since, and the name in the write event may belong to another table now. If the
-        state file was lost, the write ids of older transactions are not known, and the event is applied.
+        The table was waiting for its load then, or was quarantined. It may have been renamed or dropped
+        since, and the name in the write event may belong to another table now. If the state file was lost,
+        the write ids of older transactions are not known, and the event is applied.
         """
         if not isinstance(event, FilesWritten) or event.txn_id <= self.transactions.marks.unknown_txn_id:
             return False
@@ -241,7 +243,8 @@ class Dispatcher:
     def _starts_again(self, event: Event, table: str) -> bool:
         """Release a quarantined table that the event creates again and the target does not have; return whether it does.
 
-        The quarantined one no longer exists at the source then. If the target still has it, it keeps its rows.
+        The quarantined one no longer exists at the source then. If the target still has it, it keeps its
+        rows.
         """
         entry = self._context.tables.quarantine.get(table)
         if not isinstance(event, TableCreated) or entry is None or event.event_id <= entry.event_id:

@@ -1,6 +1,7 @@
 """The observer of replay: receives counts and durations, of single events and of whole batches.
 
-The counts of a batch say what was done beside replay, or ahead of its turn. They are reported once, when the batch ends.
+The counts of a batch say what was done beside replay, or ahead of its turn. They are reported once, when the
+batch ends.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ class LaneCounts:
     applied: int = 0
     """Events that a lane applied ahead of their turn."""
     returned: int = 0
-    """Events that replay applied itself at their turn, because no lane had begun them, or because the lane failed."""
+    """Events that replay applied itself at their turn, because no lane had begun them, or because the lane
+    failed."""
     busy_s: float = 0.0
     """Time for which lanes applied events, all lanes together."""
     queued_s: float = 0.0
@@ -60,8 +62,8 @@ class Observer(Protocol):
     def event_skipped(self, kind: str, reason: str) -> None:
         """An event had no effect.
 
-        The reasons are ``out-of-scope``, ``merged``, ``quarantined``, ``loading``, ``loaded``, ``on-target`` and
-        ``nothing-to-do``.
+        The reasons are ``out-of-scope``, ``merged``, ``quarantined``, ``loading``, ``loaded``, ``on-target``
+        and ``nothing-to-do``.
         """
 
     def batch_replayed(self, overlap: BatchOverlap) -> None:

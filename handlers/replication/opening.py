@@ -1,8 +1,9 @@
 """Opening a policy: at the start of the process, and again after each error that ended its following.
 
-A new policy begins its bootstrap. After a crash, or if the state file was lost, the target's ``repl.last.id`` may be ahead of the recorded position:
-events up to that id are recorded in the write-id mapping and not applied again. A state that is lost or old does not know what an earlier
-process has replayed. For events up to the source's newest one at this time, the target is therefore checked (``OpeningMarks``).
+A new policy begins its bootstrap. After a crash, or if the state file was lost, the target's ``repl.last.id``
+may be ahead of the recorded position: events up to that id are recorded in the write-id mapping and not
+applied again. A state that is lost or old does not know what an earlier process has replayed. For events up
+to the source's newest one at this time, the target is therefore checked (``OpeningMarks``).
 """
 
 from __future__ import annotations
@@ -35,14 +36,17 @@ if TYPE_CHECKING:
 
 
 UNKNOWN_TXNS_KEY: Final = b"unknown-txns-up-to"
-"""Highest source transaction that may be open on the target although the mapping does not know it (the state file was lost)."""
+"""Highest source transaction that may be open on the target although the mapping does not know it (the state
+file was lost)."""
 
 KINDS_KEY: Final = b"unreplicated-kinds"
 KINDS: Final = b"2"
-"""Which kinds of tables are recognised as those that cannot be replicated (``replicability``); another number lists them again."""
+"""Which kinds of tables are recognised as those that cannot be replicated (``replicability``); another number
+lists them again."""
 
 UNCERTAIN_KEY: Final = b"uncertain-up-to"
-"""The source's newest event when the policy was opened with a lost or old state: events up to it may be applied on the target."""
+"""The source's newest event when the policy was opened with a lost or old state: events up to it may be
+applied on the target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,23 +66,23 @@ class Opening:
     def open(self) -> None:
         """Load the state, claim the target and read its position; ``recorded`` then says where to continue.
 
-        Raises ConfigError if the policy was never bootstrapped, TargetDiverged or Fenced if the target is not as the state says
-        (``target_claim``), and what ``bootstrap`` raises if the policy bootstraps itself.
+        Raises ConfigError if the policy was never bootstrapped, TargetDiverged or Fenced if the target is not
+        as the state says (``target_claim``), and what ``bootstrap`` raises if the policy bootstraps itself.
         """
         context, recorded = self.context, self.recorded
-        stored = self._load_state()
-        if stored is None and context.target_position.read() is None:
-            stored = self._start_new_policy()
-        target = self.claim.open(state_lost=stored is None)
+        stored_position = self._load_state()
+        if stored_position is None and context.target_position.read() is None:
+            stored_position = self._start_new_policy()
+        target = self.claim.open(state_lost=stored_position is None)
         on_target = -1 if target.last_id is None else target.last_id
-        position = self._start_without_state(on_target) if stored is None else stored
+        position = self._start_without_state(on_target) if stored_position is None else stored_position
         recorded.resume(position, on_target=on_target)
         if is_pending(self.store):
             run_bootstrap(context, self.store, self.options, self.beat)
             on_target = position.event_id
             recorded.resume(position, on_target=on_target)
         self._survey_source()
-        if target.outdated or stored is None or on_target > position.event_id:
+        if target.outdated or stored_position is None or on_target > position.event_id:
             self._distrust_state()
         self._load_marks()
         follow_scope(context, self.store, self.loads)
@@ -125,8 +129,8 @@ class Opening:
     def _survey_source(self) -> None:
         """Create the functions that are older than the first event, and list the tables without replication, once.
 
-        A policy of an older version, or without its state file, has neither. The tables are listed again by a version that recognises
-        more of them.
+        A policy of an older version, or without its state file, has neither. The tables are listed again by a
+        version that recognises more of them.
         """
         position = self.recorded.current.event_id
         has_functions = self.store.get(functions.LOADED_KEY) is not None

@@ -184,8 +184,8 @@ class ReplicationProjection:
     def settle(self) -> None:
         """Raise the target's ``repl.last.id`` to the position; called when there is nothing to apply (``position.progress``).
 
-        Also checks the target from time to time, so that a database that was dropped, or that another instance took over, is reported
-        before the next event.
+        Also checks the target from time to time, so that a database that was dropped, or that another
+        instance took over, is reported before the next event.
         """
         self._is_sound = False
         if self._target_progress.is_due_at_rest():

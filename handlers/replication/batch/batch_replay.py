@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
 FAULTS_MIN: Final = 5
 FAULTS_S: Final = 120.0
-"""So many internal errors of the target in a row at the same event, for at least so many seconds, count as a failure of its table."""
+"""So many internal errors of the target in a row at the same event, for at least so many seconds, count as a
+failure of its table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +119,8 @@ class BatchReplay:
     def apply(self, events: Sequence[Event]) -> None:
         """Apply ``events`` in order and make the new position durable, even if an error ends the batch early.
 
-        Events up to the position are skipped. Nothing is copied early for events that the target already has, because their
-        tables may have been renamed since.
+        Events up to the position are skipped. Nothing is copied early for events that the target already has,
+        because their tables may have been renamed since.
         """
         policy, recorded = self._context.policy, self._recorded
         self._context.target_position.check(may_be_missing=self._drops_database(events))
@@ -228,8 +229,9 @@ class BatchReplay:
     def _apply_or_give_up(self, event: Event) -> str | None:
         """Apply ``event``; give it up if only this event makes the target fail, again and again.
 
-        A metastore whose database fails answers the same as one that cannot process a single request. Only repetition distinguishes
-        them, and a write that every policy needs: that is tried before a table is blamed.
+        A metastore whose database fails answers the same as one that cannot process a single request. Only
+        repetition distinguishes them, and a write that every policy needs: that is tried before a table is
+        blamed.
         """
         try:
             return self._dispatcher.apply(event)

@@ -1,8 +1,9 @@
 """Lanes: threads that change the target's metastore while replay does something else, each with a connection of its own.
 
-A lane has no state. It gets a copy of the context with an empty mapping and empty entries, which are never stored, and a cache of its own for one event.
-What an event changes in the state of the policy is recorded at the event's turn, by replay's thread (``work_ahead``). The empty mapping is
-true: a table with open write ids is changed by replay's thread only.
+A lane has no state. It gets a copy of the context with an empty mapping and empty entries, which are never
+stored, and a cache of its own for one event. What an event changes in the state of the policy is recorded at
+the event's turn, by replay's thread (``work_ahead``). The empty mapping is true: a table with open write ids
+is changed by replay's thread only.
 
 Every change is checked against the claim of the target database, as those of replay's own connection are.
 """

@@ -1,24 +1,26 @@
 """Events of a batch whose effect another one has: partitions' events that are joined, and alterations of a table that are superseded.
 
-**Joined.** A call costs the target's metastore about as much for ten partitions as for one. Clients often change partitions one by one,
-and other tables' events lie in between. The later events are applied together with the first of them, ahead of their turn. That is
-correct if
+**Joined.** A call costs the target's metastore about as much for ten partitions as for one. Clients often
+change partitions one by one, and other tables' events lie in between. The later events are applied together
+with the first of them, ahead of their turn. That is correct if
 
 * no event in between concerns the table, or may do so because it cannot be decoded or has no table;
 * no transaction that holds a write id of the table ends in between;
 * the change needs no file: the table is transactional, or only its metadata is replicated;
-* a repetition after a crash, in which the same events may be joined differently, undoes nothing. Partitions are either added, or dropped,
-  or each is altered once.
+* a repetition after a crash, in which the same events may be joined differently, undoes nothing. Partitions
+  are either added, or dropped, or each is altered once.
 
-The table is then in a state that the source had at some moment. The position does not move: it passes the later events at their turn, so
-that a run which is killed in between repeats them, and finds their work done. If the target refuses a joined change, each event is
-applied separately, so that a failure has the position of the event that caused it.
+The table is then in a state that the source had at some moment. The position does not move: it passes the
+later events at their turn, so that a run which is killed in between repeats them, and finds their work done.
+If the target refuses a joined change, each event is applied separately, so that a failure has the position of
+the event that caused it.
 
-**Superseded.** About a fifth of a busy log are ALTER_TABLE events that only change statistics parameters, two to six per statement
-(reference: hive-replication.md §0b.6), and each costs tens of milliseconds at the target. An ALTER_TABLE contains the whole table, so
-the second of two supersedes the first. The first may be skipped only if nothing in between could see the difference: no event of this
-table except allocations, and no end of a transaction that might have made it visible. Both must have the same write id, because the
-metastore decides by the last one whether statistics are accurate.
+**Superseded.** About a fifth of a busy log are ALTER_TABLE events that only change statistics parameters, two
+to six per statement (reference: hive-replication.md §0b.6), and each costs tens of milliseconds at the
+target. An ALTER_TABLE contains the whole table, so the second of two supersedes the first. The first may be
+skipped only if nothing in between could see the difference: no event of this table except allocations, and no
+end of a transaction that might have made it visible. Both must have the same write id, because the metastore
+decides by the last one whether statistics are accurate.
 """
 
 from __future__ import annotations
@@ -57,7 +59,8 @@ if TYPE_CHECKING:
 
 
 DROPS_MIN: Final = 4
-"""Fewer drops are not joined: the call that drops one partition takes a third of the time of the call that drops some."""
+"""Fewer drops are not joined: the call that drops one partition takes a third of the time of the call that
+drops some."""
 
 Joinable = PartitionsAdded | PartitionsAltered | PartitionsDropped
 OF_TABLES: Final = (
@@ -186,7 +189,8 @@ class EventJoiner:
     def begin(self, events: Sequence[Event], *, uncertain_up_to: int) -> None:
         """Forget the last batch; ``events`` are those of the next one that may concern the policy.
 
-        Those up to ``uncertain_up_to`` are not joined: which transactions hold their table's write ids is not known.
+        Those up to ``uncertain_up_to`` are not joined: which transactions hold their table's write ids is not
+        known.
         """
         self._events = events
         self._places = {
@@ -246,10 +250,12 @@ _INVISIBLE = (TxnsOpened, WriteIdsAllocated, Unhandled)
 def find_superseded_alters(events: Iterable[Event]) -> frozenset[int]:
     """Return the ids of the ALTER_TABLE events in ``events`` that a later one supersedes.
 
-    The objects of every ALTER_TABLE are decoded, so ``events`` should contain only those that concern the policy.
+    The objects of every ALTER_TABLE are decoded, so ``events`` should contain only those that concern the
+    policy.
 
-    A statistics event between two alters keeps the first, because its accuracy flags refer to the table at that time.
-    Renames, truncations and changes of the location or of columns are never superseded, and do not supersede.
+    A statistics event between two alters keeps the first, because its accuracy flags refer to the table at
+    that time. Renames, truncations and changes of the location or of columns are never superseded, and do not
+    supersede.
     """
     superseded: set[int] = set()
     pending: dict[tuple[str | None, str | None], TableAltered] = {}

@@ -1,15 +1,17 @@
 """Where the position is recorded within a batch: before and after which events.
 
-After a crash, the events since the recorded position are applied again. Three kinds of pairs must not be repeated together:
+After a crash, the events since the recorded position are applied again. Three kinds of pairs must not be
+repeated together:
 
-* an event that creates, drops or renames a table, and an earlier event of one of its names: repeated, the earlier one would find another
-  table, or none;
+* an event that creates, drops or renames a table, and an earlier event of one of its names: repeated, the
+  earlier one would find another table, or none;
 * such an event and a later one of one of its names, for the same reason;
 * two alterations of one object: readers would see the state after the first one again (``find_alterations``).
 
-So the position is recorded between the two. Events of other tables do not matter: a hundred tables that are created one after the other need one
-record. Events that create or drop the database, and functions, are repeated alone: the position is recorded after them, too. The end of a
-transaction may concern any table here; the position is recorded before each of them anyway.
+So the position is recorded between the two. Events of other tables do not matter: a hundred tables that are
+created one after the other need one record. Events that create or drop the database, and functions, are
+repeated alone: the position is recorded after them, too. The end of a transaction may concern any table here;
+the position is recorded before each of them anyway.
 
 It is also recorded as soon as a table is quarantined or released, and after so many events or so long (``position.progress``).
 """
@@ -72,7 +74,8 @@ class UnrecordedEvents:
         self._altered: set[Alteration] = set()
         self._concerns_all = False
         self.is_repeated_alone = False
-        """Whether the last event concerns no table by its name, so that no other one may be repeated with it."""
+        """Whether the last event concerns no table by its name, so that no other one may be repeated with
+        it."""
 
     def clear(self) -> None:
         """Note that the position was recorded."""

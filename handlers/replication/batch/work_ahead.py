@@ -1,22 +1,27 @@
 """Work ahead of the turn: changes of independent tables overlap.
 
-Replay applies one event after the other. Most of its time it waits for the target's metastore, which can make several changes at once. So events of
-tables that do not depend on anything unrecorded are started in lanes, while replay applies the events before them. The order of
-the rest stays: allocations, commits and aborts, files, renames and all events that concern several tables are applied by replay itself, at their turn.
+Replay applies one event after the other. Most of its time it waits for the target's metastore, which can make
+several changes at once. So events of tables that do not depend on anything unrecorded are started in lanes,
+while replay applies the events before them. The order of the rest stays: allocations, commits and aborts,
+files, renames and all events that concern several tables are applied by replay itself, at their turn.
 
-1. At the beginning of a batch and after each record of the position, events whose predecessors are recorded are started.
-2. At the turn of such an event, replay waits for it, records what it changes in the state, and moves the position on. So the position passes an
-   event only if it and all before it are applied.
-3. If the lane failed, or has not begun, replay applies the event itself. So a failure has the right event and table, is handled in one place, and in order.
-   The part that the lane has done is repeated, which changes nothing.
+1. At the beginning of a batch and after each record of the position, events whose predecessors are recorded
+   are started.
+2. At the turn of such an event, replay waits for it, records what it changes in the state, and moves the
+   position on. So the position passes an event only if it and all before it are applied.
+3. If the lane failed, or has not begun, replay applies the event itself. So a failure has the right event and
+   table, is handled in one place, and in order. The part that the lane has done is repeated, which changes
+   nothing.
 4. When a batch ends, even with an error, no lane is still working.
 
-An event may be applied ahead of its turn when every event before it that concerns its table is applied and recorded. After a crash, it is
-then the first event of its table that is repeated, and applying it again changes nothing. So nothing is ever repeated together that must
-not be (``record_points``), including events that create or drop a table.
+An event may be applied ahead of its turn when every event before it that concerns its table is applied and
+recorded. After a crash, it is then the first event of its table that is repeated, and applying it again
+changes nothing. So nothing is ever repeated together that must not be (``record_points``), including events
+that create or drop a table.
 
-Two things stop all tables: an event that may concern any of them (of the database, a function, a foreign key, or one that cannot be
-decoded), and a rename. The end of a transaction concerns the tables that it writes into.
+Two things stop all tables: an event that may concern any of them (of the database, a function, a foreign key,
+or one that cannot be decoded), and a rename. The end of a transaction concerns the tables that it writes
+into.
 """
 
 from __future__ import annotations
@@ -106,7 +111,8 @@ class WorkAhead:
     def begin(self, events: Sequence[Event], merged: Container[int], *, unknown_txn_id: int) -> None:
         """Start what may be started of a batch; ``events`` are those that may concern the policy, and all before them is recorded.
 
-        ``merged`` are the ids of events that are not applied. Of transactions up to ``unknown_txn_id``, the state does not know the tables.
+        ``merged`` are the ids of events that are not applied. Of transactions up to ``unknown_txn_id``, the
+        state does not know the tables.
         """
         if self._lanes is None:
             return
@@ -220,7 +226,8 @@ def find_predecessors(
 ) -> dict[int, int]:
     """Return, for each event of a table, the id of the last one before it in ``events`` that it depends on; 0 if there is none.
 
-    ``tables_of`` returns the tables that a transaction writes into before the first of ``events``, and None if that is not known.
+    ``tables_of`` returns the tables that a transaction writes into before the first of ``events``, and None
+    if that is not known.
     """
     predecessors: dict[int, int] = {}
     last: dict[str, int] = {}

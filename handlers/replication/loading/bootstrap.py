@@ -2,16 +2,18 @@
 
 The order of the steps, each of which may be repeated after a crash:
 
-1. Read the source's current event id L. Only then is the database examined: in the other order, changes in between would be
-   lost (HIVE-19927).
-2. Mark the source database, so that its change manager keeps deleted files. Create the target database, or take over an empty one
-   or an unfinished bootstrap. While it is unfinished, the database carries ``tideline.bootstrap``, and Hive does not compact it.
+1. Read the source's current event id L. Only then is the database examined: in the other order, changes in
+   between would be lost (HIVE-19927).
+2. Mark the source database, so that its change manager keeps deleted files. Create the target database, or
+   take over an empty one or an unfinished bootstrap. While it is unfinished, the database carries
+   ``tideline.bootstrap``, and Hive does not compact it.
 3. Record the position L, and a waiting load for each table in scope, in one store transaction.
 4. Load all tables, each as of an event of its own after L.
-5. Remove the marks and write ``repl.last.id`` = L to the target database; then forget that the bootstrap is unfinished.
+5. Remove the marks and write ``repl.last.id`` = L to the target database; then forget that the bootstrap is
+   unfinished.
 
-Following starts after L. Replay skips the events of each table up to that of its load. A table that is created after L comes from
-its events alone.
+Following starts after L. Replay skips the events of each table up to that of its load. A table that is
+created after L comes from its events alone.
 """
 
 from __future__ import annotations
@@ -43,11 +45,13 @@ if TYPE_CHECKING:
 
 
 PROMOTED: Final = "tideline.promoted"
-"""Names the policy and the event of a promotion that ended an earlier replica (``handlers.replication.operations.promotion``)."""
+"""Names the policy and the event of a promotion that ended an earlier replica
+(``handlers.replication.operations.promotion``)."""
 BOOTSTRAP: Final = "tideline.bootstrap"
 PENDING: Final = "pending"
 NO_COMPACTION: Final = "hive.repl.first.inc.pending"
-"""While it is ``true``, Hive's initiator does not compact tables of the database (reference: hive-replication.md §3.3)."""
+"""While it is ``true``, Hive's initiator does not compact tables of the database (reference:
+hive-replication.md §3.3)."""
 PENDING_KEY: Final = b"bootstrap/pending"
 
 
@@ -70,13 +74,13 @@ def begin_bootstrap(
 ) -> BootstrapResult:
     """Prepare source and target databases and record what must be loaded (steps 1 to 3); a repetition changes nothing.
 
-    If there is nothing to load, the bootstrap is complete afterwards. Otherwise ``run_bootstrap`` continues it. Raises
-    TargetDiverged if the target database has tables that no bootstrap of this policy created, unless ``reuses_files``: then they are
-    replaced, and only files that differ are copied (``reuse``).
+    If there is nothing to load, the bootstrap is complete afterwards. Otherwise ``run_bootstrap`` continues
+    it. Raises TargetDiverged if the target database has tables that no bootstrap of this policy created,
+    unless ``reuses_files``: then they are replaced, and only files that differ are copied (``reuse``).
     """
-    recorded = store.get(POSITION_KEY)
-    if recorded is not None:
-        event_id = Position.from_bytes(recorded).event_id
+    position = store.get(POSITION_KEY)
+    if position is not None:
+        event_id = Position.from_bytes(position).event_id
         return BootstrapResult(policy.name, event_id, source_exists=True, repeated=not is_pending(store))
     event_id = source.current_event_id()  # step 1
     database = _find_source_database(source, policy)
@@ -147,7 +151,8 @@ def _prepare_target(
 ) -> None:
     """Create the target database with the marks of a bootstrap, or put them on an existing one.
 
-    If nothing must be loaded, it is finished at once: an id left there by an earlier replica would hide events.
+    If nothing must be loaded, it is finished at once: an id left there by an earlier replica would hide
+    events.
     """
     marks = {BOOTSTRAP: PENDING, NO_COMPACTION: "true"} if names else {LAST_ID: str(event_id)}
     try:
@@ -184,8 +189,8 @@ def _require_no_tables(target: Metastore, policy: Policy, database: Database, na
     if (database.parameters or {}).get(BOOTSTRAP) == PENDING:
         for name in set(tables) - set(names):
             with suppress(NotFound):
-                present = target.get_table(policy.target_db, name)
-                target.drop_table(policy.target_db, name, delete_data=owns_data(present))
+                table = target.get_table(policy.target_db, name)
+                target.drop_table(policy.target_db, name, delete_data=owns_data(table))
     elif tables:
         raise TargetDiverged(
             "the target database is not empty",

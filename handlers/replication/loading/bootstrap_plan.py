@@ -1,6 +1,7 @@
 """What a bootstrap would do: tables, partitions, files, bytes, and the transactions that it would wait for.
 
-The plan only reads. It lists the files that readers of the source see now; a bootstrap that begins later may find others.
+The plan only reads. It lists the files that readers of the source see now; a bootstrap that begins later may
+find others.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class PlannedTable:
 
     table: str
     kind: str
-    """``transactional``, ``plain``, ``view`` or ``metadata only``; ``materialized view`` or ``not replicated``, with the ``reason``."""
+    """``transactional``, ``plain``, ``view`` or ``metadata only``; ``materialized view`` or ``not
+    replicated``, with the ``reason``."""
     partitions: int = 0
     files: int = 0
     size_bytes: int = 0

@@ -1,8 +1,9 @@
 """The loads of a bootstrap: several tables at a time, each recorded as soon as it is finished.
 
-Worker threads load tables with metastore clients of their own. Only the calling thread writes the state, so a kill at any moment
-costs no finished table. A table that fails for its own reason (``OWN_FAULTS``) is handled as the policy requires, by default it is
-quarantined; any other failure is tried again later. The others continue meanwhile. Views follow after the tables.
+Worker threads load tables with metastore clients of their own. Only the calling thread writes the state, so a
+kill at any moment costs no finished table. A table that fails for its own reason (``OWN_FAULTS``) is handled
+as the policy requires, by default it is quarantined; any other failure is tried again later. The others
+continue meanwhile. Views follow after the tables.
 """
 
 from __future__ import annotations
@@ -35,9 +36,11 @@ if TYPE_CHECKING:
 
 
 TRIES_MAX: Final = 5
-"""Tries of one table in one run; then the run fails once all others are loaded, and the next run tries again."""
+"""Tries of one table in one run; then the run fails once all others are loaded, and the next run tries
+again."""
 OWN_FAULTS: Final = (BadInput, Refused)
-"""Failures of a load that are the table's own. All others are retried, because the table is not to blame for them."""
+"""Failures of a load that are the table's own. All others are retried, because the table is not to blame for
+them."""
 _BACKOFF: Final = Backoff(1.0, 30.0)
 _POLL_S: Final = 0.5
 _TABLES_PAGE: Final = 200
@@ -95,7 +98,8 @@ def run_bootstrap(
 ) -> None:
     """Load the tables of an unfinished bootstrap, and finish it; do nothing if there is none.
 
-    Raises Interrupted if it is stopped, and the last error of a table that still fails once all others are loaded.
+    Raises Interrupted if it is stopped, and the last error of a table that still fails once all others are
+    loaded.
     """
     if is_pending(store):
         _BootstrapRun(context, store, options, beat).run()

@@ -1,22 +1,26 @@
 """Catches up one loaded table: applies its events between the load and the position of replay.
 
-It runs in pieces between batches of replay, so that a table that is far behind does not hold up the others (``follower``). The table was
-waiting all the time, so no event in between renamed or dropped it: that would have cancelled the load.
+It runs in pieces between batches of replay, so that a table that is far behind does not hold up the others
+(``follower``). The table was waiting all the time, so no event in between renamed or dropped it: that would
+have cancelled the load.
 
-Transactions need care, because a transaction may have written other tables too. If replay has already ended it on the target,
-it is opened, allocated and ended there once more, for this table alone. If it is still open, the target answers with the open
-transaction, and replay ends it later for all tables. That is why the open write ids are handed over to replay's write-id mapping
-at the end. And that is why replay completes the catch-up before it ends a transaction that holds a write id of this table: otherwise the
-target would show the write id without its files. It also completes it before it renames the table.
+Transactions need care, because a transaction may have written other tables too. If replay has already ended
+it on the target, it is opened, allocated and ended there once more, for this table alone. If it is still
+open, the target answers with the open transaction, and replay ends it later for all tables. That is why the
+open write ids are handed over to replay's write-id mapping at the end. And that is why replay completes the
+catch-up before it ends a transaction that holds a write id of this table: otherwise the target would show the
+write id without its files. It also completes it before it renames the table.
 
-A table that resumes after a quarantine (``resume``) begins with the open write ids that replay knew when it stopped; replay's mapping
-still has them, and no transaction of theirs has ended since. If such a table fails again, or was renamed by the event that failed,
-it stops before anything incomplete is committed, and is loaded.
+A table that resumes after a quarantine (``resume``) begins with the open write ids that replay knew when it
+stopped; replay's mapping still has them, and no transaction of theirs has ended since. If such a table fails
+again, or was renamed by the event that failed, it stops before anything incomplete is committed, and is
+loaded.
 
-Repeating an allocation after its commit would damage the table. Here as well, progress is therefore
-recorded before every end of a transaction, in the entry of the load, and after each piece. After a crash, events up to it are only
-remembered. What was allocated later is known again once the first ``PIECE_EVENTS`` events after it are applied: replay waits for that
-(``is_restored``), because it could not know which transactions hold write ids of this table.
+Repeating an allocation after its commit would damage the table. Here as well, progress is therefore recorded
+before every end of a transaction, in the entry of the load, and after each piece. After a crash, events up to
+it are only remembered. What was allocated later is known again once the first ``PIECE_EVENTS`` events after
+it are applied: replay waits for that (``is_restored``), because it could not know which transactions hold
+write ids of this table.
 """
 
 from __future__ import annotations
@@ -114,8 +118,9 @@ class CatchUp:
     ) -> bool:
         """Apply the table's events among ``events``, which end with the event ``upto``; return False if the table failed.
 
-        May stop earlier, after a whole event (``reached``). Raises what replay raises; then a new catch-up must continue. A
-        failure that is the table's own quarantines it; raises ResumeFailed if the table resumes.
+        May stop earlier, after a whole event (``reached``). Raises what replay raises; then a new catch-up
+        must continue. A failure that is the table's own quarantines it; raises ResumeFailed if the table
+        resumes.
         """
         began = at = self.reached
         try:

@@ -1,7 +1,8 @@
 """The follower's side of loads: which tables wait for one, and what follows when one is finished.
 
-All of it runs in the thread that replays events, between two batches. What a request forgets and adds is recorded in the same
-store transaction, so that after a crash a table is either followed, quarantined, waiting or catching up.
+All of it runs in the thread that replays events, between two batches. What a request forgets and adds is
+recorded in the same store transaction, so that after a crash a table is either followed, quarantined, waiting
+or catching up.
 """
 
 from __future__ import annotations
@@ -62,8 +63,8 @@ class LoadFollower:
     def request(self, tables: Iterable[str], reason: Reason) -> tuple[str, ...]:
         """Make tables wait for a load, in place of what is followed or quarantined; return them.
 
-        Those that already wait stay as they are, but are tried again at once. Raises NotFound if the policy does not cover one of them, and then changes
-        nothing.
+        Those that already wait stay as they are, but are tried again at once. Raises NotFound if the policy
+        does not cover one of them, and then changes nothing.
         """
         names = tuple(dict.fromkeys(table.lower() for table in tables))
         for table in names:
@@ -176,8 +177,10 @@ class LoadFollower:
     def catch_up(self, read: ReadEvents) -> bool:
         """Give each table that catches up a turn; return whether one of them needs more. Must be called before the next batch.
 
-        All turns together take ``TURN_S``, so that other tables wait no longer than that; a single event is never divided. The turn of
-        a table is twice as long as the one before if the table did not come closer to replay. ``read`` returns the events after the first id up to the second one. Raises what replay raises.
+        All turns together take ``TURN_S``, so that other tables wait no longer than that; a single event is
+        never divided. The turn of a table is twice as long as the one before if the table did not come closer
+        to replay. ``read`` returns the events after the first id up to the second one. Raises what replay
+        raises.
         """
         self._read = read
         entries = {each.load_id: each for each in self.context.tables.loads.waiting() if each.is_catching_up}

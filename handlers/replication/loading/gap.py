@@ -1,15 +1,16 @@
 """Crossing a gap: events that were removed from the log and from the topic before a policy applied them.
 
-It is unknown what the lost events changed, so every table of the policy is loaded again, and following continues after the
-newest event of the source. The order matters as in a bootstrap: the event id is read first, and the tables are listed afterwards.
+It is unknown what the lost events changed, so every table of the policy is loaded again, and following
+continues after the newest event of the source. The order matters as in a bootstrap: the event id is read
+first, and the tables are listed afterwards.
 
 1. Read the source's current event id L.
-2. Renew the target database, and make all tables wait for a load: those of the source, and those that only the target
-   has, which the load drops.
+2. Renew the target database, and make all tables wait for a load: those of the source, and those that only
+   the target has, which the load drops.
 3. Record the position L in the same store transaction as the loads, then write it to the target.
 
-Transactions that ended within the gap are aborted on the target by the reconciliation, because the source no longer has them
-open. Those that still run are ended by their own events.
+Transactions that ended within the gap are aborted on the target by the reconciliation, because the source no
+longer has them open. Those that still run are ended by their own events.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """The release of a quarantined table: replay continues where it stopped if that is possible; otherwise the table is loaded.
 
-A resumed table is a load whose rows are on the target already, as of the event before the one that failed, and catches up like every
-other load (``catch_up``). Nothing is copied but the files of the events that it missed.
+A resumed table is a load whose rows are on the target already, as of the event before the one that failed,
+and catches up like every other load (``catch_up``). Nothing is copied but the files of the events that it
+missed.
 
-The rule is in ``state/transactions/resumption``. Here its facts are collected: the entry of the quarantine, the write-id mapping, the
-target's table and write ids, and whether the events can still be read. If the table fails again while it resumes, it is loaded, so
-every release ends with a followed table.
+The rule is in ``state/transactions/resumption``. Here its facts are collected: the entry of the quarantine,
+the write-id mapping, the target's table and write ids, and whether the events can still be read. If the table
+fails again while it resumes, it is loaded, so every release ends with a followed table.
 """
 
 from __future__ import annotations

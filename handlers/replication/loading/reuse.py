@@ -1,14 +1,16 @@
 """The way back after a failover: a bootstrap into the old source, whose files are compared instead of copied.
 
-The tables of the target database are dropped without their files, and the loads create them again in the same directories. A load copies
-only files that differ, and removes what is not part of the table (``table.copies``). What the old source alone has is lost, so this is
-done only on request.
+The tables of the target database are dropped without their files, and the loads create them again in the same
+directories. A load copies only files that differ, and removes what is not part of the table
+(``table.copies``). What the old source alone has is lost, so this is done only on request.
 
-Hive keeps the write ids of a table that is dropped without its files, and a load could not set them then. It forgets them with a table
-that is dropped with its files. So an empty table of the same name is created in a directory of its own, and dropped.
+Hive keeps the write ids of a table that is dropped without its files, and a load could not set them then. It
+forgets them with a table that is dropped with its files. So an empty table of the same name is created in a
+directory of its own, and dropped.
 
-Directories that no table of the source explains are removed here, with the tables and partitions that the source does not have. A partition
-that is dropped at the source between this and its table's load is removed by the load (``remove_other_directories``).
+Directories that no table of the source explains are removed here, with the tables and partitions that the
+source does not have. A partition that is dropped at the source between this and its table's load is removed
+by the load (``remove_other_directories``).
 """
 
 from __future__ import annotations
@@ -51,7 +53,8 @@ def detach_tables(
 ) -> None:
     """Drop the tables of the target database, and keep the files of those that the source has (``names``); may be repeated.
 
-    Raises TargetDiverged if the database is a replica, or the source of one: other readers would take the drops for the source's.
+    Raises TargetDiverged if the database is a replica, or the source of one: other readers would take the
+    drops for the source's.
     """
     _require_unused(database, policy)
     tables = target.table_names(policy.target_db)

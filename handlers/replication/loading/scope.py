@@ -83,11 +83,11 @@ def store_patterns(policy: Policy, store: Store) -> None:
 
 def _read_policy(policy: Policy, reader: Reader) -> Policy | None:
     """Return the policy with its stored patterns; None if none are stored."""
-    stored = reader.get(PATTERNS_KEY)
-    if stored is None:
+    text = reader.get(PATTERNS_KEY)
+    if text is None:
         return None
     try:
-        patterns = orjson.loads(stored)
+        patterns = orjson.loads(text)
         return replace(
             policy,
             include=tuple(patterns["include"]),

@@ -1,21 +1,24 @@
 """What may be done for later events of a batch before their turn: write ids to allocate, and files to copy. Decided from the events alone.
 
-Events that may change what a table is, or where its files are, are look-ahead barriers: what is behind them must wait for its turn.
+Events that may change what a table is, or where its files are, are look-ahead barriers: what is behind them
+must wait for its turn.
 
-**Write ids** may be allocated unless an event in between creates, drops or renames the table, truncates it, or alters more of it than
-parameters: the write ids behind it may belong to another table, or to one that is not replicated any more, or whose alteration failed.
-An event whose table is not known is a barrier for all.
+**Write ids** may be allocated unless an event in between creates, drops or renames the table, truncates it,
+or alters more of it than parameters: the write ids behind it may belong to another table, or to one that is
+not replicated any more, or whose alteration failed. An event whose table is not known is a barrier for all.
 
-One call may allocate several of them (``select_joinable``). Hive gives the transactions of such a call consecutive ids from the first
-one that is named, in the order of their ids on the target, and looks at no other named id (AllocateTableWriteIdsFunction). It returns
-existing ids only if all transactions have one. Otherwise, if the first named id is not the table's next one, it forgets every write id
-of the table, and readers then take those of open transactions for committed. It reports success each time. So a call may name only
-ids that the target would give anyway. (``test_joined_transactions``)
+One call may allocate several of them (``select_joinable``). Hive gives the transactions of such a call
+consecutive ids from the first one that is named, in the order of their ids on the target, and looks at no
+other named id (AllocateTableWriteIdsFunction). It returns existing ids only if all transactions have one.
+Otherwise, if the first named id is not the table's next one, it forgets every write id of the table, and
+readers then take those of open transactions for committed. It reports success each time. So a call may name
+only ids that the target would give anyway. (``test_joined_transactions``)
 
-**Files.** Copies wait for disks and networks, calls wait for the target's metastore. So that the waiting times do not add up, the files
-of later transactions are copied while earlier ones are replayed. The files of a write event may be copied once its write id is allocated
-on the target: they are invisible before the commit, and the target's compactor ignores them. Barriers are creation, drop, rename and
-truncation of the table, and the same of its partitions.
+**Files.** Copies wait for disks and networks, calls wait for the target's metastore. So that the waiting
+times do not add up, the files of later transactions are copied while earlier ones are replayed. The files of
+a write event may be copied once its write id is allocated on the target: they are invisible before the
+commit, and the target's compactor ignores them. Barriers are creation, drop, rename and truncation of the
+table, and the same of its partitions.
 """
 
 from __future__ import annotations
@@ -93,8 +96,9 @@ def find_coming_allocations(
 ) -> Iterator[ComingAllocation]:
     """Yield what ``events`` allocate, in order and once for each transaction and table.
 
-    ``select`` returns what an event will allocate on the target if nothing changes until its turn. A second id of the same transaction in a table
-    replaces the first, which takes a call of its own: it is a barrier, too.
+    ``select`` returns what an event will allocate on the target if nothing changes until its turn. A second
+    id of the same transaction in a table replaces the first, which takes a call of its own: it is a barrier,
+    too.
     """
     barred: set[str] = set()
     allocations: set[tuple[int, str]] = set()
@@ -146,8 +150,9 @@ def select_joinable(
 ) -> Sequence[WriteIdOfTxn]:
     """Return those of the ``coming`` write ids that one call may allocate, in order; empty if there are none.
 
-    ``next_write_id`` is the table's next one on the target: lower ids are allocated already, perhaps by a process that was killed, and are left
-    out. ``target_txns`` are the transactions of the target that are open for those of the source.
+    ``next_write_id`` is the table's next one on the target: lower ids are allocated already, perhaps by a
+    process that was killed, and are left out. ``target_txns`` are the transactions of the target that are
+    open for those of the source.
     """
     joinable: list[WriteIdOfTxn] = []
     newest = -1
@@ -180,7 +185,8 @@ def find_early_copies(
 ) -> Iterator[FilesWritten]:
     """Yield the write events whose files may be copied now; ``coming`` is the rest of ``select_lookahead_events``.
 
-    ``allocated`` returns whether a transaction holds a write id of a table: (transaction id, ``db.table``, write id).
+    ``allocated`` returns whether a transaction holds a write id of a table: (transaction id, ``db.table``,
+    write id).
     """
     behind_barrier: set[tuple[str | None, str | None]] = set()
     for event in coming:

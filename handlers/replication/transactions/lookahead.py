@@ -1,20 +1,24 @@
 """Allocates write ids ahead of their turn, many with one call of the target.
 
-An allocation costs the target's metastore about as much for twenty transactions as for one. So the first ALLOC_WRITE_ID of a batch starts the openings
-of the transactions of the later ones too (``transactions_ahead``), one after the other. As soon as some are open, their write ids are allocated by one call for each
-table; the others follow while the first are being replayed. At its turn an event finds this done: the write-id mapping, and with it the position, changes
-only then. (Many cannot be opened by one call: ``handlers.metastore.replayed_transactions``.)
+An allocation costs the target's metastore about as much for twenty transactions as for one. So the first
+ALLOC_WRITE_ID of a batch starts the openings of the transactions of the later ones too
+(``transactions_ahead``), one after the other. As soon as some are open, their write ids are allocated by one
+call for each table; the others follow while the first are being replayed. At its turn an event finds this
+done: the write-id mapping, and with it the position, changes only then. (Many cannot be opened by one call:
+``handlers.metastore.replayed_transactions``.)
 
 Until then, only the target knows what was opened ahead. That is enough:
 
-* A run that is killed leaves open transactions without rows. The next run finds them by policy and source id, even if it joins other events.
-* A transaction whose write ids are not replicated after all, because its table was quarantined in between, has nothing to show. It is aborted at its
-  end (``is_unused``). If the process has forgotten it, ``reconciliation`` does that, and a promotion or retirement aborts all open ones.
+* A run that is killed leaves open transactions without rows. The next run finds them by policy and source id,
+  even if it joins other events.
+* A transaction whose write ids are not replicated after all, because its table was quarantined in between,
+  has nothing to show. It is aborted at its end (``is_unused``). If the process has forgotten it,
+  ``reconciliation`` does that, and a promotion or retirement aborts all open ones.
 
-The target returns the table's next write id before it allocates, because a joined call that names others damages the table silently
-(``coming_events``). So only replay's own thread allocates. Only Hive 4.2 and later list what a killed run has left open; for older
-targets nothing is opened ahead. If a target refuses a joined call, every event of the batch is applied separately, so that a failure
-belongs to the event that caused it.
+The target returns the table's next write id before it allocates, because a joined call that names others
+damages the table silently (``coming_events``). So only replay's own thread allocates. Only Hive 4.2 and later
+list what a killed run has left open; for older targets nothing is opened ahead. If a target refuses a joined
+call, every event of the batch is applied separately, so that a failure belongs to the event that caused it.
 """
 
 from __future__ import annotations
@@ -51,7 +55,8 @@ TXNS_MAX: Final = 50
 JOINED_MIN: Final = 3
 """A joined call needs a query of its own, so that it does not pay for fewer."""
 _AWAITED: Final = 8
-"""Replay waits until so many transactions are open for each table; those that are open by then as well are joined to them."""
+"""Replay waits until so many transactions are open for each table; those that are open by then as well are
+joined to them."""
 
 
 class WriteIdLookahead:
@@ -64,15 +69,18 @@ class WriteIdLookahead:
         """Where each allocation is among ``_events``, by event id and part."""
         self._transactions = TransactionsAhead(context)
         self._write_ids: dict[tuple[int, str], int] = {}
-        """Write ids that were allocated ahead, and have not had their turn, by source transaction and table."""
+        """Write ids that were allocated ahead, and have not had their turn, by source transaction and
+        table."""
         self._planned_up_to = (-1, -1)
-        """Event id and write id of the last allocation that was considered: up to it, events that were not joined are applied separately."""
+        """Event id and write id of the last allocation that was considered: up to it, events that were not
+        joined are applied separately."""
         self._counts = LookaheadCounts()
 
     def begin(self, events: Sequence[Event], *, uncertain_up_to: int) -> None:
         """Start a batch; ``events`` are those that may concern the policy.
 
-        Nothing is opened ahead for events up to ``uncertain_up_to``: the target may have ended their transactions.
+        Nothing is opened ahead for events up to ``uncertain_up_to``: the target may have ended their
+        transactions.
         """
         self._events = events
         self._write_ids.clear()

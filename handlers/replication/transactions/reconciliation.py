@@ -1,14 +1,14 @@
 """Transactions that ended at the source without an event, such as those that timed out on some Hive versions.
 
-Their replayed transaction would stay open on the target for eleven days (``metastore.repl.txn.timeout``), hide later write ids from
-compaction, and then mark the database as incompatible. Every ``RECONCILE_S`` seconds, the open transactions are compared with
-those of the source.
+Their replayed transaction would stay open on the target for eleven days (``metastore.repl.txn.timeout``),
+hide later write ids from compaction, and then mark the database as incompatible. Every ``RECONCILE_S``
+seconds, the open transactions are compared with those of the source.
 
-A transaction that the source no longer lists as open has ended, but its event may not have been read yet. Therefore the newest
-event id is read after the list: the metastore writes a commit or abort and its event in one database transaction, so once replay
-has applied this event id and the transaction is still open here, its end has no event. A commit always has one. So it is
-aborted, as for an ABORT_TXN. Nothing is decided while a load of a table is catching up, because that replays transactions which
-ended long ago.
+A transaction that the source no longer lists as open has ended, but its event may not have been read yet.
+Therefore the newest event id is read after the list: the metastore writes a commit or abort and its event in
+one database transaction, so once replay has applied this event id and the transaction is still open here, its
+end has no event. A commit always has one. So it is aborted, as for an ABORT_TXN. Nothing is decided while a
+load of a table is catching up, because that replays transactions which ended long ago.
 """
 
 from __future__ import annotations
@@ -77,16 +77,16 @@ class Reconciliation:
             self._ended = frozenset(
                 txn_id for txn_id in here - still_open.keys() if txn_id <= listed.txn_high_water_mark
             )
-            started = [(still_open[txn_id].startedTime or 0) / 1000 for txn_id in here & still_open.keys()]
-            oldest_s = min((each for each in started if each), default=time.time())
+            started_s = [(still_open[txn_id].startedTime or 0) / 1000 for txn_id in here & still_open.keys()]
+            oldest_s = min((each for each in started_s if each), default=time.time())
             self._context.observer.transactions_open(len(here), max(0.0, time.time() - oldest_s))
         self._compared_s = self._clock()
 
     def _open_here(self) -> set[int]:
         """Return the source ids of the open transactions.
 
-        Only the target knows those that a lost state file forgot, and those that a catch-up opened again for its table before
-        it gave up.
+        Only the target knows those that a lost state file forgot, and those that a catch-up opened again for
+        its table before it gave up.
         """
         txn_ids, target = set(self._context.tables.write_ids.open_txns()), self._context.target
         if target.supports("get_replayed_txns_for_policy"):

@@ -1,14 +1,14 @@
 """What the target knows about a write id: whether it is open, committed or not allocated there.
 
-Replay asks in four situations. After commits, it proves that the write ids are visible (``CommitProofs``), because Hive answers a wrong
-commit with success. Before files are removed from the
-target, it makes sure that no reader counts them: a killed run may have committed the transaction, and only the record of it is
-missing. Before files are copied for a write id that the write-id mapping does not know (the state file was lost), it makes sure
-that the target has allocated it. After a loss of the state file, it finds out whether an event that allocates write ids was
-already applied, and whether its transaction has ended since.
+Replay asks in four situations. After commits, it proves that the write ids are visible (``CommitProofs``),
+because Hive answers a wrong commit with success. Before files are removed from the target, it makes sure that
+no reader counts them: a killed run may have committed the transaction, and only the record of it is missing.
+Before files are copied for a write id that the write-id mapping does not know (the state file was lost), it
+makes sure that the target has allocated it. After a loss of the state file, it finds out whether an event
+that allocates write ids was already applied, and whether its transaction has ended since.
 
-Readers use the table's list of valid write ids, so the list decides. Where it does not say, because it is cut or the metastore
-has forgotten the id, the state of the transaction decides.
+Readers use the table's list of valid write ids, so the list decides. Where it does not say, because it is cut
+or the metastore has forgotten the id, the state of the transaction decides.
 """
 
 from __future__ import annotations
@@ -39,11 +39,13 @@ class OpeningMarks:
     """Ids up to which replay checks the target instead of relying on the state; -1 if nothing must be checked."""
 
     unknown_txn_id: int = -1
-    """Source transactions up to this one may be open on the target although the write-id mapping does not know them."""
+    """Source transactions up to this one may be open on the target although the write-id mapping does not
+    know them."""
     uncertain_event_id: int = -1
     """Events up to this one may be applied on the target although the state does not say so."""
     repeated_event_id: int = -1
-    """Events up to this one may be commits that an earlier run has sent: the first one after the position, or more if the state was lost."""
+    """Events up to this one may be commits that an earlier run has sent: the first one after the position, or
+    more if the state was lost."""
 
 
 def find_state(context: Context, table: str, write_id: int, txn_id: int) -> WriteIdState:
@@ -61,7 +63,8 @@ def is_committed(context: Context, table: str, write_id: int, txn_id: int) -> bo
 def require_committed(context: Context, commits: Iterable[UnprovenCommit]) -> None:
     """Prove commits with one read: every write id that they hold is visible. Raises TargetDiverged if one is not.
 
-    The target may not have allocated the write ids of a table that is not followed, so these must only not be open or aborted.
+    The target may not have allocated the write ids of a table that is not followed, so these must only not be
+    open or aborted.
     """
     write_ids = [(*each, commit) for commit in commits for each in commit.write_ids.items()]
     lists = _read_lists(context, {name.partition(".")[2] for name, _, _ in write_ids})

@@ -4,15 +4,17 @@ The order of the steps is essential (reference: hive-replication.md §2.2 and §
 hive-4-metastore.md §2):
 
 1. At the first write id in scope, open a target transaction.
-2. Allocate write ids, and compare each answer with the source's write id. Steps 1 and 2 may have been done for many write ids at once, ahead of their
-   turn (``lookahead``).
-3. Copy the files, only for transactions that the source has committed. They go below directories of a write id that is not
-   yet visible on the target. A Hive 4 target forgets aborted transactions and would then show their files.
-4. Record that everything before this event is applied, because opening the transaction again after its commit would damage the
-   table.
+2. Allocate write ids, and compare each answer with the source's write id. Steps 1 and 2 may have been done
+   for many write ids at once, ahead of their turn (``lookahead``).
+3. Copy the files, only for transactions that the source has committed. They go below directories of a write
+   id that is not yet visible on the target. A Hive 4 target forgets aborted transactions and would then show
+   their files.
+4. Record that everything before this event is applied, because opening the transaction again after its commit
+   would damage the table.
 5. Wait for the copies, then send one ``commit_txn`` with the write events.
-6. Read the write-id lists to prove the commit: the write ids are visible. A commit under a wrong policy text is answered with
-   success as well. One read proves all commits since the last one (``state.transactions.unproven_commits``).
+6. Read the write-id lists to prove the commit: the write ids are visible. A commit under a wrong policy text
+   is answered with success as well. One read proves all commits since the last one
+   (``state.transactions.unproven_commits``).
 
 An abort consists of steps 4 and 5, with ``abort_txn`` and without files.
 """
@@ -58,10 +60,12 @@ class TransactionReplay:
         self.files = TransactionFiles(context, self.lookahead)
         self.marks = OpeningMarks()
         self.unverified: set[str] = set()
-        """Tables that must be loaded after this event: their committed rows may be incomplete, because the state file was lost while a
-        transaction wrote into them, or an event that may be theirs cannot be read."""
+        """Tables that must be loaded after this event: their committed rows may be incomplete, because the
+        state file was lost while a transaction wrote into them, or an event that may be theirs cannot be
+        read."""
         self._ahead: dict[tuple[int, str], int] = {}
-        """Write ids that the target answered although the source has only allocated lower ones yet, by transaction and table."""
+        """Write ids that the target answered although the source has only allocated lower ones yet, by
+        transaction and table."""
 
     def resume(self, marks: OpeningMarks) -> None:
         """Continue after the policy was opened, perhaps again."""
@@ -71,8 +75,8 @@ class TransactionReplay:
     def allocate(self, event: WriteIdsAllocated) -> None:
         """Give the target's transactions the same write ids (steps 1 and 2).
 
-        The write-id mapping is updated first, because it rejects what would damage the target. If the target then fails, the
-        mapping is ahead, and the repeated event sends the same calls again.
+        The write-id mapping is updated first, because it rejects what would damage the target. If the target
+        then fails, the mapping is ahead, and the repeated event sends the same calls again.
         """
         table = event.table
         assert table is not None
@@ -109,9 +113,10 @@ class TransactionReplay:
     def _allocate_one(self, table: str, txn_id: int, write_id: int) -> None:
         """Allocate one write id and check the answer (step 2).
 
-        The source logs a second, higher allocation for the same table if a query was recompiled. Only then is ``reallocate``
-        correct; otherwise it would wipe the table's rows. If the target holds a higher id already, the event is repeated after
-        the one that replaced its id, which must follow before the commit.
+        The source logs a second, higher allocation for the same table if a query was recompiled. Only then is
+        ``reallocate`` correct; otherwise it would wipe the table's rows. If the target holds a higher id
+        already, the event is repeated after the one that replaced its id, which must follow before the
+        commit.
         """
         target, policy = self._context.target, self._context.policy
         answer = target.allocate_replayed(policy.txn_map_key, policy.target_db, table, txn_id, write_id)
@@ -247,8 +252,9 @@ class TransactionReplay:
     ) -> None:
         """Send the commit (step 5), let it be proven (step 6), and forget the transaction.
 
-        A quarantine is recorded first, if this event caused one, in the state and on the target. Otherwise a run that is killed after the commit would leave
-        visible write ids without their files, and the next run would take them for complete.
+        A quarantine is recorded first, if this event caused one, in the state and on the target. Otherwise a
+        run that is killed after the commit would leave visible write ids without their files, and the next
+        run would take them for complete.
         """
         self._mark_inaccurate(event, source_txn, only_quarantined=True)
         if self._context.tables.quarantine.unsaved:

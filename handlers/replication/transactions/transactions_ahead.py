@@ -1,12 +1,14 @@
 """Opens transactions on the target ahead of their turn, by a thread and a connection of its own.
 
-The target's metastore opens a transaction while it commits another one. So replay starts the openings of later transactions and waits for none of them
-until their write ids are to be allocated.
+The target's metastore opens a transaction while it commits another one. So replay starts the openings of
+later transactions and waits for none of them until their write ids are to be allocated.
 
-They are opened one after the other, in the order in which they were started. Before a transaction is replayed to its end, its
-opening has ended or was cancelled: opening it afterwards would open another one. When a batch ends, none is under way.
+They are opened one after the other, in the order in which they were started. Before a transaction is replayed
+to its end, its opening has ended or was cancelled: opening it afterwards would open another one. When a batch
+ends, none is under way.
 
-If an opening fails, none is started any more in this batch. Replay opens the transaction at its turn, so that a failure is reported there.
+If an opening fails, none is started any more in this batch. Replay opens the transaction at its turn, so that
+a failure is reported there.
 """
 
 from __future__ import annotations
@@ -83,20 +85,20 @@ class TransactionsAhead:
 
     def is_open(self, txn_id: int) -> bool:
         """Whether the transaction is known to be open, without waiting for it."""
-        started = self._started.get(txn_id)
-        if started is None or not started.done() or started.cancelled():
+        future = self._started.get(txn_id)
+        if future is None or not future.done() or future.cancelled():
             return False
-        return started.result() is not None
+        return future.result() is not None
 
     def find(self, txn_id: int) -> int | None:
         """Return the target's transaction; None if it was not opened ahead, and is not being opened after this call."""
-        started = self._started.get(txn_id)
-        if started is None:
+        future = self._started.get(txn_id)
+        if future is None:
             return None
-        if started.cancel() or started.result() is None:
+        if future.cancel() or future.result() is None:
             del self._started[txn_id]
             return None
-        return started.result()
+        return future.result()
 
     def forget(self, txn_id: int) -> None:
         """Note that the mapping knows the transaction, or that it has ended."""

@@ -46,7 +46,8 @@ class TableCopies:
         self._tools = tools
         self._progress = progress
         self._verified: set[tuple[str, str, int]] = set()
-        """Source, target and size of the files that are verified. A writer never changes a file under its name."""
+        """Source, target and size of the files that are verified. A writer never changes a file under its
+        name."""
         self.files = 0
         self.size_bytes = 0
 

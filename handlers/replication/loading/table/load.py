@@ -4,16 +4,20 @@ The steps, each of which may be repeated after a crash:
 
 1. Take the snapshot: event, write ids, definition (``snapshot``).
 2. Create the table on the target, marked as incomplete (``target_table``).
-3. List the files of the snapshot and read the statistics. Make sure that nothing happened meanwhile that cannot be replayed on
-   top. Copy the files and write the statistics. A partitioned table is copied page by page, so that memory stays bounded:
-   each page is added, copied, and altered as far as that is needed (``target_partitions``).
-4. Copy the constraints. A foreign key needs both tables and the key that it refers to. Tables are loaded in any order and several at a
-   time, so each load adds the foreign keys of its table and those that refer to it, as far as the other table is there; the later
-   load finds it there.
-5. Make sure that the copied files are those of the same table, and not of one that was created again under its name.
-6. Store the result in the table, give it its write ids, and remove the mark. A table without write ids gets its final definition by one call.
+3. List the files of the snapshot and read the statistics. Make sure that nothing happened meanwhile that
+   cannot be replayed on top. Copy the files and write the statistics. A partitioned table is copied page by
+   page, so that memory stays bounded: each page is added, copied, and altered as far as that is needed
+   (``target_partitions``).
+4. Copy the constraints. A foreign key needs both tables and the key that it refers to. Tables are loaded in
+   any order and several at a time, so each load adds the foreign keys of its table and those that refer to
+   it, as far as the other table is there; the later load finds it there.
+5. Make sure that the copied files are those of the same table, and not of one that was created again under
+   its name.
+6. Store the result in the table, give it its write ids, and remove the mark. A table without write ids gets
+   its final definition by one call.
 
-If the snapshot cannot be read any more, the load starts again as of a later event, and keeps the files that are verified.
+If the snapshot cannot be read any more, the load starts again as of a later event, and keeps the files that
+are verified.
 """
 
 from __future__ import annotations
@@ -68,11 +72,12 @@ PARTITIONS_PAGE: Final = 500
 def load_table(load: TableLoad, tools: LoadTools, progress: LoadProgress | None = None) -> LoadedTable:
     """Load the table of ``load`` and return as of which event and write id; a repetition continues an unfinished load.
 
-    It runs in any thread and uses nothing of the replay's context. If the source has no such table, the target's is dropped,
-    and the result says so. The caller records the result with ``TableLoads.finish``, and replays the table's events after it.
+    It runs in any thread and uses nothing of the replay's context. If the source has no such table, the
+    target's is dropped, and the result says so. The caller records the result with ``TableLoads.finish``, and
+    replays the table's events after it.
 
-    Raises TransactionsOpen, SourceBusy, Interrupted and other transient errors: the table keeps waiting, and the call is
-    repeated later. Other errors are the table's own, such as UnsafePath.
+    Raises TransactionsOpen, SourceBusy, Interrupted and other transient errors: the table keeps waiting, and
+    the call is repeated later. Other errors are the table's own, such as UnsafePath.
     """
     tools.step()
     return _TableLoader(load, tools, progress or SilentProgress()).run()
@@ -219,9 +224,9 @@ def load_constraints(table: str, tools: LoadTools) -> None:
         if kind is not FOREIGN_KEY and (columns := tools.source.constraints(kind, policy.source_db, table))
     }
     if constraints:
-        present = lower_names(tools.target.constraint_names(policy.target_db, table))
+        names_on_target = lower_names(tools.target.constraint_names(policy.target_db, table))
         for kind, columns in constraints.items():
-            _add_missing(kind, columns, present, tools)
+            _add_missing(kind, columns, names_on_target, tools)
     load_foreign_keys(table, tools)
     for name in {key.fktable_name for key in tools.source.foreign_keys_to(policy.source_db, table)}:
         load_foreign_keys(name or "", tools)
@@ -238,9 +243,9 @@ def load_foreign_keys(table: str, tools: LoadTools) -> None:
     if not columns or not _exists(table, tools):
         return
     columns = [column for column in columns if _has_key(column.pktable_name, tools)]
-    present = lower_names(tools.target.constraint_names(policy.target_db, table))
+    names_on_target = lower_names(tools.target.constraint_names(policy.target_db, table))
     with suppress(InvalidRequest):  # the load of the other table adds the same foreign key at the same time
-        _add_missing(FOREIGN_KEY, columns, present, tools)
+        _add_missing(FOREIGN_KEY, columns, names_on_target, tools)
 
 
 def _exists(table: str, tools: LoadTools) -> bool:
@@ -258,12 +263,12 @@ def _has_key(table: str | None, tools: LoadTools) -> bool:
 
 
 def _add_missing(
-    kind: ConstraintKind[Any], columns: Iterable[Any], present: set[str], tools: LoadTools
+    kind: ConstraintKind[Any], columns: Iterable[Any], names_on_target: set[str], tools: LoadTools
 ) -> None:
-    """Add the constraints that are not ``present``."""
+    """Add the constraints that the target does not have yet."""
     for name, group in group_by_constraint(kind, columns).items():
         rewritten = [
             rewrite_database(column, tools.policy.source_db, tools.policy.target_db) for column in group
         ]
-        if name not in present and all(rewritten):
+        if name not in names_on_target and all(rewritten):
             tools.target.add_constraint(kind, group)

@@ -3,8 +3,9 @@
 1. Read the source's newest event: the table is loaded as of this event.
 2. Read the highest write id, and lower it to those that were allocated up to the event.
 3. Wait until none of these write ids is open.
-4. List the files of the committed ones in each directory. A directory that was compacted or replaced beyond them makes the
-   snapshot unreadable (SnapshotLost), and so does a change that cannot be replayed on top of what was read.
+4. List the files of the committed ones in each directory. A directory that was compacted or replaced beyond
+   them makes the snapshot unreadable (SnapshotLost), and so does a change that cannot be replayed on top of
+   what was read.
 """
 
 from __future__ import annotations
@@ -58,26 +59,26 @@ def take_snapshot(table: str, tools: LoadTools, progress: LoadProgress) -> Table
     event_id = source.current_event_id()  # step 1
     changes = SourceChanges(source, tools.policy, table, event_id)
     try:
-        found = source.get_table(db, table)
+        definition = source.get_table(db, table)
     except NotFound:
         require_no_disruption(changes)
         return TableSnapshot(event_id, None, None, changes)
-    if not is_transactional(found) or not tools.policy.copies_rows(table):
+    if not is_transactional(definition) or not tools.policy.copies_rows(table):
         require_no_disruption(changes)
-        return TableSnapshot(event_id, found, None, changes)
+        return TableSnapshot(event_id, definition, None, changes)
     mark = source.highest_write_id(db, table)
     events = changes.read_new()
     _refuse(find_disruption(events))
     lowest = find_lowest_allocation(events)
     mark = mark if lowest is None else min(mark, lowest - 1)  # step 2
     if mark == 0:  # nothing to wait for, and the definition is not older than the event
-        return TableSnapshot(event_id, found, ValidWriteIds(f"{db}.{table}", 0), changes)
+        return TableSnapshot(event_id, definition, ValidWriteIds(f"{db}.{table}", 0), changes)
     states = WriteIdStates(source, db, table, mark)
     wait_for_open_write_ids(states, table, tools, progress)  # step 3
     valid = states.read_ended()
-    found = _read_again(table, tools)
+    definition = _read_again(table, tools)
     require_no_disruption(changes)
-    return TableSnapshot(event_id, found, valid, changes)
+    return TableSnapshot(event_id, definition, valid, changes)
 
 
 def _read_again(table: str, tools: LoadTools) -> Table:
@@ -101,8 +102,8 @@ def list_snapshot_files(snapshot: TableSnapshot, location: str | None, tools: Lo
     try:
         if valid is None:
             return directory.read_files(directory.names)
-        found = _read_selected(snapshot, directory, tools)
-        return [each for each in found if not is_hidden_original(each.file.subdir, valid)]
+        files = _read_selected(snapshot, directory, tools)
+        return [each for each in files if not is_hidden_original(each.file.subdir, valid)]
     except NotFound as error:
         raise SnapshotLost(f"a directory vanished: {error.context.get('path')}") from error
 
@@ -115,13 +116,13 @@ def _read_selected(
 ) -> list[ListedFile]:
     """Return the files of the snapshot; ``ignored`` are bases that Hive ignores, because they have no files."""
     names = _select_names(snapshot, directory, tools, ignored)
-    found = directory.read_files(names)
-    filled = {each.file.subdir.partition("/")[0] for each in found}
+    files = directory.read_files(names)
+    filled = {each.file.subdir.partition("/")[0] for each in files}
     bases = (name for name in names if name.startswith("base_") and name not in filled)
     for base in bases:
         if directory.is_ignored_base(base):
             return _read_selected(snapshot, directory, tools, ignored | {base})
-    return found
+    return files
 
 
 def _select_names(
@@ -129,9 +130,9 @@ def _select_names(
 ) -> list[str]:
     """Return what belongs to the snapshot: the directories of committed writes, and originals if no base replaced them."""
     assert snapshot.valid is not None
-    present = {name for name in directory.directories if AcidDirectory.parse(name) is not None}
-    originals = [name for name in directory.names if name not in present]
-    acid = present - ignored
+    write_directories = {name for name in directory.directories if AcidDirectory.parse(name) is not None}
+    originals = [name for name in directory.names if name not in write_directories]
+    acid = write_directories - ignored
     if not acid:
         return originals
     info = tools.source.open_txns_info()

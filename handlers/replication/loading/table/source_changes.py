@@ -1,8 +1,8 @@
 """Changes of a table at the source while it is loaded, and which of them make the load start again.
 
-A load contains a table as of an event, but reads it some time later. Most events in between may simply be replayed on top of it,
-because their effects are idempotent. Some may not: after a table was dropped and created again, or its rows replaced, replaying
-the drop would remove rows that no later event brings back.
+A load contains a table as of an event, but reads it some time later. Most events in between may simply be
+replayed on top of it, because their effects are idempotent. Some may not: after a table was dropped and
+created again, or its rows replaced, replaying the drop would remove rows that no later event brings back.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class SourceChanges:
 
     def read_new(self) -> list[Event]:
         """Return the events about the table since the last call, as far as the log goes now; raise GapDetected."""
-        found: list[Event] = []
+        events: list[Event] = []
         while page := self._source.next_events(self._read_up_to, PAGE):
             for notification in page:
                 if notification.eventId != self._read_up_to + 1:
@@ -64,10 +64,10 @@ class SourceChanges:
                 if notification.eventType not in _IRRELEVANT:
                     event = decode_notification(notification.set_fields(), DEFAULT_LIMITS, None)
                     if concerns_table(event, self._policy, self._table):
-                        found.append(event)
+                        events.append(event)
             if len(page) < PAGE:
                 break
-        return found
+        return events
 
 
 def concerns_table(event: Event, policy: Policy, table: str) -> bool:
@@ -100,8 +100,8 @@ def find_disruption(events: list[Event]) -> str | None:
 def find_replacement(events: list[Event]) -> str | None:
     """Return the first event after which the name may belong to another table, as text; None if there is none.
 
-    The files of a table that was created again may have the paths of those that were listed. A replaced row of a plain table is
-    no such case: replaying the event on top removes it.
+    The files of a table that was created again may have the paths of those that were listed. A replaced row
+    of a plain table is no such case: replaying the event on top removes it.
     """
     for event in events:
         created = isinstance(event, TableCreated | TableDropped | DatabaseDropped)

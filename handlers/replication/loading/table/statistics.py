@@ -1,8 +1,8 @@
 """Statistics of loaded tables and partitions, as the source computed them.
 
-Column statistics that are outdated are copied as well: Hive estimates with them, and a truncation after the load makes the source
-return them again. Whether they are accurate is in the mark, which the definitions bring after them (``adjust_statistics``). Statistics
-of later writes follow in the log.
+Column statistics that are outdated are copied as well: Hive estimates with them, and a truncation after the
+load makes the source return them again. Whether they are accurate is in the mark, which the definitions bring
+after them (``adjust_statistics``). Statistics of later writes follow in the log.
 """
 
 from __future__ import annotations
@@ -34,9 +34,13 @@ def read_partition_statistics(
 ) -> list[ColumnStatistics]:
     """Return the column statistics of the named partitions."""
     assert snapshot.table is not None
-    found = tools.source.partition_statistics(tools.policy.source_db, table, names, _columns(snapshot.table))
+    statistics = tools.source.partition_statistics(
+        tools.policy.source_db, table, names, _columns(snapshot.table)
+    )
     return [
-        build_statistics(tools.policy, table, columns, name) for name in names if (columns := found.get(name))
+        build_statistics(tools.policy, table, columns, name)
+        for name in names
+        if (columns := statistics.get(name))
     ]
 
 

@@ -1,8 +1,9 @@
 """The partitions of the target's table while it is loaded.
 
-They are added, then their files are copied and their column statistics written. Last, their definitions are written once more: an addition
-stores no write id, column statistics change the mark of accurate ones, and a partition of an earlier try is as it was then. A partition to
-which none of this applies is left as it was added, because an alteration takes the metastore longer than an addition.
+They are added, then their files are copied and their column statistics written. Last, their definitions are
+written once more: an addition stores no write id, column statistics change the mark of accurate ones, and a
+partition of an earlier try is as it was then. A partition to which none of this applies is left as it was
+added, because an alteration takes the metastore longer than an addition.
 """
 
 from __future__ import annotations
@@ -79,7 +80,8 @@ class TargetPartitions:
     ) -> list[TargetPartition]:
         """Add the partitions of the source, which are changed into the target's form; existing ones of an earlier try stay.
 
-        What the target has afterwards is read, because its metastore may choose the location and change parameters.
+        What the target has afterwards is read, because its metastore may choose the location and change
+        parameters.
         """
         db, keys = self._policy.target_db, partition_key_names(owner)
         names = [format_partition_name(keys, list(each.values or [])) for each in partitions]
@@ -109,7 +111,8 @@ class TargetPartitions:
     ) -> None:
         """Write the definitions that the target does not have, and those of partitions that were given column statistics.
 
-        Those with a write id and those without have a call each: Hive rejects partitions of different write ids in one.
+        Those with a write id and those without have a call each: Hive rejects partitions of different write
+        ids in one.
         """
         changed = [
             each.definition for each in partitions if not each.is_stored or each.name in with_statistics
@@ -142,8 +145,8 @@ def _settle(
 ) -> TargetPartition:
     """Complete the definition of a partition by what is known once it exists.
 
-    Statistics that hold for the snapshot get its write id instead of their own: readers only ask whether it is valid, and the partitions
-    can be altered by one call.
+    Statistics that hold for the snapshot get its write id instead of their own: readers only ask whether it
+    is valid, and the partitions can be altered by one call.
     """
     definition.sd.location = None if present is None else present.sd.location
     if definition.writeId is not None:
@@ -155,7 +158,8 @@ def _settle(
 def is_same_definition(wanted: Partition, present: Partition) -> bool:
     """Whether a partition of the target is as required, except for the times that its metastore sets.
 
-    These are the time of its creation, which is that of the addition, and the time of its last change if ``wanted`` has none.
+    These are the time of its creation, which is that of the addition, and the time of its last change if
+    ``wanted`` has none.
     """
     return (
         _identify(wanted) == _identify(present)

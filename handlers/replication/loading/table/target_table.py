@@ -1,9 +1,10 @@
 """The target's table while it is loaded.
 
-It carries the parameter ``tideline.load`` with the id of the load until it is complete, so that no reader mistakes it for a finished
-one and a restarted load continues with it. A transactional table shows none of its rows until it has write ids, which it gets last
-and at once. Before that, the result of the load is stored in the table (``tideline.load.result``): a restart in between returns the
-same event and write id, and does not take rows of a later snapshot for those of the shown one.
+It carries the parameter ``tideline.load`` with the id of the load until it is complete, so that no reader
+mistakes it for a finished one and a restarted load continues with it. A transactional table shows none of its
+rows until it has write ids, which it gets last and at once. Before that, the result of the load is stored in
+the table (``tideline.load.result``): a restart in between returns the same event and write id, and does not
+take rows of a later snapshot for those of the shown one.
 """
 
 from __future__ import annotations
@@ -58,9 +59,9 @@ class TargetTable:
 
     def find_result(self) -> LoadedTable | None:
         """Return the result of this load if a run before has stored it, so that only the last steps are left."""
-        present = self._get()
-        self._is_absent = present is None
-        parameters = {} if present is None else present.parameters or {}
+        table = self._get()
+        self._is_absent = table is None
+        parameters = {} if table is None else table.parameters or {}
         if parameters.get(LOAD) != self._load.load_id or RESULT not in parameters:
             return None
         event_id, write_id, files, size_bytes = map(int, parameters[RESULT].split(":"))
@@ -68,50 +69,50 @@ class TargetTable:
 
     def remove(self) -> None:
         """Drop the table if it exists, with its data if Hive owns it."""
-        present = self._get()
-        if present is not None:
+        table = self._get()
+        if table is not None:
             with suppress(NotFound):
                 self._target.drop_table(
-                    self._policy.target_db, self._load.table, delete_data=owns_data(present)
+                    self._policy.target_db, self._load.table, delete_data=owns_data(table)
                 )
 
     def remove_replicated(self) -> None:
         """Drop the table if it exists and can be a replica; one that cannot be replicated was created by another client."""
-        present = self._get()
-        if present is not None and self._can_be_ours(present):
+        table = self._get()
+        if table is not None and self._can_be_ours(table):
             self.remove()
 
-    def _can_be_ours(self, present: Table) -> bool:
-        return find_obstacle(present, self._policy) is None
+    def _can_be_ours(self, table: Table) -> bool:
+        return find_obstacle(table, self._policy) is None
 
     def create(self, snapshot: TableSnapshot) -> Table:
         """Create the table, or bring the one of this load up to date; any other of the name is dropped first."""
         source = snapshot.table
         assert source is not None
         origin = f"{source.createTime}/{source.id}"
-        present = None if self._is_absent else self._get()
+        table = None if self._is_absent else self._get()
         self._is_absent = False
-        if present is not None and not self._is_ours(present, source, origin):
+        if table is not None and not self._is_ours(table, source, origin):
             self.remove()
-            present = None
+            table = None
         external = map_external_location(source.sd.location, self._policy) if is_external(source) else None
-        location = external if present is None else present.sd.location
-        wanted = self._define(snapshot, location)
-        wanted.parameters = {**(wanted.parameters or {}), LOAD: self._load.load_id, ORIGIN: origin}
-        if present is None:
-            wanted.writeId = None
-            self._target.create_table(wanted, environment=KEEP_STATISTICS)
+        location = external if table is None else table.sd.location
+        definition = self._define(snapshot, location)
+        definition.parameters = {**(definition.parameters or {}), LOAD: self._load.load_id, ORIGIN: origin}
+        if table is None:
+            definition.writeId = None
+            self._target.create_table(definition, environment=KEEP_STATISTICS)
         else:
-            self._alter(wanted)
+            self._alter(definition)
         failpoint("load.after-create")
         return self._target.get_table(self._policy.target_db, self._load.table)
 
-    def _is_ours(self, present: Table, source: Table, origin: str) -> bool:
-        parameters = present.parameters or {}
+    def _is_ours(self, table: Table, source: Table, origin: str) -> bool:
+        parameters = table.parameters or {}
         return (
             (parameters.get(LOAD), parameters.get(ORIGIN)) == (self._load.load_id, origin)
             and RESULT not in parameters
-            and _kind(present) == _kind(translate_plain_table(source.copy(), self._target))
+            and _kind(table) == _kind(translate_plain_table(source.copy(), self._target))
         )
 
     def _define(self, snapshot: TableSnapshot, location: str | None) -> Table:
@@ -119,19 +120,18 @@ class TargetTable:
         assert snapshot.table is not None
         table = to_target_table(self._schemas.place(snapshot.table.copy()), self._policy, location)
         if location is not None:
-            translate_plain_table(
-                table, self._target
-            )  # without a location it is created, and the target chooses both
+            # Without a location it is created, and the target chooses both.
+            translate_plain_table(table, self._target)
         table.parameters = {k: v for k, v in (table.parameters or {}).items() if k not in _OWN}
         table.writeId = adjust_statistics(table.parameters, table.writeId, snapshot.valid)
         return table
 
     def store_result(self, snapshot: TableSnapshot, location: str | None, result: LoadedTable) -> None:
         """Store the result in the table, with the table's final definition."""
-        wanted = self._define(snapshot, location)
+        definition = self._define(snapshot, location)
         text = f"{result.event_id}:{result.write_id}:{result.files}:{result.size_bytes}"
-        wanted.parameters = {**(wanted.parameters or {}), LOAD: self._load.load_id, RESULT: text}
-        self._alter(wanted)
+        definition.parameters = {**(definition.parameters or {}), LOAD: self._load.load_id, RESULT: text}
+        self._alter(definition)
         failpoint("load.after-result")
 
     def complete_without_write_ids(self, snapshot: TableSnapshot, location: str | None) -> None:
@@ -144,32 +144,33 @@ class TargetTable:
     def show_write_ids(self, result: LoadedTable) -> None:
         """Give a transactional table its write ids, so that all its rows appear at once, and check them.
 
-        The list names no aborted ids, although the source may know some. Hive would open and abort a transaction for each, and
-        then hide every row above the lowest of them until its cleaner forgets them (reference: hive-replication.md §0c.3). No
-        file of an aborted write id is on the target, so there is nothing to hide.
+        The list names no aborted ids, although the source may know some. Hive would open and abort a
+        transaction for each, and then hide every row above the lowest of them until its cleaner forgets them
+        (reference: hive-replication.md §0c.3). No file of an aborted write id is on the target, so there is
+        nothing to hide.
         """
         if result.write_id == 0:
             return
         db, table = self._policy.target_db, self._load.table
-        wanted = ValidWriteIds(f"{db}.{table}", result.write_id)
-        self._target.repl_table_write_ids(db, table, wanted.format())
+        expected = ValidWriteIds(f"{db}.{table}", result.write_id)
+        self._target.repl_table_write_ids(db, table, expected.format())
         failpoint("load.after-write-ids")
-        present = self._target.valid_write_ids([wanted.table])[0]
-        if present != wanted or self._target.highest_write_id(db, table) != result.write_id:
+        answer = self._target.valid_write_ids([expected.table])[0]
+        if answer != expected or self._target.highest_write_id(db, table) != result.write_id:
             raise TargetDiverged(
                 "the target did not take over the write ids of the source",
-                table=wanted.table,
-                expected=wanted.format(),
-                answer=present.format(),
+                table=expected.table,
+                expected=expected.format(),
+                answer=answer.format(),
                 hint="Another client writes to the replica: stop it. The load is repeated.",
             )
 
     def finish(self) -> None:
         """Remove the parameters of the load: the table is complete."""
-        present = self._target.get_table(self._policy.target_db, self._load.table)
-        present.parameters = {k: v for k, v in (present.parameters or {}).items() if k not in _OWN}
+        table = self._target.get_table(self._policy.target_db, self._load.table)
+        table.parameters = {k: v for k, v in (table.parameters or {}).items() if k not in _OWN}
         failpoint("load.before-finish")
-        self._alter(present)
+        self._alter(table)
         failpoint("load.after-finish")
 
     def _get(self) -> Table | None:

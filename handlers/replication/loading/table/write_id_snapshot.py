@@ -1,12 +1,12 @@
 """The write ids of a table as of one event of the source: which are committed, once none of them is open any more.
 
-A transaction that allocated its write id before the event may commit long after it. Replay cannot add its rows to a loaded table,
-because the target would have to show them before later ones. So the load waits until these transactions have ended. Others, which
-begin meanwhile, do not prolong the wait.
+A transaction that allocated its write id before the event may commit long after it. Replay cannot add its
+rows to a loaded table, because the target would have to show them before later ones. So the load waits until
+these transactions have ended. Others, which begin meanwhile, do not prolong the wait.
 
-Hive shortens the list of a table whose listed writes are all invalid to its lowest id (``ValidWriteIds.may_be_cut``). Such a list
-is completed by requests with other snapshots: for a reader to whom only some transactions are invalid, the list contains
-exactly their write ids.
+Hive shortens the list of a table whose listed writes are all invalid to its lowest id
+(``ValidWriteIds.may_be_cut``). Such a list is completed by requests with other snapshots: for a reader to
+whom only some transactions are invalid, the list contains exactly their write ids.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class WriteIdStates:
             return True
         if not valid.may_be_cut or valid.high_water_mark >= self._mark:
             return False
-        opened, _, newest = self._transactions()
-        return bool(self._ids_of(opened, newest))
+        txn_ids, _, newest = self._transactions()
+        return bool(self._ids_of(txn_ids, newest))
 
     def find_holders(self) -> list[int]:
         """Return the open transactions that hold a write id up to the mark."""

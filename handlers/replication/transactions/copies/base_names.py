@@ -1,17 +1,20 @@
 """The names of bases on the target, which decide when readers see an overwrite.
 
-INSERT OVERWRITE of a transactional table writes ``base_0000005``. Hive 4 shows such a base before its transaction ends, if no older
-write of the table is open (``AcidUtils.isValidBase``). At the source, the statement's lock keeps readers out; replay takes no locks,
-so readers of the target would see a base without all of its files, and without rows that are not committed.
+INSERT OVERWRITE of a transactional table writes ``base_0000005``. Hive 4 shows such a base before its
+transaction ends, if no older write of the table is open (``AcidUtils.isValidBase``). At the source, the
+statement's lock keeps readers out; replay takes no locks, so readers of the target would see a base without
+all of its files, and without rows that are not committed.
 
-``base_0000005_v0000010`` is shown exactly if transaction 10 is committed and no write up to 5 is open (``isDirUsable``,
-``ValidReaderWriteIdList.isValidBase``). So a base gets the target's transaction as its suffix. If an older write of the table is
-open, readers would not see it even after the commit; then it has no suffix, and becomes visible by its commit alone.
+``base_0000005_v0000010`` is shown exactly if transaction 10 is committed and no write up to 5 is open
+(``isDirUsable``, ``ValidReaderWriteIdList.isValidBase``). So a base gets the target's transaction as its
+suffix. If an older write of the table is open, readers would not see it even after the commit; then it has no
+suffix, and becomes visible by its commit alone.
 
-Exception: ``LOAD DATA … OVERWRITE`` puts files without Hive's row ids into a base of a table with full ACID semantics. Hive looks
-for row ids in every base with a suffix, so this one gets none.
+Exception: ``LOAD DATA … OVERWRITE`` puts files without Hive's row ids into a base of a table with full ACID
+semantics. Hive looks for row ids in every base with a suffix, so this one gets none.
 
-A killed run may have copied files under the other name. That base is removed, because readers could choose it after the commit.
+A killed run may have copied files under the other name. That base is removed, because readers could choose it
+after the commit.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class PendingWrite:
     """A write event whose files are being copied.
 
-    Only what the commit needs is kept: a transaction may write a hundred thousand partitions, and the event of each contains
-    the table's and the partition's object.
+    Only what the commit needs is kept: a transaction may write a hundred thousand partitions, and the event
+    of each contains the table's and the partition's object.
     """
 
     table: str

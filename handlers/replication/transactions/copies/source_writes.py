@@ -1,10 +1,11 @@
 """The write events of commits that came without them: they are fetched from the source's metastore at replay.
 
-The relay puts the write events in front of each commit and marks it as enriched. Commits of other publishers, those of a relay
-whose metastore has no call for write events, and those whose write events the metastore could not return to it have no files. Committing them as they are would show transactions
-without their rows. The source's answer counts only if it is complete: the metastore purges write events by age, together
-with the notification log. They are written after the transaction's first write id, so the answer is complete as long as
-that event is still in the log.
+The relay puts the write events in front of each commit and marks it as enriched. Commits of other publishers,
+those of a relay whose metastore has no call for write events, and those whose write events the metastore
+could not return to it have no files. Committing them as they are would show transactions without their rows.
+The source's answer counts only if it is complete: the metastore purges write events by age, together with the
+notification log. They are written after the transaction's first write id, so the answer is complete as long
+as that event is still in the log.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ _HINT: Final = "Follow a topic that Tideline's relay writes, then run 'tideline 
 def fetch_writes(event: TxnCommitted, source_txn: SourceTxn | None, context: Context) -> list[FilesWritten]:
     """Return the write events of a commit that is not enriched, without tables that are not replicated.
 
-    If the source cannot tell what the transaction wrote, every table that it holds write ids of is handled as failed.
-    Raises that error if the tables are not known either, because the state file was lost.
+    If the source cannot tell what the transaction wrote, every table that it holds write ids of is handled as
+    failed. Raises that error if the tables are not known either, because the state file was lost.
     """
     try:
         infos = _ask_source(event, source_txn, context)

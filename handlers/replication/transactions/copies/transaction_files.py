@@ -1,16 +1,19 @@
 """The files of committed transactions on their way to the target.
 
-A write event lists the files that one transaction put into one table or partition. Their copies start at the write event, or
-earlier if that is safe (``coming_events``), and only the commit waits for them. If some of a table's files cannot be copied, those
-already copied are discarded. The transaction is then committed, because other tables need it, and shows no file of this table.
+A write event lists the files that one transaction put into one table or partition. Their copies start at the
+write event, or earlier if that is safe (``coming_events``), and only the commit waits for them. If some of a
+table's files cannot be copied, those already copied are discarded. The transaction is then committed, because
+other tables need it, and shows no file of this table.
 
-Files under a committed write id are never removed or replaced. A run that was killed between a commit and its record repeats the
-commit, and by then the source may have compacted the files away or replaced them. Therefore the target is checked before the files
-of the first event after the recorded position are copied, because only that event can be a commit which the target already has, and
-before files are removed. If the state was lost or is old, this applies to all events up to the source's newest one at the start.
-The same applies to write ids that the mapping does not know. A committed write id needs no copies.
+Files under a committed write id are never removed or replaced. A run that was killed between a commit and its
+record repeats the commit, and by then the source may have compacted the files away or replaced them.
+Therefore the target is checked before the files of the first event after the recorded position are copied,
+because only that event can be a commit which the target already has, and before files are removed. If the
+state was lost or is old, this applies to all events up to the source's newest one at the start. The same
+applies to write ids that the mapping does not know. A committed write id needs no copies.
 
-Readers would see a base of an overwrite before its commit; its name on the target prevents that (``base_names``).
+Readers would see a base of an overwrite before its commit; its name on the target prevents that
+(``base_names``).
 """
 
 from __future__ import annotations
@@ -118,8 +121,8 @@ class TransactionFiles:
     def start_copies(self, event: FilesWritten) -> None:
         """Start the copies of a write event at its turn, unless they started early.
 
-        Files of a write id that is committed on the target are not copied. Raises BadInput, Refused or TargetDiverged if the table
-        cannot be followed.
+        Files of a write id that is committed on the target are not copied. Raises BadInput, Refused or
+        TargetDiverged if the table cannot be followed.
         """
         assert event.table is not None
         transaction = self._of(event.txn_id)
@@ -163,8 +166,8 @@ class TransactionFiles:
     def list_unknown(self, txn_id: int) -> set[str]:
         """Return the partitioned tables that the transaction wrote under write ids that the mapping does not know.
 
-        The state file was lost after their allocation, and with it the partitions that the transaction touched. Hive leaves
-        some of them out of its write events (hive-replication.md §0c.2).
+        The state file was lost after their allocation, and with it the partitions that the transaction
+        touched. Hive leaves some of them out of its write events (hive-replication.md §0c.2).
         """
         return self._of(txn_id).unknown_tables
 
@@ -208,7 +211,8 @@ class TransactionFiles:
     def find_unlogged_writes(self, source_txn: SourceTxn, event: TxnCommitted) -> list[FilesWritten]:
         """Return write events for the partitions that were touched without one (hive-replication.md §0c.2).
 
-        The relay has already listed most of them, soon after the commit; its parts count as write events, also those without files.
+        The relay has already listed most of them, soon after the commit; its parts count as write events,
+        also those without files.
         """
         transaction = self._of(event.txn_id)
         logged = {(write.table, write.partition_name) for write in transaction.writes}
@@ -246,8 +250,8 @@ class TransactionFiles:
     def wait_for_copies(self, event: TxnCommitted) -> list[WriteEventInfo]:
         """Wait for the copies of a transaction; return the write events of the tables whose files are all on the target.
 
-        A table with a missing file is handled as the policy requires, and its other files are discarded, unless the target shows
-        them already: then this commit is repeated, and the table is complete.
+        A table with a missing file is handled as the policy requires, and its other files are discarded,
+        unless the target shows them already: then this commit is repeated, and the table is complete.
         """
         infos: list[WriteEventInfo] = []
         transaction = self._of(event.txn_id)

@@ -1,16 +1,19 @@
 """Files that a transaction wrote but that Hive named in no write event: of whole partitions, and of buckets without rows.
 
-**Partitions** (hive-replication.md §0c.2). A statement that inserts into several static partitions logs the files of the first one only. Each partition that an event of the
-transaction touched and that has no write event is therefore listed at the source. The relay does that soon after the commit
+**Partitions** (hive-replication.md §0c.2). A statement that inserts into several static partitions logs the
+files of the first one only. Each partition that an event of the transaction touched and that has no write
+event is therefore listed at the source. The relay does that soon after the commit
 (``relay.list_partitions``); a replica does it for what the relay has left, perhaps much later.
 
-By then the partition may have been dropped, renamed or compacted, and nothing in the log says where its files are. The table is loaded again
-then (``LoadFollower.load_unlogged``), because the source still has its rows, and later statements explain the rest.
+By then the partition may have been dropped, renamed or compacted, and nothing in the log says where its files
+are. The table is loaded again then (``LoadFollower.load_unlogged``), because the source still has its rows,
+and later statements explain the rest.
 
-**Buckets.** A bucketed insert-only table has a file for each bucket of a write, even for those without rows. The write events of an
-insert with dynamic partitions lack the latter (seen with 4.2), so they are listed in the directories of the others. Statements that
-write into a full ACID table make no such files. Nothing is added if the partition or its table was renamed or dropped since, because
-the same directory may belong to another one by then. A file that vanishes meanwhile was merged by a compaction, and has no row.
+**Buckets.** A bucketed insert-only table has a file for each bucket of a write, even for those without rows.
+The write events of an insert with dynamic partitions lack the latter (seen with 4.2), so they are listed in
+the directories of the others. Statements that write into a full ACID table make no such files. Nothing is
+added if the partition or its table was renamed or dropped since, because the same directory may belong to
+another one by then. A file that vanishes meanwhile was merged by a compaction, and has no row.
 """
 
 from __future__ import annotations
@@ -43,8 +46,9 @@ def find_unlogged_write(
 ) -> FilesWritten | None:
     """Return the write event that the source should have logged for ``touched``; None if the transaction wrote no file into it.
 
-    ``written`` says that the transaction has written into the table; ``owner_text`` is the encoded table of such a write event. Raises
-    UnloggedFilesGone if files must have existed but are gone, and BadInput for a location that may not be read.
+    ``written`` says that the transaction has written into the table; ``owner_text`` is the encoded table of
+    such a write event. Raises UnloggedFilesGone if files must have existed but are gone, and BadInput for a
+    location that may not be read.
     """
     files = _list_at_source(touched, context, written=written)
     if files and not _is_same(touched, event, owner_text, context):
@@ -56,9 +60,9 @@ def find_unlogged_write(
 def _list_at_source(touched: Touched, context: Context, *, written: bool) -> tuple[SourceFile, ...]:
     """List the files that the transaction wrote into a partition, at the partition's current location.
 
-    Raises UnloggedFilesGone if the partition has rows under the write id that no file explains: it was dropped or renamed since, or a
-    compaction has merged its files. The second counts only if the transaction has ``written`` into the table: ANALYZE sets
-    the number of rows under a write id without files.
+    Raises UnloggedFilesGone if the partition has rows under the write id that no file explains: it was
+    dropped or renamed since, or a compaction has merged its files. The second counts only if the transaction
+    has ``written`` into the table: ANALYZE sets the number of rows under a write id without files.
     """
     db, _, table = touched.table.partition(".")
     try:
@@ -78,7 +82,8 @@ def _list_at_source(touched: Touched, context: Context, *, written: bool) -> tup
 def _is_same(touched: Touched, event: TxnCommitted, owner_text: str | None, context: Context) -> bool:
     """Whether the names of the partition and of its table still belong to them at the source.
 
-    That is read after the files, because others may have had the names, and the same write id, already when the files were listed.
+    That is read after the files, because others may have had the names, and the same write id, already when
+    the files were listed.
     """
     db, _, table = touched.table.partition(".")
     write = LoggedWrite(db, table, touched.write_id, event.event_id, owner_text)
@@ -122,7 +127,8 @@ def copy_empty_buckets(
 ) -> list[PendingWrite]:
     """Copy the files of buckets without rows that belong to the ``writes`` of one table, and return what was copied.
 
-    ``event`` is the commit, ``owner_text`` the encoded table of a write event. Raises BadInput for a location that may not be read.
+    ``event`` is the commit, ``owner_text`` the encoded table of a write event. Raises BadInput for a location
+    that may not be read.
     """
     incomplete = _select_incomplete(writes, context)
     unlogged = {name: _list_unlogged(of_partition, context) for name, of_partition in incomplete.items()}
