@@ -79,7 +79,7 @@ class Session:
     def __init__(
         self, uris: Sequence[str], options: SessionOptions, guard: Callable[[], None] = allow
     ) -> None:
-        """``guard`` is called right before a call that changes something is sent; an error that it raises prevents the call."""
+        """``guard`` is called before a call that changes something is sent; its error prevents the call."""
         if not uris:
             raise ConfigError("at least one metastore address is required")
         self.options = options

@@ -1,4 +1,4 @@
-"""Dispatch of events: decides whether an event concerns the policy and whether its table is followed, and handles failures of tables.
+"""Dispatch of events: whether one concerns the policy and a followed table; and failures of tables.
 
 The effects are in ``effects.effect_table`` and ``transactions.transaction_replay``. Events of other kinds
 have no effect on a replica by intent: catalogs, compactions (the target compacts on its own, and a rebalanced

@@ -114,7 +114,7 @@ class Copier:
         sweeps: bool = True,
         guard: Callable[[], None] = _allow,
     ) -> None:
-        """``guard`` is called before a copy starts and right before it appears under its name; an error that it raises prevents that."""
+        """``guard`` is called before a copy starts and right before it appears; its error prevents that."""
         assert attempts_max >= 1, attempts_max
         self._file_systems = file_systems
         self._allowed = allowed

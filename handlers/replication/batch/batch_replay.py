@@ -1,4 +1,4 @@
-"""Replay of one batch of events: each is applied at its turn, alone, together with later ones, or ahead of its turn.
+"""Replay of one batch of events: each is applied at its turn, alone or with later ones, or ahead of it.
 
 For each event, two things are decided apart from each other: what applies it (``choose_way``), and whether the position is recorded before
 and after it (``record_points``). Effects on the target come first, and each is idempotent; then the event is passed (``position.progress``).
@@ -70,7 +70,7 @@ Way = OnTarget | Merged | AppliedAhead | Joined | Alone
 def choose_way(
     event: Event, *, on_target: int, is_merged: bool, ahead: AppliedAhead | None, joinable: Sequence[Joinable]
 ) -> Way:
-    """Return what applies ``event``: nothing if it is ``on_target`` or merged, a lane that has done it, or replay now."""
+    """Return what applies ``event``: nothing if that is done or another one does it, a lane, or replay now."""
     if event.event_id <= on_target:
         return OnTarget()
     if is_merged:
@@ -150,7 +150,7 @@ class BatchReplay:
             self._target_progress.raise_position()
 
     def _drops_database(self, events: Sequence[Event]) -> bool:
-        """Whether the first event drops the database, so that a run which was killed after the drop left none."""
+        """Whether the first event drops the database: a run that was killed after the drop left none."""
         first = next(iter(events), None)
         return isinstance(first, DatabaseDropped) and self._context.policy.covers_db(first.db)
 
@@ -192,7 +192,7 @@ class BatchReplay:
         self._records.record_after()
 
     def _apply(self, event: Event, way: Way) -> str | None:
-        """Apply the event and report it; return None if it took effect, otherwise the reason why it did not."""
+        """Apply the event and report it; return the reason why it did not take effect, else None."""
         started = time.perf_counter()
         failpoint("replay.decoded")
         match way:
@@ -219,7 +219,7 @@ class BatchReplay:
         return reason
 
     def _apply_joined(self, events: Sequence[Joinable]) -> bool:
-        """Apply events together; return False if the target refuses that, so that each is applied at its turn."""
+        """Apply events together; return False if the target refuses, so that each is applied at its turn."""
         if self._dispatcher.apply_joined(join(events)):
             self._joiner.confirm(events)
             return True
@@ -242,7 +242,7 @@ class BatchReplay:
             return self._dispatcher.give_up(event, fault)
 
     def _load_unverified(self) -> None:
-        """Load the tables that an unknown transaction wrote into, or that an unreadable event may have changed."""
+        """Load tables that an unknown transaction wrote into, or that an unreadable event may have changed."""
         unverified = self._transactions.unverified
         if unverified:
             source_db = self._context.policy.source_db

@@ -1,4 +1,4 @@
-"""Events of a batch whose effect another one has: partitions' events that are joined, and alterations of a table that are superseded.
+"""Events whose effect another one of the batch has: joined ones of partitions, and superseded alterations.
 
 **Joined.** A call costs the target's metastore about as much for ten partitions as for one. Clients often
 change partitions one by one, and other tables' events lie in between. The later events are applied together

@@ -48,14 +48,14 @@ class RecordPoints:
         recorded.subscribe(lambda _event_id: self._unrecorded.clear())
 
     def record_before(self, event: Event, altered: AbstractSet[Alteration]) -> None:
-        """Record the position before an event that must not be repeated together with those since the last record."""
+        """Record the position before an event that must not be repeated with those since the last record."""
         if needs_checkpoint(event) and self._target_progress.must_precede(event):
             self._target_progress.raise_position()
         elif self._unrecorded.must_precede(event, altered):
             self._recorded.record()
 
     def note(self, event: Event, altered: AbstractSet[Alteration]) -> None:
-        """Note an event that was applied; ``altered`` is what it alters, together with the events that were joined to it."""
+        """Note an event that was applied; ``altered`` is what it and the events joined to it alter."""
         self._unrecorded.add(event, altered)
 
     def record_after(self) -> None:

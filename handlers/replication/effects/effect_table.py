@@ -1,4 +1,4 @@
-"""The effect of each kind of event on the target, except for those of transactions. A new kind of event is a line here."""
+"""The effect of each kind of event, except for those of transactions; a new kind is a line here."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ class PolicyTables:
             part.flush(txn)
 
     def to_parameters(self) -> dict[str, str]:
-        """Return the parameters of the target database that name incomplete tables and those that left the policy (``kept_entries``)."""
+        """Return the target database's parameters with the entries of incomplete and left tables (``kept_entries``)."""
         return format_entries(self.quarantine.entries(), self.loads.waiting(), self.left.entries())
 
     def _followed(self) -> Sequence[TableEntries[Any]]:

@@ -1,4 +1,4 @@
-"""What may be done for later events of a batch before their turn: write ids to allocate, and files to copy. Decided from the events alone.
+"""What may be done before the turn of later events of a batch: write ids to allocate, and files to copy.
 
 Events that may change what a table is, or where its files are, are look-ahead barriers: what is behind them
 must wait for its turn.

@@ -100,8 +100,8 @@ def find_disruption(events: list[Event]) -> str | None:
 def find_replacement(events: list[Event]) -> str | None:
     """Return the first event after which the name may belong to another table, as text; None if there is none.
 
-    The files of a table that was created again may have the paths of those that were listed. A replaced row
-    of a plain table is no such case: replaying the event on top removes it.
+    The files of a table that was created again may have the paths of those that were listed. Replaced rows
+    of a plain table do not matter: replaying the event on top removes them.
     """
     for event in events:
         created = isinstance(event, TableCreated | TableDropped | DatabaseDropped)
