@@ -311,7 +311,7 @@ class Dispatcher:
 
     def _load(self, tables: Iterable[str]) -> str:
         """Have tables loaded after this event."""
-        self.transactions.unverified.update(tables)
+        self.transactions.load(tables)
         return LOADING
 
     def _failed(self, table: str, event: Event, error: TidelineError) -> str:

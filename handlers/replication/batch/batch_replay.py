@@ -184,7 +184,7 @@ class BatchReplay:
         if concerns_policy and isinstance(way, Joined | Alone):
             self._records.record_before(event, altered)
         reason = self._apply(event, way)
-        self._load_unverified()
+        self._load_tables()
         if concerns_policy and reason != OUT_OF_SCOPE:
             self._records.note(event, altered)
         event.forget_values()
@@ -241,13 +241,12 @@ class BatchReplay:
             self._context.target_position.check_writable()
             return self._dispatcher.give_up(event, fault)
 
-    def _load_unverified(self) -> None:
+    def _load_tables(self) -> None:
         """Load tables that an unknown transaction wrote into, or that an unreadable event may have changed."""
-        unverified = self._transactions.unverified
-        if unverified:
+        names = self._transactions.take_tables_to_load()
+        if names:
             source_db = self._context.policy.source_db
-            tables = [table for table in sorted(unverified) if self._context.in_scope(source_db, table)]
-            unverified.clear()
+            tables = [table for table in names if self._context.in_scope(source_db, table)]
             self._loads.request(tables, "repair")
 
     def close(self) -> None:

@@ -147,11 +147,11 @@ class CatchUp:
 
     def _must_be_loaded(self) -> bool:
         return self._own.tables.loads.is_waiting(self._load.table) or bool(
-            self._dispatcher.transactions.unverified
+            self._dispatcher.transactions.tables_to_load
         )
 
     def _require_readable(self, event: Event) -> None:
-        if self._load.resumes and self._dispatcher.transactions.unverified:
+        if self._load.resumes and self._dispatcher.transactions.tables_to_load:
             raise ResumeFailed(f"event {event.event_id} cannot be read")
 
     def _complete_event(self, event_id: int) -> None:

@@ -37,7 +37,7 @@ from state.transactions.valid_write_ids import WriteIdState
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from handlers.events import FilesWritten, TxnAborted, TxnCommitted, WriteIdsAllocated
     from handlers.replication.context import Context
@@ -59,7 +59,7 @@ class TransactionReplay:
         self.lookahead = WriteIdLookahead(context)
         self.files = TransactionFiles(context, self.lookahead)
         self.marks = OpeningMarks()
-        self.unverified: set[str] = set()
+        self.tables_to_load: set[str] = set()
         """Tables that must be loaded after this event: their committed rows may be incomplete, because the
         state file was lost while a transaction wrote into them, or an event that may be theirs cannot be
         read."""
@@ -71,6 +71,16 @@ class TransactionReplay:
         """Continue after the policy was opened, perhaps again."""
         self.marks = marks
         self.files.resume(marks)
+
+    def load(self, tables: Iterable[str]) -> None:
+        """Have tables loaded after the event that is being applied."""
+        self.tables_to_load.update(tables)
+
+    def take_tables_to_load(self) -> list[str]:
+        """Return the tables that must be loaded, by name, and forget them."""
+        tables = sorted(self.tables_to_load)
+        self.tables_to_load.clear()
+        return tables
 
     def allocate(self, event: WriteIdsAllocated) -> None:
         """Give the target's transactions the same write ids (steps 1 and 2).
@@ -162,11 +172,11 @@ class TransactionReplay:
         repeated = self.files.is_committed(event.txn_id)
         if source_txn is not None and source_txn.allocations and not writes and not repeated:
             self._context.observer.commit_without_writes(event.txn_id)
-        unverified = self.files.list_unknown(event.txn_id)
+        unknown_tables = self.files.list_unknown(event.txn_id)
         self._complete_marks(event, source_txn)
         self._commit(event, source_txn, writes)
         if not event.listed:  # else the relay has found the partitions that the lost state would have named
-            self.unverified |= unverified
+            self.load(unknown_tables)
         return True
 
     def _complete_marks(self, event: TxnCommitted, source_txn: SourceTxn | None) -> None:
