@@ -2,13 +2,12 @@
 
 Their jars are pinned in separate locks (``hive2.lock``, ``hive3.lock``), which only their tests fetch. Both run on the Java that runs
 Hive 4. Hive's test mode (``hive.in.test``) makes them create the transaction tables, which the object mapping lacks, so no schema script
-is needed.
+is needed. ``ClusterSettings(hive="3.1")`` is a complete cluster of Hive 3.1, with SQL and compactions.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 from typing import TYPE_CHECKING
 
@@ -59,9 +58,6 @@ class OldMetastore(Component):
         if find_missing(self.jars):
             fetch(self.jars, find_repository())
         settings.write_conf(self.conf, self.properties(), ("hive-site.xml", "metastore-site.xml"))
-        for name in ("hive-log4j2.properties", "metastore-log4j2.properties"):
-            # replaces the file in the jar, which would log to a file below /tmp
-            shutil.copy(self.conf / "log4j2.properties", self.conf / name)
 
     def properties(self) -> Properties:
         """Return every setting under the names of both Hive versions, which ignore each other's."""

@@ -18,7 +18,15 @@ from dev.stack.downloads.jars import cache_dir, fetch, find_missing
 from dev.stack.downloads.maven_repository import find_repository
 from dev.stack.errors import ComponentFailed, SqlFailed
 from dev.stack.hive import settings
-from dev.stack.hive.java_build import NEWEST, SCHEMA, hash_harness, list_hive_jars, read_hive_lock
+from dev.stack.hive.java_build import (
+    HIVE_3,
+    NEWEST,
+    build_harness,
+    find_schema,
+    hash_harness,
+    list_hive_jars,
+    read_hive_lock,
+)
 from dev.stack.hive.settings import ClusterSettings, Database, Layout
 from dev.stack.hive.sql_session import Session
 from dev.stack.process.component import Component
@@ -45,11 +53,11 @@ class HiveProcess(Component):
         self.conf = self.directory / f"conf-{name}"
 
     def environment(self) -> dict[str, str]:
-        """Point to the configuration by environment variables, so that the class path contains jars only."""
+        """Point to the configuration by environment variables; only Hive 3.1 also reads it from the class path."""
+        configured = [self.conf] if self.settings.hive == HIVE_3 else []
+        jars = [*configured, *list_hive_jars(self.settings.hive), *self.settings.jars]
         return {
-            "CLASSPATH": os.pathsep.join(
-                map(str, [*list_hive_jars(self.settings.hive), *self.settings.jars])
-            ),
+            "CLASSPATH": os.pathsep.join(map(str, jars)),
             "HIVE_CONF_DIR": str(self.conf),
             "METASTORE_CONF_DIR": str(self.conf),
         }
@@ -65,9 +73,16 @@ class HiveProcess(Component):
             f"-Dlog4j2.configurationFile={self.conf}/log4j2.properties",
             f"-Dderby.system.home={self.directory}",
             f"-Dderby.stream.error.file={self.directory}/derby.log",
+            *self._launcher(),
             main,
             *arguments,
         ]
+
+    def _launcher(self) -> list[str]:
+        """Hive 3.1 needs a class loader of a kind that Java itself no longer uses."""
+        if self.settings.hive != HIVE_3:
+            return []
+        return ["-cp", str(build_harness(hive=HIVE_3)), "tideline.stack.Launcher"]
 
 
 class Metastore(HiveProcess):
@@ -152,7 +167,7 @@ class Metastore(HiveProcess):
     @staticmethod
     def template_path(hive: str = NEWEST) -> Path:
         """Return the path of the Derby database that new metastores copy; the first metastore creates it."""
-        return cache_dir() / "schema" / f"{hash_harness()}-{hive}"
+        return cache_dir() / "schema" / f"{hash_harness(hive)}-{hive}"
 
     def _make_template(self, template: Path) -> None:
         template.parent.mkdir(parents=True, exist_ok=True)
@@ -168,9 +183,10 @@ class Metastore(HiveProcess):
             part.replace(template)
 
     def _run_schema_init(self) -> None:
+        script = find_schema(self.settings.hive, self.database.kind)
         with self.log.open("ab") as log:
             done = subprocess.run(
-                self.jvm("tideline.stack.SchemaInit", str(SCHEMA)),
+                self.jvm("tideline.stack.SchemaInit", str(script)),
                 env=os.environ | self.environment(),
                 cwd=self.directory,
                 stdout=log,

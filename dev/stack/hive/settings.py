@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
+from dev.stack.hive.java_build import HIVE_3
+
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,12 +31,23 @@ HOUSEKEEPING = ",".join(
 ONE_JOB_AT_A_TIME = "tideline.stack.OneJobAtATime"
 _MESSAGES = "org.apache.hadoop.hive.metastore.messaging.json"
 ENCODERS = {"gzip": f"{_MESSAGES}.gzip.GzipJSONMessageEncoder", "json": f"{_MESSAGES}.JSONMessageEncoder"}
-# Hive 4.0 cannot use the listener of 4.2 as it is, and has this setting under another name.
+_TXN_3 = "org.apache.hadoop.hive.metastore.txn"
+# Hive 4.0 cannot use the listener of 4.2 as it is, and has this setting under another name. Hive 3.1 has its housekeeping in another package,
+# no gzip in the notification log, and more users of its two connection pools.
 _OF_VERSION: Mapping[str, Mapping[str, str]] = {
+    HIVE_3: {
+        "metastore.event.message.factory": f"{_MESSAGES}.JSONMessageFactory",
+        "hive.metastore.event.db.notification.api.auth": "false",
+        "metastore.task.threads.remote": ",".join(
+            f"{_TXN_3}.{task}"
+            for task in ("AcidHouseKeeperService", "AcidCompactionHistoryService", "AcidWriteSetService")
+        ),
+        "datanucleus.connectionPool.maxPoolSize": "10",
+    },
     "4.0": {
         "metastore.transactional.event.listeners": "tideline.stack.Hive40Listener",
         "metastore.metastore.event.db.notification.api.auth": "false",
-    }
+    },
 }
 
 
@@ -46,6 +59,11 @@ class Database:
     driver: str = "org.apache.derby.jdbc.EmbeddedDriver"
     user: str = "APP"
     password: str = "mine"  # noqa: S105 (Derby's own default; the database is embedded)
+
+    @property
+    def kind(self) -> str:
+        """``derby`` or ``postgres``, as Hive names its scripts."""
+        return "derby" if self.url.startswith("jdbc:derby:") else "postgres"
 
     @classmethod
     def derby(cls, directory: Path) -> Database:
@@ -127,6 +145,7 @@ def build_metastore_properties(
         "metastore.task.threads.remote": HOUSEKEEPING,
         "hive.metastore.client.capability.check": "false",
         **_compactor(settings),
+        **(_compaction_in_metastore(layout, settings) if settings.hive == HIVE_3 else {}),
         **_OF_VERSION.get(settings.hive, {}),
         **settings.extra,
     }
@@ -142,17 +161,16 @@ def build_engine_properties(layout: Layout, metastore_uri: str, settings: Cluste
         "hive.exec.mode.local.auto": "true",
         "hive.exec.submit.local.task.via.child": "false",
         "hive.exec.dynamic.partition.mode": "nonstrict",
-        "hive.exec.scratchdir": f"file:{layout.tmp}/scratch",
-        "hive.exec.local.scratchdir": f"{layout.tmp}/local",
-        "hive.user.install.directory": f"file:{layout.tmp}/user",
+        **_scratch(layout),
         "hive.exec.counters.pull.interval": "50",
         "hive.auto.convert.join": "false",  # the local map-join task of a MERGE fails in a single process
         "hive.fetch.task.conversion": "more",
-        "hive.async.log.enabled": "false",
         "hive.session.silent": "true",
         "hive.driver.parallel.compilation": "true",
         "hive.security.authorization.enabled": "false",
         "hive.server2.logging.operation.enabled": "false",
+        # the cache's directory of Hive 3.1 would have to be writable for all users
+        **({"hive.query.results.cache.enabled": "false"} if settings.hive == HIVE_3 else {}),
         **settings.extra,
     }
 
@@ -168,6 +186,7 @@ def _shared(layout: Layout, settings: ClusterSettings) -> Properties:
         "hive.txn.manager": "org.apache.hadoop.hive.ql.lockmgr.DbTxnManager",
         "hive.support.concurrency": "true",
         "hive.in.test": "false",
+        "hive.async.log.enabled": "false",
     }
     if settings.readonly_txns is not None:
         shared["hive.txn.readonly.enabled"] = str(settings.readonly_txns).lower()
@@ -222,6 +241,25 @@ def _compactor(settings: ClusterSettings) -> Properties:
     }
 
 
+def _compaction_in_metastore(layout: Layout, settings: ClusterSettings) -> Properties:
+    """Return what the metastore of Hive 3.1 needs for compactions: its worker runs jobs, and is a client of SQL."""
+    return {
+        "metastore.compactor.worker.threads": "1" if settings.compactor else "0",
+        **_local_execution(layout),
+        **_scratch(layout),
+    }
+
+
+def _scratch(layout: Layout) -> Properties:
+    return {
+        "hive.exec.scratchdir": f"file:{layout.tmp}/scratch",
+        "hive.exec.local.scratchdir": f"{layout.tmp}/local",
+        "hive.user.install.directory": f"file:{layout.tmp}/user",
+        "hive.downloaded.resources.dir": f"{layout.tmp}/resources",
+        "hive.querylog.location": f"{layout.tmp}/querylog",
+    }
+
+
 def _compaction_worker(settings: ClusterSettings) -> Properties:
     return {
         "tideline.stack.compaction.worker": str(settings.compactor).lower(),
@@ -244,9 +282,12 @@ def write_conf(directory: Path, properties: Mapping[str, str], names: tuple[str,
     directory.mkdir(parents=True, exist_ok=True)
     for name in names:
         (directory / name).write_text(render(properties))
-    (directory / "log4j2.properties").write_text(LOG4J2)
+    for name in LOG_SETTINGS:
+        (directory / name).write_text(LOG4J2)
 
 
+LOG_SETTINGS = ("log4j2.properties", "hive-log4j2.properties", "metastore-log4j2.properties")
+"""The first for all; the others replace those in the jars of Hive 2.3 and 3.1, which would log to files below /tmp."""
 LOG4J2 = """\
 status=error
 appender.out.type=Console

@@ -104,3 +104,22 @@ def test_a_metastore_of_hive_4_0_has_a_listener_of_its_own() -> None:
     older = metastore(ClusterSettings(hive="4.0"))
     assert older["metastore.transactional.event.listeners"].startswith("tideline.stack.")
     assert metastore()["metastore.transactional.event.listeners"].startswith("org.apache.hive.")
+
+
+def test_compactions_of_hive_3_run_in_the_metastore_with_the_directories_of_a_sql_client() -> None:
+    older, newest = (metastore(ClusterSettings(compactor=True, hive=hive)) for hive in ("3.1", "4.2"))
+    assert (older["metastore.compactor.worker.threads"], newest["metastore.compactor.worker.threads"]) == (
+        "1",
+        "0",
+    )
+    assert older["hive.exec.scratchdir"] == engine()["hive.exec.scratchdir"]
+    assert "hive.exec.scratchdir" not in newest
+
+
+def test_hive_3_has_a_lock_of_its_own_with_the_script_of_its_schema() -> None:
+    named = [jar.coordinates for jar in read_hive_lock("3.1")]
+    assert "org.apache.hive:hive-exec:3.1.3" in named
+    assert [each for each in named if "@" in each] == [
+        "org.apache.hive:hive-standalone-metastore:3.1.3:bin@tar.gz"
+    ]
+    assert not any(":4." in each and "hive" in each for each in named)

@@ -11,10 +11,9 @@ import org.apache.hadoop.hive.metastore.api.NotificationEvent;
 import org.apache.hadoop.hive.ql.DriverFactory;
 import org.apache.hadoop.hive.ql.IDriver;
 import org.apache.hadoop.hive.ql.metadata.Hive;
-import org.apache.hadoop.hive.ql.processors.CommandProcessorException;
 import org.apache.hadoop.hive.ql.session.SessionState;
 
-/** One Hive session. It belongs to the thread that made it, because Hive keeps sessions in thread-local variables. */
+/** One session of Hive, of any version. It belongs to the thread that made it, because Hive keeps sessions in thread-local variables. */
 final class SqlSession implements AutoCloseable {
   private static final Pattern SET = Pattern.compile("(?is)\\s*set\\s+([^=\\s]+)\\s*=(.*)");
   private static final int MAX_ROWS = 1_000_000;
@@ -57,29 +56,24 @@ final class SqlSession implements AutoCloseable {
       execute(sql, answer);
       answer.seconds = (System.nanoTime() - start) / 1e9;
       addEvents(before, answer);
-    } catch (CommandProcessorException e) {
-      fail(answer, String.valueOf(e.getMessage()), e.getErrorCode());
     } catch (Exception e) {
-      fail(answer, e.toString(), 0);
+      answer.ok = false;
+      answer.error = e.toString();
     }
     return answer;
   }
 
-  private static void fail(Answer answer, String error, int code) {
-    answer.ok = false;
-    answer.error = error;
-    answer.code = code;
-  }
-
   private void execute(String sql, Answer answer) throws Exception {
-    try (IDriver driver = DriverFactory.newDriver(state.getConf())) {
-      driver.run(sql);
+    IDriver driver = DriverFactory.newDriver(state.getConf());
+    try {
+      answer.ok = DriverRun.succeeds(driver, sql, answer);
+      if (!answer.ok) return;
       driver.setMaxRows(MAX_ROWS);
       driver.getResults(answer.rows);
       if (driver.getSchema() != null && driver.getSchema().getFieldSchemas() != null)
         for (FieldSchema field : driver.getSchema().getFieldSchemas()) answer.columns.add(field.getName());
-      answer.ok = true;
     } finally {
+      driver.close();
       OneJobAtATime.release();
     }
   }
