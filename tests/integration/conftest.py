@@ -23,11 +23,14 @@ from dev.stack.endpoints import FILE, ClusterEndpoints, Endpoints, read_endpoint
 from dev.stack.errors import StackError
 from dev.stack.hive.sql_session import Session
 from tests.builders.components.availability import start_or_skip
+from tests.builders.components.hive_3 import running_hive_3
 from tests.builders.components.object_store import TestStore
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from dev.stack.cluster import HiveCluster
 
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -120,6 +123,15 @@ def target_sql(target: ClusterEndpoints) -> Iterator[Session]:
     """A fresh Hive session on the target."""
     with Session.connect(target.sql) as session:
         yield session
+
+
+@pytest.fixture(scope="session")
+def hive_3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveCluster]:
+    """A cluster of Hive 3.1 with its compactor, only for tests that ask for it."""
+    with ExitStack() as running:
+        with start_or_skip("cluster of Hive 3.1"):
+            cluster = running.enter_context(running_hive_3(tmp_path_factory.mktemp("hive3")))
+        yield cluster
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,69 @@
+"""A Hive 3.1 with ACID writes as a source: metastore with compactor, SQL engine, and what tests do with them."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Final
+
+from dev.stack.cluster import HiveCluster
+from dev.stack.downloads.jars import fetch, find_missing
+from dev.stack.downloads.maven_repository import find_repository
+from dev.stack.hive.java_build import HIVE_3, read_hive_lock
+from dev.stack.hive.settings import ClusterSettings
+from dev.stack.process.owner_watch import OwnerWatch
+from handlers.structs.transactions import CompactionType
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from dev.stack.hive.sql_session import Session
+    from handlers.metastore.client import Metastore
+
+
+SELDOM: Final = {"hive.compactor.check.interval": "3600s"}
+"""The initiator runs at the start only. Each round would forget aborted write ids without files, and request compactions."""
+COMPACTION_S: Final = 90.0
+POLL_S: Final = 0.2
+
+
+@contextmanager
+def running_hive_3(directory: Path, extra: Mapping[str, str] = SELDOM) -> Iterator[HiveCluster]:
+    """Run a cluster during the block: two JVMs with heaps of at most 512 and 1500 MB."""
+    jars = read_hive_lock(HIVE_3)
+    if find_missing(jars):
+        fetch(jars, find_repository())
+    directory.mkdir(parents=True, exist_ok=True)
+    cluster = HiveCluster(directory, ClusterSettings(hive=HIVE_3, compactor=True, extra=extra))
+    with ExitStack() as cleanup:
+        cleanup.callback(OwnerWatch(directory).close)
+        for component in (cluster.metastore, cluster.engine):
+            cleanup.callback(component.stop)
+            component.start()
+        yield cluster
+
+
+def compact(
+    metastore: Metastore,
+    db: str,
+    table: str,
+    kind: CompactionType = CompactionType.MAJOR,
+    *,
+    partition_name: str | None = None,
+) -> None:
+    """Compact a table or partition, and wait until the cleaner has removed the replaced directories."""
+    answer = metastore.compact(db, table, partition_name=partition_name, kind=kind)
+    deadline_s = time.monotonic() + COMPACTION_S
+    state = ""
+    while state != "succeeded":
+        assert state not in {"failed", "attempted"}, state
+        assert time.monotonic() < deadline_s, state
+        time.sleep(POLL_S)
+        state = next(each.state for each in metastore.show_compactions() if each.id == answer.id)
+
+
+def read_row_ids(sql: Session, table: str) -> list[tuple[str, ...]]:
+    """Return the rows of a full-ACID table, each after its row id as Hive prints it, sorted."""
+    return sorted(sql.rows(f"select row__id, * from {table}"))
