@@ -13,7 +13,7 @@ import time
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from dev.fixtures.hive_tables import ACID, a_table
 from dev.fixtures.writing_client import WritingMetastore
@@ -33,16 +33,19 @@ TABLE: Final = "t"
 class Commit:
     """One commit; times are those of the monotonic clock before and after commit_txn."""
 
+    db: str
     write_id: int
     asked_s: float
     answered_s: float
 
 
 class Writer:
-    """Inserts into one transactional table; for one thread."""
+    """Inserts into one transactional table; for one thread, in which several may share a connection."""
 
-    def __init__(self, uri: str, db: str) -> None:
-        self._metastore = WritingMetastore(uri)
+    def __init__(self, metastore: str | WritingMetastore, db: str) -> None:
+        self._metastore = (
+            metastore if isinstance(metastore, WritingMetastore) else WritingMetastore(metastore)
+        )
         self._db = db
         self._location = ""
 
@@ -59,7 +62,7 @@ class Writer:
         metastore.add_write_notification(txn, write_id, self._db, TABLE, self._write_file(write_id))
         asked_s = time.monotonic()
         metastore.commit_txn(txn)
-        return Commit(write_id, asked_s, time.monotonic())
+        return Commit(self._db, write_id, asked_s, time.monotonic())
 
     def _write_file(self, write_id: int) -> InsertEventRequestData:
         """Write the file and return its description for the metastore."""
@@ -80,10 +83,20 @@ class Writer:
         self._metastore.close()
 
 
+class Inserts(Protocol):
+    """A writer of one thread."""
+
+    def insert(self) -> Commit:
+        """Insert something in one transaction."""
+
+    def close(self) -> None:
+        """Release the connection."""
+
+
 class Load:
     """Inserts at a fixed rate by several writers; a late insert does not delay the following ones."""
 
-    def __init__(self, build: Callable[[], Writer], *, per_s: float, seconds: float, writers: int) -> None:
+    def __init__(self, build: Callable[[], Inserts], *, per_s: float, seconds: float, writers: int) -> None:
         self.commits: list[Commit] = []
         self._build = build
         self._per_s = per_s

@@ -56,16 +56,20 @@ class Replicator:
         self.target_db = f"{db}_replica"
         self.config_file = directory / "tideline.yaml"
         self.log_file = directory / "tideline.log"
-        self._config = _build_config(
+        self.config = _build_config(
             endpoints, directory, db=db, target_db=self.target_db, topic=topic or f"tideline.{db}"
         )
         self._process: subprocess.Popen[bytes] | None = None
 
     def prepare(self) -> str:
         """Write the configuration and bootstrap the policy; return the output of the command."""
-        self.directory.mkdir(parents=True, exist_ok=True)
-        self.config_file.write_text(yaml.safe_dump(self._config, sort_keys=False))
+        self.write_config()
         return self.command("bootstrap", self.db)
+
+    def write_config(self) -> None:
+        """Write the configuration; ``config`` can be changed before."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.config_file.write_text(yaml.safe_dump(self.config, sort_keys=False))
 
     def command(self, *arguments: str) -> str:
         """Run one command of the command line and return its output; raise ComponentFailed with its error output."""

@@ -1,0 +1,235 @@
+"""What a daemon with many policies costs: threads, descriptors, connections, processor and memory, and how late commits are.
+
+Each number of policies has its own databases on the source, with one small transactional table each, and its own daemon, which bootstraps one
+policy for each database. ``follows`` is the time from the start of the daemon until all of them follow. Counts and the idle figures are read
+after that, while nothing is written. Then writers insert into one database after the other, at 3 and at 20 transactions per second over all
+of them; ``rate`` is what they reached. ``cpu_per_event`` is the processor time of the daemon from the first commit until the last one is
+visible, with what it uses when idle, divided by the events that the source logged. ``rss_busy`` is the highest value in that time. Latencies
+are those of ``commit_to_visible`` in the benchmark ``events``, with a poll every 50 ms. ``--quick`` leaves out the largest number and measures
+for a shorter time.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import tempfile
+import time
+from contextlib import closing, contextmanager, suppress
+from functools import partial
+from itertools import cycle
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from bench.events.daemon_process import get_pid, read_cpu_s, read_rss_mb
+from bench.events.environment import make_name, open_stack, say, wait_for
+from bench.events.writer import TABLE, Load, Writer
+from bench.report import Row, main, row
+from dev.demo.replicator import Replicator
+from dev.fixtures.writing_client import WritingMetastore
+from dev.stack.errors import ComponentFailed
+from handlers.metastore.client import Metastore
+
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from bench.events.writer import Commit
+    from dev.stack.endpoints import Endpoints
+
+
+NUMBERS: Final = (1, 20, 100)
+QUICK_NUMBERS: Final = (1, 20)
+RATES_PER_S: Final = (3, 20)
+WRITERS: Final = 4
+POLL_S: Final = 0.05
+SETTLE_S: Final = 5.0
+"""The remaining work of a start, such as the first reports of the status."""
+FOLLOWS_S: Final = 900.0
+"""How long bootstraps, or the commits of a load, may take; the benchmark fails after that."""
+_ESTABLISHED: Final = "01"
+
+
+def cases(quick: bool) -> Iterator[Row]:
+    with open_stack() as endpoints:
+        for number in QUICK_NUMBERS if quick else NUMBERS:
+            yield from measure(endpoints, number, seconds=20.0 if quick else 60.0)
+
+
+def measure(endpoints: Endpoints, number: int, *, seconds: float) -> Iterator[Row]:
+    """Measure one number of policies."""
+    prefix = make_name(f"policies{number}")
+    dbs = [f"{prefix}_{index}" for index in range(number)]
+    say(f"policies: {number}")
+    with closing(WritingMetastore(endpoints.source.metastore)) as source:
+        for writer in (writers := [Writer(source, db) for db in dbs]):
+            writer.create()
+        commits = [writer.insert() for writer in writers]
+        began_s = time.monotonic()
+        with run_policies(endpoints, dbs) as replicator, Metastore(endpoints.target.metastore) as target:
+            visible = VisibleWrites(target)
+            wait_until_following(visible, commits, replicator)
+            yield row(f"follows_{number}", time.monotonic() - began_s, "s")
+            pid = get_pid(replicator)
+            yield row(f"start_cpu_{number}", read_cpu_s(pid), "s")
+            time.sleep(SETTLE_S)
+            yield from measure_idle(endpoints, pid, number, seconds)
+            for per_s in RATES_PER_S:
+                build = partial(SpreadWriter, endpoints.source.metastore, cycle(dbs))
+                load = Load(build, per_s=per_s, seconds=seconds, writers=WRITERS)
+                yield from measure_load(replicator, visible, source, load, f"{number}_at_{per_s}")
+
+
+@contextmanager
+def run_policies(endpoints: Endpoints, dbs: Sequence[str]) -> Iterator[Replicator]:
+    """Run a daemon with a policy for each database, which it bootstraps, for the duration of the block."""
+    with tempfile.TemporaryDirectory(prefix="tideline-bench-") as directory:
+        replicator = Replicator(endpoints, Path(directory), db=dbs[0])
+        (policy,) = replicator.config["policies"].values()
+        replicator.config["policies"] = {
+            db: {**policy, "database": db, "target_database": name_on_target(db), "bootstrap": "auto"}
+            for db in dbs
+        }
+        replicator.write_config()
+        try:
+            replicator.start()
+            yield replicator
+        finally:
+            replicator.stop()
+
+
+def name_on_target(db: str) -> str:
+    return f"{db}_replica"
+
+
+def measure_idle(endpoints: Endpoints, pid: int, number: int, seconds: float) -> Iterator[Row]:
+    """Measure the daemon while nothing is written."""
+    before_s = read_cpu_s(pid)
+    time.sleep(seconds)
+    yield row(f"idle_cpu_{number}", (read_cpu_s(pid) - before_s) / seconds * 100, "%")
+    yield row(f"threads_{number}", len(list(Path(f"/proc/{pid}/task").iterdir())), "")
+    yield row(f"descriptors_{number}", len(list(Path(f"/proc/{pid}/fd").iterdir())), "")
+    addresses = {
+        "kafka": endpoints.kafka,
+        "source": endpoints.source.metastore,
+        "target": endpoints.target.metastore,
+    }
+    for name, address in addresses.items():
+        yield row(f"connections_{name}_{number}", count_connections(pid, read_port(address)), "")
+    yield row(f"rss_idle_{number}", read_rss_mb(pid), "MB")
+
+
+def measure_load(
+    replicator: Replicator, visible: VisibleWrites, source: Metastore, load: Load, case: str
+) -> Iterator[Row]:
+    """Write, and measure the daemon until everything is visible."""
+    say(f"policies: {case}")
+    pid = get_pid(replicator)
+    first_event, before_s = source.current_event_id(), read_cpu_s(pid)
+    load.start()
+    rss_mb = 0.0
+    deadline_s = time.monotonic() + FOLLOWS_S
+    while load.running or visible.find_missing(load.commits):
+        if time.monotonic() > deadline_s:
+            raise ComponentFailed(f"commits did not become visible:\n{replicator.log_tail()}")
+        visible.poll(load.commits)
+        rss_mb = max(rss_mb, read_rss_mb(pid))
+        time.sleep(POLL_S)
+    cpu_s, events = read_cpu_s(pid) - before_s, source.current_event_id() - first_event
+    latencies_s = [visible.seen[commit.db, commit.write_id] - commit.asked_s for commit in load.commits]
+    yield row(f"rss_busy_{case}", rss_mb, "MB")
+    yield row(f"cpu_per_event_{case}", cpu_s / events * 1000, "ms")
+    yield row(f"visible_{case}_p50", statistics.median(latencies_s), "s")
+    yield row(f"visible_{case}_p99", statistics.quantiles(latencies_s, n=100)[98], "s")
+    yield row(f"rate_{case}", load.actual_per_s, "txn/s")
+
+
+class SpreadWriter:
+    """Inserts into one database after the other, which the writers of a load share."""
+
+    def __init__(self, uri: str, dbs: Iterator[str]) -> None:
+        self._metastore = WritingMetastore(uri)
+        self._dbs = dbs
+        self._writers: dict[str, Writer] = {}
+
+    def insert(self) -> Commit:
+        """Insert into the next database."""
+        db = next(self._dbs)
+        return self._writers.setdefault(db, Writer(self._metastore, db)).insert()
+
+    def close(self) -> None:
+        """Release the connection."""
+        self._metastore.close()
+
+
+class VisibleWrites:
+    """The writes that readers of the target see, and when they were first seen there."""
+
+    def __init__(self, target: Metastore) -> None:
+        self.seen: dict[tuple[str, int], float] = {}
+        """By database and write id."""
+        self._target = target
+
+    def find_missing(self, commits: Collection[Commit]) -> list[Commit]:
+        """Return the commits that are not visible yet."""
+        return [each for each in list(commits) if (each.db, each.write_id) not in self.seen]
+
+    def poll(self, commits: Collection[Commit]) -> None:
+        """Look at the tables with commits that are not visible yet."""
+        missing = self.find_missing(commits)
+        dbs = sorted({commit.db for commit in missing})
+        if not dbs:
+            return
+        lists = self._target.valid_write_ids([f"{name_on_target(db)}.{TABLE}" for db in dbs])
+        now_s, by_db = time.monotonic(), dict(zip(dbs, lists, strict=True))
+        for commit in missing:
+            if by_db[commit.db].is_visible(commit.write_id):
+                self.seen[commit.db, commit.write_id] = now_s
+
+
+def wait_until_following(visible: VisibleWrites, commits: Sequence[Commit], replicator: Replicator) -> None:
+    """Wait until the commit of each database is visible and its policy is followed; raise ComponentFailed on a time-out."""
+
+    def is_following() -> bool:
+        if visible.find_missing(commits):
+            visible.poll(commits)
+            time.sleep(POLL_S)
+            return False
+        status = json.loads(replicator.get("/api/v1/status") or b"{}")
+        states = [view["state"] for view in status.get("projections", ())]
+        return len(states) == len(commits) and set(states) == {"following"}
+
+    wait_for(is_following, f"{len(commits)} policies follow", within_s=FOLLOWS_S)
+
+
+def count_connections(pid: int, port: int) -> int:
+    """Return the number of TCP connections that a process has to a port of this machine."""
+    inodes = set()
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            inodes.add(str(link.readlink()))
+    return sum(
+        f"socket:[{inode}]" in inodes
+        for table in ("tcp", "tcp6")
+        for remote, state, inode in read_sockets(Path(f"/proc/{pid}/net/{table}"))
+        if remote == port and state == _ESTABLISHED
+    )
+
+
+def read_sockets(table: Path) -> Iterator[tuple[int, str, str]]:
+    """Yield remote port, state and inode of all sockets of a table in /proc/net."""
+    for line in table.read_text().splitlines()[1:]:
+        fields = line.split()
+        yield int(fields[2].rpartition(":")[2], 16), fields[3], fields[9]
+
+
+def read_port(address: str) -> int:
+    """Return the port of ``thrift://host:port`` or ``host:port``."""
+    port = urlsplit(address if "://" in address else f"//{address}").port
+    assert port is not None, address
+    return port
+
+
+if __name__ == "__main__":
+    main("policies", cases)
