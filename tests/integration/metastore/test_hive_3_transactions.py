@@ -11,7 +11,7 @@ import pytest
 from handlers.metastore.client import Metastore
 from handlers.structs.transactions import CompactionType
 from state.errors import Unsupported
-from tests.builders.components.hive_3 import compact, read_row_ids
+from tests.builders.components.hive_3 import compact, read_row_ids, stream
 from tests.builders.replication.small_workload import create_source, roll_back
 
 
@@ -144,3 +144,46 @@ def test_a_minor_compaction_has_neither_suffix_nor_marker_and_a_directory_of_del
     minor = ["delete_delta_0000005_0000007", "delta_0000005_0000007"]
     assert written.directories() == ["base_0000004", *minor]
     assert not any((written.table / name / "_metadata_acid").exists() for name in minor)
+
+
+@pytest.fixture
+def stream_table(hive_3: HiveCluster, database: str) -> Path:
+    """The directory of a table that can be streamed into, with one row in the partition dt=old."""
+    with hive_3.sql() as sql:
+        create_source(sql, database)
+        sql.run(
+            f"create table {database}.s (k int, v string) partitioned by (dt string) "
+            f"clustered by (k) into 1 buckets {ACID}"
+        )
+        sql.run(f"insert into {database}.s partition (dt='old') values (1, 'x')")
+    return hive_3.metastore.layout.warehouse / f"{database}.db" / "s"
+
+
+def test_streams_into_an_existing_partition_are_not_named_by_any_event(
+    hive_3: HiveCluster, database: str, stream_table: Path
+) -> None:
+    with Metastore([hive_3.metastore.uri]) as metastore:
+        before = metastore.current_event_id()
+        stream(hive_3, database, "s", ["2,s,old", "3,s,new"])
+        write = ["OPEN_TXN", "ALLOC_WRITE_ID_EVENT"]
+        logged = kinds(metastore.next_events(before, 1000))
+    assert logged == [*write, "COMMIT_TXN", *write, "ADD_PARTITION", "COMMIT_TXN"]
+    assert (stream_table / "dt=old" / "delta_0000002_0000002").is_dir(), "without a statement"
+    with hive_3.sql() as sql:
+        rows = [row[1:] for row in read_row_ids(sql, f"{database}.s")]
+    assert rows == [("1", "x", "old"), ("2", "s", "old"), ("3", "s", "new")]
+
+
+def test_a_closed_batch_has_the_name_of_a_minor_compaction_but_no_directory_of_deletes(
+    hive_3: HiveCluster, database: str, stream_table: Path
+) -> None:
+    with Metastore([hive_3.metastore.uri]) as metastore:
+        before = metastore.current_event_id()
+        stream(hive_3, database, "s", ["5,s,old", "6,s,old"], batch_size=3)
+        events = metastore.next_events(before, 1000)
+    assert kinds(events) == ["OPEN_TXN", "ALLOC_WRITE_ID_EVENT", "COMMIT_TXN", "COMMIT_TXN", "ABORT_TXN"]
+    assert message(events, "ALLOC_WRITE_ID_EVENT")["writeIdList"] == [2, 3, 4]
+    names = {path.name for path in (stream_table / "dt=old").iterdir()}
+    assert names == {"delta_0000001_0000001_0000", "delta_0000002_0000004"}
+    batch = stream_table / "dt=old" / "delta_0000002_0000004"
+    assert not [path for path in batch.iterdir() if path.name.endswith("_flush_length")]

@@ -20,7 +20,7 @@ from handlers.files.paths import AllowedRoots
 from handlers.files.systems.schemes import open_file_systems
 from handlers.metastore.client import Metastore
 from handlers.metastore.hive_version import V4_0
-from tests.builders.components.hive_3 import compact, read_row_ids
+from tests.builders.components.hive_3 import compact, read_row_ids, stream
 from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.small_workload import create_source, roll_back
 
@@ -216,3 +216,31 @@ def test_a_table_that_becomes_transactional_is_replicated(old: Source, target_sq
         "insert into {db}.t values (2, 'acid')",
     )
     old.assert_equal(old.replay(), target_sql, "t")
+
+
+@of_issue_33
+def test_writes_that_a_compaction_has_replaced_before_they_are_relayed_come_from_the_change_manager(
+    old: Source, target_sql: Session
+) -> None:
+    old.run(
+        f"create table {{db}}.t (k int, v string) {ACID}",
+        "insert into {db}.t values (1, 'a'), (2, 'b')",
+        "insert into {db}.t values (3, 'c')",
+        "delete from {db}.t where k = 2",
+    )
+    compact(old.metastore, old.db, "t")
+    assert [path.name for path in old.location("t").iterdir() if path.is_dir()] == ["base_0000003"]
+    old.assert_equal(old.replay(), target_sql, "t")
+
+
+@of_issue_33
+def test_streams_into_an_existing_partition_are_replicated_although_no_event_names_it(
+    old: Source, target_sql: Session
+) -> None:
+    old.run(
+        "create table {db}.s (k int, v string) partitioned by (dt string) "
+        f"clustered by (k) into 1 buckets {ACID}",
+        "insert into {db}.s partition (dt = 'old') values (1, 'x')",
+    )
+    stream(old.cluster, old.db, "s", ["2,s,old", "3,s,new"])
+    old.assert_equal(old.replay(), target_sql, "s")
