@@ -27,7 +27,6 @@ from bench.report import Row, row
 from dev.fixtures.memory_source import DB
 from handlers.catalog.following.background import CallThread
 from handlers.catalog.index.partition_follower import PartitionFollower, PartitionRules
-from handlers.catalog.index.partition_queries import PartitionQueries
 from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines.rules import Rule, Rules
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
@@ -193,9 +192,10 @@ class _Case:
 
         def ask(reader: int) -> None:
             assert self._index is not None
-            queries = PartitionQueries(self._index)
             while not stop.is_set():
-                queries.count_by_filter(DB, "asked", f"dt like '2015-01-0%' and x != '{reader % 7}'")
+                with self._index.snapshot() as snapshot:
+                    text = f"dt like '2015-01-0%' and x != '{reader % 7}'"
+                    snapshot.lookups(f"{DB}.asked").by_filter(text).count()
                 answered[reader] += 1
 
         threads = [threading.Thread(target=ask, args=(reader,)) for reader in range(readers)]

@@ -20,7 +20,6 @@ from bench.report import Row, row
 from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog.following.background import CallThread
 from handlers.catalog.index.partition_follower import PartitionFollower, PartitionRules
-from handlers.catalog.index.partition_queries import PartitionQueries
 from handlers.catalog.projection import CatalogProjection
 from state.store.sqlite import SqliteStore
 
@@ -120,9 +119,10 @@ class _Case:
         stop, answered = threading.Event(), [0] * READERS
 
         def ask(reader: int) -> None:
-            queries = PartitionQueries(self.follower)
             while not stop.is_set():
-                queries.count_by_filter(DB, "t", FILTERS[(reader + answered[reader]) % len(FILTERS)])
+                with self.follower.snapshot() as snapshot:
+                    text = FILTERS[(reader + answered[reader]) % len(FILTERS)]
+                    snapshot.lookups(f"{DB}.t").by_filter(text).count()
                 answered[reader] += 1
 
         threads = [threading.Thread(target=ask, args=(reader,)) for reader in range(READERS)]

@@ -25,7 +25,7 @@ from dev.stack.hive.old_metastore import OldMetastore
 from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database, FieldSchema, Partition, Table
 from state.partitions.filters.dialect import HIVE_2
-from state.partitions.index.metastore_calls import PartitionCalls
+from state.partitions.index.lookups import TableLookups
 from state.partitions.index.partition_index import PartitionIndex
 from state.store.memory import MemoryStore
 
@@ -62,7 +62,7 @@ def measure_metastore(quick: bool) -> Iterator[Row]:
 def _measure_sizes(server: OldMetastore, sizes: list[int]) -> Iterator[Row]:
     all_values = _generate_values()
     index = _create_index()
-    calls = PartitionCalls(index, HIVE_2)
+    lookups = TableLookups(index, f"{DB}.{TABLE}", HIVE_2)
     transport = TBufferedTransport(TSocket("127.0.0.1", server.port), rbuf_size=1 << 20)
     transport.open()
     thrift = ThriftHiveMetastore.Client(TBinaryProtocolAccelerated(transport))
@@ -72,16 +72,17 @@ def _measure_sizes(server: OldMetastore, sizes: list[int]) -> Iterator[Row]:
         for size in sizes:
             _add(client, table, index, list(itertools.islice(all_values, size - have)), size)
             have = size
-            yield from _compare(thrift, calls, size)
+            yield from _compare(thrift, lookups, size)
     transport.close()
 
 
-def _compare(thrift: ThriftHiveMetastore.Client, calls: PartitionCalls, size: int) -> Iterator[Row]:
+def _compare(thrift: ThriftHiveMetastore.Client, lookups: TableLookups, size: int) -> Iterator[Row]:
     for case, text in _list_filters():
         theirs = [p.values for p in thrift.get_partitions_by_filter(DB, TABLE, text, -1)]
-        ours = [list(found.values) for found in calls.by_filter(DB, TABLE, text)]
+        prepared = lookups.by_filter(text).prepared
+        ours = [list(partition.values) for partition in lookups.index.partitions(prepared)]
         assert ours == theirs, (text, len(ours), len(theirs))
-        own_s = median_s(partial(_find_names, calls, text), repeats=9)
+        own_s = median_s(partial(_find_names, lookups, text), repeats=9)
         rival_s = median_s(partial(thrift.get_partitions_by_filter, DB, TABLE, text, -1), repeats=3)
         is_judged = size == 100_000
         yield row(
@@ -93,9 +94,9 @@ def _compare(thrift: ThriftHiveMetastore.Client, calls: PartitionCalls, size: in
         )
 
 
-def _find_names(calls: PartitionCalls, text: str) -> list[str]:
+def _find_names(lookups: TableLookups, text: str) -> list[bytes]:
     # A different text each time, so that no plan is cached.
-    return calls.names_by_filter(DB, TABLE, text + " " * (next(_SPACES) % 1_000))
+    return lookups.by_filter(text + " " * (next(_SPACES) % 1_000)).names()
 
 
 def _list_filters() -> list[tuple[str, str]]:

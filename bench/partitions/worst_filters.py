@@ -17,7 +17,7 @@ from bench.report import Row, row
 from state.errors import FilterTooExpensive, LimitExceeded
 from state.partitions.filters.dialect import CONDITIONS_MAX, DEPTH_MAX, FILTER_CHARS_MAX
 from state.partitions.index.check_budget import AnswerBudget
-from state.partitions.index.index_snapshot import IndexSnapshot
+from state.partitions.index.partition_index import IndexSnapshot
 from state.store.sqlite import SqliteStore
 
 

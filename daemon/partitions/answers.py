@@ -5,6 +5,7 @@ While a table is ``loading``, its answers reflect the state before the load. Ans
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,21 +21,24 @@ from daemon.partitions.queries import (
     NamesByValues,
     PartitionsByExpression,
 )
-from handlers.catalog.index.partition_queries import PartitionQueries
 from handlers.structs.struct import Struct
-from state.errors import BadInput
+from state.errors import BadInput, NotFound
 from state.partitions.filters.dialect import HIVE_2, HIVE_4, Dialect
+from state.partitions.index.explanation import explain_filter
 
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from daemon.catalog.queries import Answer
+    from daemon.partitions.metrics import PartitionMeasures
     from daemon.partitions.queries import PartitionQuery, TableQuery
     from handlers.catalog.following.states.table_state import LoadProgress
     from handlers.catalog.index.partition_follower import PartitionFollower
-    from handlers.catalog.index.partition_queries import QueryObserver
-    from state.partitions.index.metastore_calls import ReadExpression
+    from handlers.catalog.index.partition_snapshot import PartitionSnapshot
+    from handlers.structs.objects import Partition
+    from state.partitions.filters.hive_expressions import Expression, ReadExpression
+    from state.partitions.index.lookups import Selection
 
 
 DIALECTS: Final = {"hive2": HIVE_2, "hive4": HIVE_4}
@@ -46,7 +50,7 @@ class KnownPartitions(Known):
 
     follower: PartitionFollower
     under_load: Mapping[str, LoadProgress]
-    observer: QueryObserver | None = None
+    observer: PartitionMeasures | None = None
     read: ReadExpression | None = None
     """Reads the expressions of ``PartitionsByExpression``; None where they are not read."""
 
@@ -66,9 +70,11 @@ class KnownPartitions(Known):
         """Return how many partitions there are."""
         return {"partitions": sum(self.follower.indexed.values())}
 
-    def queries(self, dialect: Dialect = HIVE_4) -> PartitionQueries:
-        """Return the metastore's queries in a dialect."""
-        return PartitionQueries(self.follower, dialect=dialect, read=self.read, observer=self.observer)
+    def read_expression(self, query: TableQuery) -> Expression | None:
+        """Return the expression of a query, None if it has none, or if it is not read."""
+        if self.read is None or not isinstance(query, PartitionsByExpression):
+            return None
+        return self.read(query.expression)
 
     def _row(self, table: str) -> Answer:
         load = self.under_load.get(table)
@@ -101,45 +107,82 @@ class PartitionAnswers(CatalogAnswers[KnownPartitions]):
         if isinstance(query, ListTables):
             return self.list_tables(query)
         source, known = self.find_table(query.name, query.source)
-        queries = known.queries(_dialect(query.dialect) if isinstance(query, FilterQuery) else HIVE_4)
-        result = _result(query, queries)
+        dialect = _find_dialect(query.dialect) if isinstance(query, FilterQuery) else HIVE_4
+        expression = known.read_expression(query)  # before the snapshot is open: it may take long
+        began_s = time.perf_counter()
+        with known.follower.snapshot() as snapshot:
+            if snapshot.catalog is not None and snapshot.record(query.name) is None:
+                raise NotFound("the table is not in the partition index", table=query.name)
+            event_id, state = snapshot.event_id(), snapshot.table_state(query.name)
+            result, matched = _answer(query, snapshot, dialect, expression)
+        if known.observer is not None:
+            seconds = time.perf_counter() - began_s
+            known.observer.query_answered(_name_call(query), seconds, snapshot.index.counts, matched)
         currency = self.currency(source, known)
-        described = (
-            known.describe_state(query.name)
-            if queries.table_state is None
-            else queries.table_state.describe()
-        )
         return {
             **currency,
-            "event_id": currency["event_id"] if queries.event_id is None else queries.event_id,
+            "event_id": currency["event_id"] if event_id is None else event_id,
             "table": query.name,
             "state": known.state(query.name),
             "problem": known.quarantined.get(query.name),
-            "table_state": described,
+            "table_state": known.describe_state(query.name) if state is None else state.describe(),
             **result,
         }
 
 
-def _result(query: TableQuery, queries: PartitionQueries) -> Answer:
-    db, _, table = query.name.partition(".")
+def _answer(
+    query: TableQuery, snapshot: PartitionSnapshot, dialect: Dialect, expression: Expression | None
+) -> tuple[Answer, int]:
+    """Return the part of the answer that depends on the partitions, and how many of them matched."""
+    lookups = snapshot.lookups(query.name, dialect)
     match query:
-        case FilterPartitions(names=True):
+        case FilterPartitions(names=True) | NamesByValues():
             limit = _limit(query.limit, NAMES_MAX)
-            return _cut("names", queries.names_by_filter(db, table, query.filter, limit + 1), limit)
+            if isinstance(query, NamesByValues):
+                selection = lookups.by_values(query.values, limit + 1)
+            else:
+                selection = lookups.by_filter(query.filter, limit + 1)
+            names = [name.decode(errors="surrogatepass") for name in selection.names()]
+            return _cut("names", names, limit), len(names)
         case FilterPartitions():
             limit = _limit(query.limit, PARTITIONS_MAX)
-            return _cut("partitions", plain(queries.by_filter(db, table, query.filter, limit + 1)), limit)
-        case CountPartitions():
-            return {"count": queries.count_by_filter(db, table, query.filter)}
-        case ExplainFilter():
-            return asdict(queries.explain(db, table, query.filter))
-        case NamesByValues():
-            limit = _limit(query.limit, NAMES_MAX)
-            return _cut("names", queries.names_ps(db, table, query.values, limit + 1), limit)
+            partitions = _unpack(snapshot, query.name, lookups.by_filter(query.filter, limit + 1))
+            return _cut("partitions", plain(partitions), limit), len(partitions)
         case PartitionsByExpression():
             limit = _limit(query.limit, PARTITIONS_MAX)
-            found, has_unknown = queries.by_expr(db, table, query.expression, limit + 1)
-            return _cut("partitions", plain(found), limit) | {"has_unknown": has_unknown}
+            selection, is_exact = lookups.by_expression(expression, limit + 1)
+            partitions = _unpack(snapshot, query.name, selection)
+            return _cut("partitions", plain(partitions), limit) | {"has_unknown": not is_exact}, len(
+                partitions
+            )
+        case CountPartitions():
+            count = lookups.by_filter(query.filter).count()
+            return {"count": count}, count
+        case ExplainFilter():
+            explanation = explain_filter(snapshot.index, query.name, query.filter, dialect)
+            return asdict(explanation), explanation.matched_rows
+
+
+def _unpack(snapshot: PartitionSnapshot, name: str, selection: Selection) -> list[Partition]:
+    """Return partitions as the metastore would send them."""
+    db, _, table = name.partition(".")
+    payloads = [payload for _, payload in selection.payloads()]
+    return snapshot.payloads.unpack_all(payloads, db, table, snapshot.budget)
+
+
+def _name_call(query: TableQuery) -> str:
+    """Return a query's label in metrics: the call of the metastore that it corresponds to."""
+    match query:
+        case FilterPartitions():
+            return "names_by_filter" if query.names else "by_filter"
+        case CountPartitions():
+            return "count_by_filter"
+        case ExplainFilter():
+            return "explain"
+        case NamesByValues():
+            return "names_ps"
+        case PartitionsByExpression():
+            return "by_expr"
 
 
 def _limit(limit: int | None, maximum: int) -> int:
@@ -158,11 +201,11 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _cut(what: str, found: Sequence[Any], limit: int) -> Answer:
-    return {what: list(found[:limit]), "truncated": len(found) > limit}
+def _cut(what: str, items: Sequence[Any], limit: int) -> Answer:
+    return {what: list(items[:limit]), "truncated": len(items) > limit}
 
 
-def _dialect(name: str) -> Dialect:
+def _find_dialect(name: str) -> Dialect:
     if name not in DIALECTS:
         raise BadInput("unknown dialect", dialect=name, known=sorted(DIALECTS))
     return DIALECTS[name]

@@ -20,7 +20,7 @@ _COSTS: Final = {
     "rows-scanned": "rows_scanned",
     "answers-unknown": "answers_unknown",
 }
-"""The metrics by the names of costs (``handlers.catalog.index.partition_queries``)."""
+"""The metrics by the names of costs (``PartitionIndex.counts``)."""
 
 
 class PartitionMetrics(MetricTable):
@@ -77,7 +77,7 @@ class PartitionMetrics(MetricTable):
 
 
 class PartitionMeasures:
-    """The metrics of one projection's index (``handlers.catalog.index.partition_queries.QueryObserver``)."""
+    """The metrics of one projection's index; for any thread."""
 
     def __init__(self, metrics: PartitionMetrics, projection: str) -> None:
         self._metrics = metrics

@@ -4,7 +4,7 @@ An answer is determined by the request, by the rules of the server, and by what 
 its number, and its record. All of these are read from the snapshot that the answer would be made from. So an answer is found here only if
 making it from this snapshot would give the same bytes, and whether the snapshot is fresh enough is decided as for any other answer.
 
-An answer whose table has changed is dropped when its call is repeated. Two halves bound the memory, as in ``joined_rows``.
+An answer whose table has changed is dropped when its call is repeated. Two halves bound the memory, as in ``payload_reader.JoinedRows``.
 """
 
 from __future__ import annotations
@@ -44,10 +44,11 @@ class TableContent:
     @staticmethod
     def of(view: TableView) -> TableContent | None:
         """Return the content that a view shows; None where its version is not known."""
-        version = view.index.version(view.name)
+        index = view.snapshot.index
+        version = index.version(view.name)
         if version is None:
             return None
-        return TableContent(view.name, view.index.table(view.name).number, version, view.record)
+        return TableContent(view.name, index.table(view.name).number, version, view.record)
 
 
 @dataclass(frozen=True, slots=True)

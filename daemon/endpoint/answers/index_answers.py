@@ -18,8 +18,7 @@ from daemon.endpoint.answers.arguments import read_arguments
 from daemon.endpoint.answers.partition_calls import CALLS, CALLS_OF_HIVE_4, Content, PartitionCall
 from daemon.endpoint.answers.server_rules import UNANSWERABLE, ServerRules, read_rules
 from daemon.endpoint.answers.table_access import Forward, NotAnswered, Reason
-from handlers.catalog.index.payload_bytes import without_write_id
-from handlers.catalog.index.payload_specs import join_spec
+from handlers.catalog.index.partition_bytes import join_spec, without_write_id
 from state.errors import BadInput, Refused, TidelineError
 
 
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
     from daemon.endpoint.answers.table_access import TableAccess, TableView
     from daemon.endpoint.protocol.wire import Message
     from daemon.endpoint.responders import Metastore
-    from state.partitions.filters.hive_expressions import Expression
-    from state.partitions.index.metastore_calls import ReadExpression
+    from state.partitions.filters.hive_expressions import Expression, ReadExpression
 
 
 log = structlog.get_logger(__name__)
@@ -178,20 +176,20 @@ def _make_body(call: PartitionCall, view: TableView, arguments: Arguments, rules
         raise NotAnswered(Reason.ARGUMENTS)
     if arguments.capabilities and _is_translated(view, arguments.capabilities):
         raise NotAnswered(Reason.ARGUMENTS)
-    found = call.find(view, arguments, rules)
+    partitions = call.find(view, arguments, rules)
     if call.content is Content.COUNT:
-        return call.frame(len(found.names(view)), ())
+        return call.frame(len(partitions.names()), ())
     if call.content is Content.NAMES:
-        names = found.names(view)
+        names = partitions.names()
         return call.frame(len(names), [len(name).to_bytes(4) + name for name in names])
-    payloads = found.payloads(view)
+    payloads = partitions.payloads()
     if call.content is Content.PARTITION and not payloads:
         raise NotAnswered(Reason.REFUSED)  # the metastore reports that it does not exist
     db, _, table = view.name.partition(".")
     if call.content is Content.SPECS:
         specs = _join_specs(view, payloads, db, table)
         return call.frame(len(specs), specs)
-    rows = view.payloads.join(payloads, db, table, view.budget)
+    rows = view.snapshot.payloads.join(payloads, db, table, view.snapshot.budget)
     return call.frame(len(payloads), rows if rules.is_hive_4 else [_without_write_id(row) for row in rows])
 
 
@@ -212,8 +210,9 @@ def _without_write_id(row: bytes) -> bytes:
 def _join_specs(view: TableView, payloads: Sequence[bytes], db: str, table: str) -> list[bytes]:
     if not payloads:
         return []
-    location = view.record.location
-    spec = join_spec(view.payloads, payloads, db, table, location, view.budget) if location else None
+    snapshot, location = view.snapshot, view.record.location
+    inflated = map(snapshot.payloads.inflate, payloads)
+    spec = join_spec(inflated, db, table, location, snapshot.budget) if location else None
     if spec is None:
         raise NotAnswered(Reason.NOT_CERTAIN)  # the order of several groups is not defined
     return [spec]
@@ -221,6 +220,5 @@ def _join_specs(view: TableView, payloads: Sequence[bytes], db: str, table: str)
 
 def _is_translated(view: TableView, capabilities: Sequence[str]) -> bool:
     """Whether a metastore of Hive 4 changes partitions for a client with these capabilities: it hides buckets from some."""
-    return BUCKETS.isdisjoint(capabilities) and view.payloads.is_bucketed(
-        bytes.fromhex(view.record.dictionary)
-    )
+    dictionary = view.snapshot.payloads.dictionary(bytes.fromhex(view.record.dictionary))
+    return BUCKETS.isdisjoint(capabilities) and dictionary.is_bucketed

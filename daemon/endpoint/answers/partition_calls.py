@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from daemon.endpoint.answers.server_rules import ServerRules
     from daemon.endpoint.answers.table_access import TableView
 
-Lookup = Callable[["TableView", Arguments, "ServerRules"], lookups.Selection | lookups.Listed]
+Lookup = Callable[["TableView", Arguments, "ServerRules"], lookups.CheckedSelection]
 
 
 class Content(Enum):

@@ -15,10 +15,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from handlers.catalog.index.payload_bytes import PayloadBytes
+    from handlers.catalog.index.partition_snapshot import PartitionSnapshot
     from handlers.catalog.index.table_records import TableRecord
-    from state.partitions.index.check_budget import AnswerBudget
-    from state.partitions.index.partition_index import PartitionIndex
 
 
 T = TypeVar("T")
@@ -71,15 +69,10 @@ class TableView:
     """One table in one snapshot of the index, for one thread, valid while the answer is made."""
 
     name: str
-    """``db.table`` in lower case, under which ``index`` knows the table."""
+    """``db.table`` in lower case, under which ``snapshot`` knows the table."""
+    snapshot: PartitionSnapshot
     record: TableRecord
-    """What the catalog knows of the table, from ``table_records.read_record``."""
-    index: PartitionIndex
-    """Reads the snapshot; ``IndexSnapshot`` for a store that has snapshots."""
-    payloads: PayloadBytes
-    """Reads the dictionaries of the snapshot."""
-    budget: AnswerBudget
-    """What the answer may use; the one that ``index`` uses too."""
+    """What the catalog knows of the table."""
     event_id: int
     """The event that the snapshot reflects."""
 

@@ -22,7 +22,7 @@ from daemon.endpoint.upstream import Upstream
 from daemon.endpoint.verification.differing_tables import DifferingTables
 from daemon.endpoint.verification.observer import CallObserver, NoObserver
 from daemon.endpoint.verification.verifier import Verifier
-from handlers.catalog.index.index_file import IndexFile
+from handlers.catalog.index.partition_snapshot import IndexFile
 from handlers.expressions.expression_reader import ExpressionReader
 from state.errors import NotFound, TidelineError
 
@@ -101,8 +101,8 @@ class SourceAnswers:
         """Return the tables whose answers differ; those that were loaded again or dropped meanwhile are forgotten."""
         for each in self._differing.all():
             try:
-                with self._file.moment() as moment:
-                    number = moment.index.table(each.table).number
+                with self._file.snapshot() as snapshot:
+                    number = snapshot.index.table(each.table).number
             except NotFound:
                 number = None
             except TidelineError:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from daemon.endpoint.freshness.newest_event import NewestEvent, Pending
     from daemon.endpoint.freshness.position_watch import PositionWatch
     from daemon.endpoint.verification.differing_tables import DifferingTables
-    from handlers.catalog.index.index_file import IndexFile, IndexMoment
+    from handlers.catalog.index.partition_snapshot import IndexFile
 
 
 log = structlog.get_logger(__name__)
@@ -146,19 +146,18 @@ class IndexAccess:
         return False
 
     def _open(self, stack: ExitStack, name: str) -> TableView | Forward:
-        return self._view(stack.enter_context(self._file.moment()), name)
-
-    def _view(self, moment: IndexMoment, name: str) -> TableView | Forward:
-        state = moment.table_state(name)
-        if state is None or state.known is None:
+        """Open a snapshot, and return its view of the table if the table is followed in it."""
+        snapshot = stack.enter_context(self._file.snapshot())
+        record, state = snapshot.record(name), snapshot.table_state(name)
+        if record is None or state is None or state.known is None:
             return Forward(Reason.UNKNOWN_TABLE)
-        event_id = moment.event_id
-        if state.name != "following" or event_id < state.known.until:
+        event_id = snapshot.event_id()
+        if event_id is None or state.name != "following" or event_id < state.known.until:
             # A listing may contain later events up to 'until': before that, the content never existed in this form.
             return Forward(Reason.NOT_FOLLOWING)
-        if self._differing.contains(name, moment.index.table(name).number):
+        if self._differing.contains(name, snapshot.index.table(name).number):
             return Forward(Reason.DIFFERS)
-        return TableView(name, moment.record(name), moment.index, moment.payloads, moment.budget, event_id)
+        return TableView(name, snapshot, record, event_id)
 
 
 def _guard(step: Callable[[], T]) -> T | Forward:

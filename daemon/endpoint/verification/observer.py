@@ -68,7 +68,7 @@ class CallObserver:
         if is_repeated:
             count.repeated.inc()
         if self._verify_ratio and self._draw() < self._verify_ratio:
-            number = view.index.table(
+            number = view.snapshot.index.table(
                 view.name
             ).number  # the snapshot has ended; the view remembers its table
             self._offer(Sample(request, answer, view.name, number, view.event_id))

@@ -19,11 +19,12 @@ from handlers.catalog.following.table_info import (
     PutPartition,
     RenamedTable,
 )
+from handlers.catalog.index.payload_reader import PayloadReader
 from handlers.catalog.index.payloads import (
-    Packer,
     make_dictionary,
     merge_statistics,
     normalize,
+    pack,
     store_dictionary,
 )
 from handlers.catalog.index.table_records import (
@@ -71,7 +72,7 @@ class PartitionFollowerChange:
         self._has_own_store = own is not txn
         self._index = index
         self._records = TableRecords(txn, own)
-        self._packer = Packer(own)
+        self._payloads = PayloadReader(own)
         self._accepts = accepts
         self._publish_counts = publish_counts
         self._changed_tables: Mapping[str, int | None] = {}
@@ -178,7 +179,7 @@ class PartitionFollowerChange:
         if payload is None:
             return
         db, _, table = change.name.partition(".")
-        before = self._packer.unpack(payload, db, table)
+        before = self._payloads.unpack(payload, db, table)
         changed = merge_statistics(before, change.parameters, change.write_id)
         self._index.alter(target, values, self._pack(target, changed))
 
@@ -231,7 +232,8 @@ class PartitionFollowerChange:
     def _pack(self, target: str, partition: Partition) -> bytes:
         record = self._records.get(target)
         assert record is not None, target
-        return self._packer.pack(partition, bytes.fromhex(record.dictionary))
+        number = bytes.fromhex(record.dictionary)
+        return pack(partition, number, self._payloads.dictionary(number))
 
     def _values_of(self, target: str, spec: Spec) -> list[str]:
         columns = [column.name for column in self._index.columns(target)]

@@ -14,17 +14,14 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.catalog.following.listing import TableLoad
 from handlers.catalog.following.ports import SampledPartition
-from handlers.catalog.following.states.table_state import TableState, parse_state
-from handlers.catalog.following.states.table_states import STATES
 from handlers.catalog.index.follower_change import PartitionFollowerChange
-from handlers.catalog.index.payloads import Packer
-from handlers.catalog.index.table_records import has_record, read_counts
+from handlers.catalog.index.partition_snapshot import PartitionSnapshot
+from handlers.catalog.index.payload_reader import PayloadReader
+from handlers.catalog.index.table_records import read_counts
 from handlers.catalog.turns import Turns
 from state.partitions.index.check_budget import AnswerBudget
-from state.partitions.index.index_snapshot import IndexSnapshot
-from state.partitions.index.partition_index import PartitionIndex
+from state.partitions.index.partition_index import IndexSnapshot, PartitionIndex
 from state.partitions.index.records import sweep
-from state.positions import POSITION_KEY, Position
 
 
 if TYPE_CHECKING:
@@ -34,10 +31,9 @@ if TYPE_CHECKING:
     from handlers.catalog.following.table_info import TableInfo
     from handlers.structs.objects import Partition
     from state.partitions.index.partition_index import IndexedPartition
-    from state.store import Reader, Store, Transaction
+    from state.store import Store, Transaction
 
 
-_UNPACKED_BETWEEN_LOOKS: Final = 50
 SAMPLED: Final = 8
 """Partitions that are read to find out whether a change of columns reached them."""
 SWEPT: Final = 2_500
@@ -68,45 +64,6 @@ def _matches(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-@dataclass(frozen=True, slots=True)
-class FollowerSnapshot:
-    """The index at one moment."""
-
-    index: IndexSnapshot
-    packer: Packer
-    budget: AnswerBudget
-    reader: Reader
-    """The index's store."""
-    catalog: Reader | None
-    """The catalog's store at the same moment; None where the index has a store of its own."""
-
-    def is_indexed(self, name: str, known: Mapping[str, int]) -> bool:
-        """Whether a table can be queried; ``known`` are the tables by memory."""
-        return name in known if self.catalog is None else has_record(self.catalog, name)
-
-    def event_id(self) -> int | None:
-        """Return the event id that the snapshot reflects; None where only the catalog knows it."""
-        stored = None if self.catalog is None else self.catalog.get(POSITION_KEY)
-        return None if stored is None else Position.from_bytes(stored).applied_event_id
-
-    def table_state(self, name: str) -> TableState | None:
-        """Return the table's state in the snapshot; None where only the catalog knows it."""
-        stored = None if self.catalog is None else self.catalog.get(STATES + name.encode())
-        return None if stored is None else parse_state(stored)
-
-    def whole(self, name: str, found: Sequence[IndexedPartition]) -> list[Partition]:
-        """Return partitions of the table ``name`` as the metastore would send them; raise StateCorrupt, LimitExceeded."""
-        db, _, table = name.partition(".")
-        return [self._unpack(one, db, table, number) for number, one in enumerate(found)]
-
-    def _unpack(self, found: IndexedPartition, db: str, table: str, number: int) -> Partition:
-        if not number % _UNPACKED_BETWEEN_LOOKS:
-            self.budget.look()
-        inflated = self.packer.inflate(found.payload)
-        self.budget.count_bytes(len(inflated))
-        return self.packer.read(found.payload, inflated, db, table)
-
-
 class PartitionFollower:
     """Keeps ``index`` up to date."""
 
@@ -115,7 +72,7 @@ class PartitionFollower:
         self.rules = rules
         self.index: PartitionIndex
         self._own = store
-        self._packer: Packer
+        self._payloads: PayloadReader
         self._store: Store
         self.turns = Turns()
         """Shares the processor between readers and the catalog that applies events; set by the owner of both."""
@@ -140,7 +97,7 @@ class PartitionFollower:
                 pass  # finishes an interrupted transaction of a remote store before it is read
         self._store = self._own or store
         self.index = PartitionIndex(self._store)
-        self._packer = Packer(self._store)
+        self._payloads = PayloadReader(self._store)
         self._has_discarded = True
         tables = set(self.index.tables())
         self.indexed = {
@@ -148,17 +105,13 @@ class PartitionFollower:
         }
 
     @contextmanager
-    def snapshot(self) -> Iterator[FollowerSnapshot]:
+    def snapshot(self) -> Iterator[PartitionSnapshot]:
         """Open what is indexed now, for one answer in any thread; it must end within seconds."""
         budget = AnswerBudget(self.turns.give_way)
         with self.turns.reading(), self._store.snapshot(budget.look) as reader:
-            yield FollowerSnapshot(
-                IndexSnapshot(self.index, reader, budget),
-                self._packer.at(reader),
-                budget,
-                reader,
-                catalog=reader if self._own is None else None,
-            )
+            index = IndexSnapshot(self.index, reader, budget)
+            catalog = reader if self._own is None else None
+            yield PartitionSnapshot(index, self._payloads.at(reader), budget, catalog)
 
     def accepts(self, table: TableInfo) -> bool:
         """Whether the rules select the table."""
@@ -206,10 +159,10 @@ class PartitionFollower:
                 self._has_discarded = sweep(txn, SWEPT)
         return self._has_discarded
 
-    def whole(self, name: str, found: IndexedPartition) -> Partition:
+    def whole(self, name: str, partition: IndexedPartition) -> Partition:
         """Return a partition of the table ``name`` as the metastore would send it; raise StateCorrupt."""
         db, _, table = name.partition(".")
-        return self._packer.unpack(found.payload, db, table)
+        return self._payloads.unpack(partition.payload, db, table)
 
     def check(self) -> None:
         """Assert that the index is consistent and that every partition can be read."""

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from handlers.structs import binary
 from handlers.structs.objects import Partition, SerDeInfo, SkewedInfo, StorageDescriptor
-from state.errors import MalformedEvent, StateCorrupt
+from state.errors import StateCorrupt
 from state.partitions.index.records import DICTIONARIES
 
 
@@ -121,90 +121,49 @@ def _descriptor(table: Table) -> StorageDescriptor:
 
 
 @dataclass(frozen=True, slots=True)
-class _Dictionary:
+class Dictionary:
+    """A dictionary, as it is used to pack and to read payloads."""
+
     content: bytes
     """The dictionary for deflate."""
     columns: list[FieldSchema]
     """The data columns of the typical partition."""
+    columns_field: bytes
+    """The same as a field of a storage descriptor."""
+    is_bucketed: bool
 
 
-class Packer:
-    """Packs partitions into payloads and unpacks them.
+def read_dictionary(reader: Reader, number: bytes) -> Dictionary:
+    """Return a stored dictionary; raise StateCorrupt where it does not exist."""
+    stored = reader.get(DICTIONARIES + number)
+    if stored is None:
+        raise StateCorrupt("the dictionary of a partition of the index is missing", dictionary=number.hex())
+    descriptor = binary.decode(Partition, stored).sd
+    columns = descriptor.cols or []
+    return Dictionary(
+        stored[-DICTIONARY_BYTES_MAX:],
+        columns,
+        binary.encode(StorageDescriptor(cols=columns))[:-1],
+        is_bucketed=(descriptor.numBuckets or 0) > 0,
+    )
+
+
+def pack(partition: Partition, number: bytes, dictionary: Dictionary) -> bytes:
+    """Return the payload of a normalized partition; raise MalformedEvent where it cannot be serialized.
 
     ::
 
         payload = id of the dictionary (8 bytes), 01 where the data columns are the dictionary's and left out (else 00), deflated Thrift
     """
-
-    def __init__(self, reader: Reader, dictionaries: dict[bytes, _Dictionary] | None = None) -> None:
-        self._reader = reader
-        self._dictionaries: dict[bytes, _Dictionary] = {} if dictionaries is None else dictionaries
-
-    def at(self, reader: Reader) -> Packer:
-        """Return a packer that reads unknown dictionaries from ``reader``; known ones are shared, as they never change."""
-        return Packer(reader, self._dictionaries)
-
-    def pack(self, partition: Partition, number: bytes) -> bytes:
-        """Return the payload of a normalized partition; raise MalformedEvent where it cannot be serialized."""
-        dictionary = self._dictionary(number)
-        kept = Partition(**partition.set_fields())
-        kept.dbName = kept.tableName = None  # type: ignore[assignment]  # added again by unpack
-        descriptor: StorageDescriptor | None = kept.sd
-        is_usual = descriptor is not None and bool(descriptor.cols) and descriptor.cols == dictionary.columns
-        if is_usual:
-            kept.sd = StorageDescriptor(**kept.sd.set_fields())
-            kept.sd.cols = None
-        deflate = zlib.compressobj(wbits=RAW_DEFLATE, zdict=dictionary.content)
-        return number + bytes([is_usual]) + deflate.compress(binary.encode(kept)) + deflate.flush()
-
-    def unpack(self, payload: bytes, db: str, table: str) -> Partition:
-        """Return the partition of a payload; raise StateCorrupt where it cannot be read.
-
-        The objects of its data columns are shared between partitions and must not be changed.
-        """
-        return self.read(payload, self.inflate(payload), db, table)
-
-    def inflate(self, payload: bytes) -> bytes:
-        """Return the Thrift form in a payload; raise StateCorrupt where it cannot be read."""
-        dictionary = self._dictionary(payload[:ID_BYTES])
-        try:
-            deflated = zlib.decompressobj(wbits=RAW_DEFLATE, zdict=dictionary.content)
-            return deflated.decompress(payload[ID_BYTES + 1 :])
-        except zlib.error as error:
-            raise unreadable(payload) from error
-
-    def read(self, payload: bytes, inflated: bytes, db: str, table: str) -> Partition:
-        """Return the partition of a payload whose Thrift form is ``inflated``; raise StateCorrupt."""
-        try:
-            partition = binary.decode(Partition, inflated)
-        except MalformedEvent as error:
-            raise unreadable(payload) from error
-        if payload[ID_BYTES]:
-            partition.sd.cols = list(self._dictionary(payload[:ID_BYTES]).columns)
-        partition.dbName, partition.tableName = db, table
-        return partition
-
-    def _dictionary(self, number: bytes) -> _Dictionary:
-        found = self._dictionaries.get(number)
-        if found is None:
-            stored = read_dictionary(self._reader, number)
-            typical = binary.decode(Partition, stored)
-            found = _Dictionary(stored[-DICTIONARY_BYTES_MAX:], typical.sd.cols or [])
-            self._dictionaries[number] = found
-        return found
-
-
-def read_dictionary(reader: Reader, number: bytes) -> bytes:
-    """Return a stored dictionary; raise StateCorrupt where it does not exist."""
-    stored = reader.get(DICTIONARIES + number)
-    if stored is None:
-        raise StateCorrupt("the dictionary of a partition of the index is missing", dictionary=number.hex())
-    return stored
-
-
-def unreadable(payload: bytes) -> StateCorrupt:
-    """Return the error for a payload that cannot be read."""
-    return StateCorrupt("a partition of the index cannot be read", payload=payload.hex()[:80])
+    stored = Partition(**partition.set_fields())
+    stored.dbName = stored.tableName = None  # type: ignore[assignment]  # the reader adds them again
+    descriptor: StorageDescriptor | None = stored.sd
+    is_usual = descriptor is not None and bool(descriptor.cols) and descriptor.cols == dictionary.columns
+    if is_usual:
+        stored.sd = StorageDescriptor(**stored.sd.set_fields())
+        stored.sd.cols = None
+    deflate = zlib.compressobj(wbits=RAW_DEFLATE, zdict=dictionary.content)
+    return number + bytes([is_usual]) + deflate.compress(binary.encode(stored)) + deflate.flush()
 
 
 def merge_statistics(partition: Partition, parameters: Mapping[str, str], write_id: int | None) -> Partition:

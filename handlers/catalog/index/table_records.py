@@ -146,11 +146,6 @@ def read_record(reader: Reader, name: str) -> TableRecord | None:
     return None if value is None else _parse_record(value)
 
 
-def has_record(reader: Reader, name: str) -> bool:
-    """Whether a table can be queried, as of ``reader``."""
-    return reader.get(_key(name)) is not None
-
-
 def digest_columns(table: TableInfo) -> str:
     """Return the digest of a table's data columns."""
     return "" if table.whole is None else digest_data_columns(table.whole)

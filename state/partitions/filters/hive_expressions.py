@@ -16,6 +16,7 @@ not a column.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -67,6 +68,8 @@ class Call:
 
 
 Expression = ColumnReference | Constant | Call
+ReadExpression = Callable[[bytes], Expression | None]
+"""Reads the bytes that Hive's clients send; returns None for unreadable ones."""
 
 
 @dataclass(frozen=True, slots=True)

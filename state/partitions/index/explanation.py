@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from state.partitions.filters.conditions import AllOf, Condition, Leaf
+from state.partitions.filters.dialect import HIVE_4
 from state.partitions.filters.intervals import after, between
 from state.partitions.index.range_text import ALL, NONE, describe_intervals, describe_range, quote, quote_name
 from state.partitions.keys.binary_sortable import UNCONVERTIBLE, VALUE, escape_bytes
@@ -15,8 +16,10 @@ from state.partitions.keys.binary_sortable import UNCONVERTIBLE, VALUE, escape_b
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from state.partitions.filters.dialect import Dialect
     from state.partitions.filters.intervals import Interval
     from state.partitions.index.key_ranges import AccessPath
+    from state.partitions.index.partition_index import PartitionIndex
     from state.partitions.keys.column_types import PartitionColumn
 
 
@@ -41,6 +44,27 @@ class Explanation:
     """An estimate from the shape of the filter and the size of the table, for comparison."""
     scanned_rows: int
     matched_rows: int
+
+
+def explain_filter(index: PartitionIndex, table: str, text: str, dialect: Dialect = HIVE_4) -> Explanation:
+    """Plan and run a filter and explain how it was answered; also counts the table's partitions."""
+    prepared = index.prepare(table, text, dialect)
+    columns, paths = prepared.table.key_schema.columns, prepared.paths
+    before = index.counts["rows-scanned"]
+    matched = index.count(prepared)
+    scanned = index.counts["rows-scanned"] - before
+    size = index.count(index.prepare(table, "", dialect))
+    return Explanation(
+        table,
+        way=", and ".join(describe_path(path, columns) for path in paths),
+        ranges=describe_ranges(paths, columns),
+        range_count=sum(len(path.ranges) for path in paths),
+        residual="" if prepared.residual is None else describe_condition(prepared.residual, columns),
+        capped=prepared.access.capped,
+        estimated_rows=round(size * estimate_selectivity(prepared.condition)),
+        scanned_rows=scanned,
+        matched_rows=matched,
+    )
 
 
 def describe_path(access: AccessPath, columns: Sequence[PartitionColumn]) -> str:

@@ -24,13 +24,6 @@ from state.partitions.filters.dialect import HIVE_4, Dialect
 from state.partitions.filters.parser import parse_filter
 from state.partitions.index import records
 from state.partitions.index.check_budget import AnswerBudget
-from state.partitions.index.explanation import (
-    Explanation,
-    describe_condition,
-    describe_path,
-    describe_ranges,
-    estimate_selectivity,
-)
 from state.partitions.index.index_change import IndexChange
 from state.partitions.index.key_ranges import choose_path
 from state.partitions.index.key_scan import KEYS_BATCH, KeyScan, key_ranges_of
@@ -110,27 +103,29 @@ class PartitionIndex:
 
     def prepare(self, table: str, text: str, dialect: Dialect = HIVE_4) -> PreparedFilter:
         """Plan a filter; raise NotFound, BadFilter or LimitExceeded."""
-        known = self.table(table)
-        key = (known.number, text, dialect)
-        found = self.plans.get(key)
-        if found is not None:
-            return found
-        return self.plans.keep(key, self._plan_text(known, text, dialect))
+        indexed = self.table(table)
+        key = (indexed.number, text, dialect)
+        plan = self.plans.get(key)
+        return self.plans.keep(key, self._plan_text(indexed, text, dialect)) if plan is None else plan
 
     def prepare_node(self, table: IndexedTable, node: Node) -> PreparedFilter:
         """Plan a syntax tree in Hive 4's dialect; raise BadFilter or LimitExceeded."""
         schema = table.key_schema
         return self.prepare_condition(
-            table, repr(node), lambda: bind(node, schema.columns, HIVE_4, schema.default_partition)
+            table, repr(node), lambda: bind(node, schema.columns, HIVE_4, schema.default_partition), node
         )
 
     def prepare_condition(
-        self, table: IndexedTable, text: str, make: Callable[[], Condition | None]
+        self,
+        table: IndexedTable,
+        text: str,
+        make: Callable[[], Condition | None],
+        tree: Node | None = None,
     ) -> PreparedFilter:
-        """Plan the condition that ``make`` returns; ``text`` identifies it in the cache."""
+        """Plan the condition that ``make`` returns, from a syntax tree if any; ``text`` identifies it in the cache."""
         key = (table.number, f"\0{text}", HIVE_4)  # no text of a filter begins like this
-        found = self.plans.get(key)
-        return self.plans.keep(key, self.plan(table, make())) if found is None else found
+        plan = self.plans.get(key)
+        return self.plans.keep(key, replace(self.plan(table, make()), tree=tree)) if plan is None else plan
 
     def keys(self, prepared: PreparedFilter) -> Iterator[bytes]:
         """Yield the key of every partition that matches, in the order of the access path; raise FilterTooExpensive."""
@@ -171,13 +166,14 @@ class PartitionIndex:
             chain.from_iterable(partition_key.read_names(batch, columns) for batch in batches), limit
         )
 
-    def find_payloads(self, prepared: PreparedFilter) -> list[tuple[bytes, bytes]]:
-        """Return (name, payload) of all partitions that match, in the order of names.
+    def find_payloads(self, prepared: PreparedFilter, limit: int = NO_LIMIT) -> list[tuple[bytes, bytes]]:
+        """Return (name, payload) of the first ``limit`` partitions that match, in the order of names.
 
-        Where the ranges of a local store contain nothing else, keys and values are read together, in an eighth of the time. Raises
-        LimitExceeded where they are too many for one answer.
+        If all are requested, and the ranges of a local store contain nothing else, keys and values are read together, in an eighth
+        of the time. Raises LimitExceeded if they are too many for one answer.
         """
-        if self._remote is None and prepared.check is None and prepared.access.column is None:
+        reads_together = limit < 0 and prepared.check is None and prepared.access.column is None
+        if reads_together and self._remote is None:
             columns = len(prepared.table.key_schema.columns)
             pairs: list[tuple[bytes, bytes]] = []
             budget = self.budget()
@@ -191,10 +187,10 @@ class PartitionIndex:
                     )
             self.counts["rows-scanned"] += len(pairs)
             return sorted(pairs)
-        found = self.find_rows(prepared)
-        payloads = self.payloads(prepared.table, [row for _, row in found])
-        pairs_found = zip(found, payloads, strict=True)
-        return [(name, payload) for (name, _), payload in pairs_found if payload is not None]
+        rows = self.find_rows(prepared, limit)
+        payloads = self.payloads(prepared.table, [row for _, row in rows])
+        found = zip(rows, payloads, strict=True)
+        return [(name, payload) for (name, _), payload in found if payload is not None]
 
     def payloads(self, table: IndexedTable, rows: Sequence[bytes]) -> list[bytes | None]:
         """Return the payload of each row, None where it does not exist."""
@@ -213,23 +209,6 @@ class PartitionIndex:
             None if content is None else IndexedPartition(known.key_schema.name(one), *content)
             for one, content in zip(values, contents, strict=True)
         ]
-
-    def explain(self, table: str, text: str, dialect: Dialect = HIVE_4) -> Explanation:
-        """Plan and run a filter and explain how it was answered; also counts the table's partitions."""
-        prepared = self.prepare(table, text, dialect)
-        access, columns = prepared.access, prepared.table.key_schema.columns
-        before = self.counts["rows-scanned"]
-        matched = self.count(prepared)
-        scanned = self.counts["rows-scanned"] - before
-        residual = "" if prepared.residual is None else describe_condition(prepared.residual, columns)
-        size = self.count(self.prepare(table, "", dialect))
-        ranges, count = (
-            describe_ranges(prepared.paths, columns),
-            sum(len(path.ranges) for path in prepared.paths),
-        )
-        way = ", and ".join(describe_path(path, columns) for path in prepared.paths)
-        estimate = round(size * estimate_selectivity(prepared.condition))
-        return Explanation(table, way, ranges, count, residual, access.capped, estimate, scanned, matched)
 
     def check(self) -> None:
         """Assert that the store holds the known tables, that their rows and postings agree, and that nothing else is stored."""
@@ -282,6 +261,35 @@ class PartitionIndex:
     def _publish(self, touched: Mapping[str, IndexedTable | None]) -> None:
         merged: dict[str, IndexedTable | None] = {**self._tables, **touched}
         self._tables = {name: table for name, table in merged.items() if table is not None}
+
+
+class IndexSnapshot(PartitionIndex):
+    """The index as of one snapshot of its store, for one answer in any thread; ``counts`` are those of this answer alone.
+
+    A table's record is read from the snapshot, not from memory: a reload gives the table another number, and both must belong to
+    the same moment. Plans are shared with the index, because the columns of a number never change.
+    """
+
+    def __init__(self, index: PartitionIndex, reader: Reader, budget: AnswerBudget) -> None:
+        """Answer from ``reader``, a snapshot of the store of ``index``."""
+        self._attach(reader, index.known_tables(), index.plans)
+        self._budget = budget
+        self._tables_read: dict[str, IndexedTable] = {}
+
+    def table(self, name: str) -> IndexedTable:
+        """Return the stored form of a table; raise NotFound where it is not indexed."""
+        if self._remote is not None:
+            return super().table(name)
+        if name not in self._tables_read:
+            table = records.read_table(self._reader, name)
+            if table is None:
+                raise NotFound("the table is not in the partition index", table=name)
+            self._tables_read[name] = table
+        return self._tables_read[name]
+
+    def budget(self) -> AnswerBudget:
+        """Return the budget of this answer."""
+        return self._budget
 
 
 def take_first(items: Iterable[T], limit: int) -> list[T]:

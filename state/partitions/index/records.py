@@ -156,11 +156,6 @@ def clear(txn: Transaction, number: int) -> None:
         txn.delete_range(start, prefix_end(start))
 
 
-def count_keys(reader: Reader, number: int) -> int:
-    """Count all rows and postings under a table number, by reading their keys."""
-    return sum(1 for start in _content_prefixes(number) for _ in reader.scan_keys(start, prefix_end(start)))
-
-
 def discard(txn: Transaction, number: int) -> None:
     """Have all rows and postings under a table number removed by ``sweep``, at a cost that does not depend on their number."""
     txn.put(_DISCARDED + number.to_bytes(8), b"")
@@ -245,8 +240,8 @@ def check(reader: Reader, table: IndexedTable) -> int:
             assert row == table.key_schema.row(values), (key, values)
         expected = [posting for key, _ in chunk for posting in posting_keys(table, key)]
         assert set(get_many(reader, expected)) <= {b""}, chunk[0]
-    start, end = posting_range(table)
-    postings = sum(1 for _ in reader.scan_keys(start, end))
+    start = _POSTINGS + table.number.to_bytes(8)
+    postings = sum(1 for _ in reader.scan_keys(start, prefix_end(start)))
     assert postings == rows * (columns - 1), (postings, rows)
     return rows
 
@@ -256,7 +251,7 @@ def check_numbers(reader: Reader, known: set[int]) -> None:
     discarded = {
         int.from_bytes(key[len(_DISCARDED) :]) for key in reader.scan_keys(_DISCARDED, prefix_end(_DISCARDED))
     }
-    unknown = [number for number in stored_numbers(reader) if number not in known | discarded]
+    unknown = [number for number in _stored_numbers(reader) if number not in known | discarded]
     assert not unknown, unknown
     versions = {
         int.from_bytes(key[len(VERSIONS) :]) for key in reader.scan_keys(VERSIONS, prefix_end(VERSIONS))
@@ -264,7 +259,7 @@ def check_numbers(reader: Reader, known: set[int]) -> None:
     assert versions <= known, versions - known
 
 
-def stored_numbers(reader: Reader) -> Iterator[int]:
+def _stored_numbers(reader: Reader) -> Iterator[int]:
     """Yield the table numbers under which rows and postings are stored; a number with both comes twice."""
     for group in (_ROWS, _POSTINGS):
         at = group
@@ -272,12 +267,6 @@ def stored_numbers(reader: Reader) -> Iterator[int]:
             number = int.from_bytes(found[len(group) : len(group) + 8])
             yield number
             at = group + (number + 1).to_bytes(8)
-
-
-def posting_range(table: IndexedTable) -> tuple[bytes, bytes | None]:
-    """Return the key range of a table's postings."""
-    start = _POSTINGS + table.number.to_bytes(8)
-    return start, prefix_end(start)
 
 
 def posting_keys(table: IndexedTable, key: bytes) -> list[bytes]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from daemon.endpoint.answers.table_access import Forward, Reason, TableView
-from handlers.catalog.index.payload_bytes import PayloadBytes
-from handlers.catalog.index.table_records import read_record
 
 
 if TYPE_CHECKING:
@@ -35,10 +33,8 @@ class MemoryTables:
         with self._follower.snapshot() as snapshot:
             if self.forward is not None:
                 return Forward(self.forward)
-            record = read_record(snapshot.catalog or snapshot.reader, name)
+            record = snapshot.record(name)
             if record is None:
                 return Forward(Reason.UNKNOWN_TABLE)
-            payloads = PayloadBytes(snapshot.reader)
-            event_id = snapshot.event_id() or 0
-            view = TableView(name, record, snapshot.index, payloads, snapshot.budget, event_id)
+            view = TableView(name, snapshot, record, snapshot.event_id() or 0)
             return make(view), view

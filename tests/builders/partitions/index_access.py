@@ -15,7 +15,7 @@ from daemon.endpoint.freshness.newest_event import NewestEvent
 from daemon.endpoint.freshness.position_watch import PositionWatch
 from daemon.endpoint.verification.differing_tables import DifferingTables
 from dev.fixtures.memory_source import DB
-from handlers.catalog.index.index_file import IndexFile
+from handlers.catalog.index.partition_snapshot import IndexFile
 from handlers.structs import binary
 from handlers.structs.objects import Partition
 from state.store.sqlite import SqliteStore
@@ -102,8 +102,9 @@ class Opened:
 
 def content(view: TableView, table: str) -> dict[tuple[str, ...], Partition]:
     """Return all partitions of a view, as the metastore would send them."""
-    found = view.index.partitions(view.index.prepare(view.name, ""))
-    whole = [b"".join(view.payloads.join([each.payload], DB, table, view.budget)) for each in found]
+    snapshot = view.snapshot
+    found = snapshot.index.partitions(snapshot.index.prepare(view.name, ""))
+    whole = [b"".join(snapshot.payloads.join([each.payload], DB, table, snapshot.budget)) for each in found]
     return {each.values: binary.decode(Partition, data) for each, data in zip(found, whole, strict=True)}
 
 

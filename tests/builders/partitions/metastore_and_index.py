@@ -17,8 +17,8 @@ from dev.fixtures.hive_tables import a_partition, a_table
 from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
 from state.partitions.filters.dialect import HIVE_4, Dialect
-from state.partitions.index.metastore_calls import PartitionCalls
-from tests.builders.partitions.indexed_tables import DEFAULT, an_index
+from state.partitions.index.lookups import TableLookups
+from tests.builders.partitions.indexed_tables import DEFAULT, TABLE, an_index
 
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ class BothSides:
     def __init__(self, thrift: Any, db: str, rows: Sequence[tuple[str, ...]], dialect: Dialect) -> None:
         self._thrift = thrift
         self._db = db
-        self._calls = PartitionCalls(an_index(COLUMNS, rows), dialect)
+        self._index = an_index(COLUMNS, rows)
+        self._lookups = TableLookups(self._index, TABLE, dialect)
 
     def theirs(self, text: str, most: int = -1) -> list[tuple[str, ...]]:
         return [
@@ -54,11 +55,12 @@ class BothSides:
         ]
 
     def ours(self, text: str, most: int = -1) -> list[tuple[str, ...]]:
-        return [found.values for found in self._calls.by_filter("sales", "events", text, most)]
+        prepared = self._lookups.by_filter(text).prepared
+        return [partition.values for partition in self._index.partitions(prepared, most)]
 
     def names_ps(self, values: Sequence[str]) -> tuple[list[str], list[str]]:
         theirs = self._thrift.get_partition_names_ps(self._db, "p", values, -1)
-        return sorted(theirs), sorted(self._calls.names_ps("sales", "events", values))
+        return sorted(theirs), [name.decode() for name in self._lookups.by_values(values).names()]
 
 
 @contextmanager

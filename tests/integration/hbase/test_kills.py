@@ -12,7 +12,6 @@ import pytest
 from handlers.hbase.store import HBaseStore, open_store
 from state.partitions.index import records
 from state.partitions.index.partition_index import PartitionIndex
-from state.partitions.index.repair import RepairReport, repair
 from tests.crash.programs.hbase_index import MARK, STEPS, Partitions, expected, run, table_of
 
 
@@ -72,21 +71,19 @@ def expect_right_answers(store: HBaseStore) -> None:
             assert store.existing(postings) == set(postings), "a row has all its postings"
 
 
-def expect_whole(port: int, table: str) -> tuple[int, RepairReport]:
+def expect_whole(port: int, table: str) -> int:
     """Begin to write as the next program does: the state of a step, and nothing of the next one."""
     with closing(open_store(HOST, port, table, timeout_s=30)) as store:
         with store.transaction():
             pass
         step = int(store.get(MARK) or b"0")
-        found = repair(store)
         index = PartitionIndex(store)
         index.check()
         store.check()
         there = partitions(index)
         assert there == expected(step)
         assert index.tables() in ([], [table_of(step)])
-        assert found == RepairReport()
-        return step, found
+        return step
 
 
 POINTS = [
@@ -110,8 +107,8 @@ def test_an_index_killed_at_any_step_continues_and_ends_like_one_without_a_crash
         expect_whole(hbase_port, table)
         assert kills <= STEPS * 2
     assert kills
-    step, found = expect_whole(hbase_port, table)
-    assert (step, found) == (STEPS, RepairReport())
+    step = expect_whole(hbase_port, table)
+    assert step == STEPS
     assert partitions(PartitionIndex(watching)) == expected(STEPS)
 
 
@@ -129,5 +126,5 @@ def test_an_index_killed_at_random_moments_continues_and_ends_like_one_without_a
         expect_right_answers(watching)
         expect_whole(hbase_port, table)
     assert exit_code(started(hbase_port, table)) == 0
-    assert expect_whole(hbase_port, table) == (STEPS, RepairReport())
+    assert expect_whole(hbase_port, table) == STEPS
     assert partitions(PartitionIndex(watching)) == expected(STEPS)

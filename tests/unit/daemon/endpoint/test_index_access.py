@@ -151,7 +151,7 @@ def test_an_answer_is_not_repeated_where_it_would_not_be_given(source: MemorySou
     assert not repeated(), "the table waits for a load"
     opened.indexed.follow()
     assert [repeated(), repeated()] == [False, True], "another load may have found other partitions"
-    found = opened.access.arrive().read(DB, "a", lambda view: view.index.table(f"{DB}.a").number)
+    found = opened.access.arrive().read(DB, "a", lambda view: view.snapshot.index.table(f"{DB}.a").number)
     assert isinstance(found, tuple)
     opened.differing.add(Difference(f"{DB}.a", found[0], "get_partitions", 6, 0))
     assert not repeated(), "an answer differed from the metastore's"
@@ -273,7 +273,7 @@ def test_calls_are_forwarded_after_the_source_was_restored_from_a_backup(
 
 
 def test_a_table_that_differs_is_forwarded_until_it_is_loaded_again(opened: Opened) -> None:
-    found = opened.access.arrive().read(DB, "a", lambda view: view.index.table(f"{DB}.a").number)
+    found = opened.access.arrive().read(DB, "a", lambda view: view.snapshot.index.table(f"{DB}.a").number)
     assert isinstance(found, tuple)
     number = found[0]
     opened.differing.add(Difference(f"{DB}.a", number, "get_partitions", 6, 0))

@@ -14,7 +14,7 @@ from daemon.endpoint.answers.table_access import Reason
 from daemon.endpoint.verification.differing_tables import DifferingTables
 from daemon.endpoint.verification.verifier import Outcome, Sample, Verifier
 from dev.fixtures.memory_source import DB, MemorySource
-from handlers.catalog.index.payload_bytes import without_write_id
+from handlers.catalog.index.partition_bytes import without_write_id
 from handlers.catalog.index.payloads import normalize
 from handlers.structs.objects import FieldSchema
 from state.partitions.filters.dialect import HIVE_4
@@ -322,6 +322,7 @@ def test_a_payload_that_cannot_be_read_forwards_the_call(endpoint: Endpoint) -> 
     with store.transaction() as txn:
         for key in dictionaries:
             txn.delete(key)
+    endpoint.indexed.follower.open(store)  # otherwise it remembers them
     assert endpoint.ask(positional("get_partitions", DB, "t", -1)) is None
     assert endpoint.outcomes.reasons == [Reason.UNAVAILABLE]
 

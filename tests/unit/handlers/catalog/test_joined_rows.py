@@ -8,9 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dev.fixtures.hive_tables import a_partition, a_table
-from handlers.catalog.index.joined_rows import JoinedRows
-from handlers.catalog.index.payload_bytes import PayloadBytes
-from handlers.catalog.index.payloads import Packer, make_dictionary, normalize, store_dictionary
+from handlers.catalog.index.payload_reader import JoinedRows, PayloadReader
+from handlers.catalog.index.payloads import (
+    make_dictionary,
+    normalize,
+    pack,
+    read_dictionary,
+    store_dictionary,
+)
 from state.partitions.index.check_budget import AnswerBudget
 from state.store.memory import MemoryStore
 
@@ -77,8 +82,8 @@ def test_a_renamed_table_has_its_new_name_in_partitions_that_were_read_before() 
     store = MemoryStore()
     with store.transaction() as txn:
         number = store_dictionary(txn, make_dictionary(table))
-    payload = Packer(store).pack(normalize(a_partition(table, "2015-01-01")), number)
-    kept, fresh = PayloadBytes(store, rows=JoinedRows()), PayloadBytes(store)
+    payload = pack(normalize(a_partition(table, "2015-01-01")), number, read_dictionary(store, number))
+    kept, fresh = PayloadReader(store, rows=JoinedRows()), PayloadReader(store)
     for name in ("t", "t", "renamed", "t", "renamed"):
         found = kept.at(store).join([payload], "db", name, AnswerBudget())
         assert b"".join(found) == b"".join(fresh.join([payload], "db", name, AnswerBudget()))

@@ -17,7 +17,7 @@ from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from handlers.events import Embedded, PartitionsAdded
 from handlers.structs.objects import FieldSchema, Partition
 from state.errors import MalformedEvent, MetastoreUnavailable, StateCorrupt
-from state.partitions.index.metastore_calls import PartitionCalls
+from state.partitions.index.lookups import TableLookups
 from state.store.memory import MemoryStore
 from tests.builders.catalog.followed_catalog import content
 from tests.builders.catalog.indexed_source import KINDS, Indexed, expected, rebuilt
@@ -263,8 +263,8 @@ def test_changed_types_of_partition_columns_cause_a_load(source: MemorySource) -
     source.alter("a", "a", {})
     indexed.follow()
     assert [column.declared for column in indexed.follower.index.columns(f"{DB}.a")] == ["date", "string"]
-    calls = PartitionCalls(indexed.follower.index)
-    assert calls.count_by_filter(DB, "a", "dt >= date '2015-01-03'") == 4
+    lookups = TableLookups(indexed.follower.index, f"{DB}.a")
+    assert lookups.by_filter("dt >= date '2015-01-03'").count() == 4
     assert indexed.held() == expected(source)
 
 

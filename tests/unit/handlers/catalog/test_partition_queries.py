@@ -11,9 +11,8 @@ import pytest
 from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog.following.loads import steps
 from handlers.catalog.index.partition_follower import PartitionFollower, PartitionRules
-from handlers.catalog.index.partition_queries import PartitionQueries
 from handlers.catalog.projection import CatalogProjection
-from state.errors import InvalidRequest, NotFound
+from state.errors import NotFound
 from state.store.sqlite import SqliteStore
 
 
@@ -41,11 +40,14 @@ def test_answers_from_other_threads_never_show_half_of_a_change(
     stop = threading.Event()
 
     def ask() -> None:
-        served = PartitionQueries(follower)
         try:
             while not stop.is_set():
-                whole = served.by_filter(DB, "a", "x = 'x'")
-                seen.add((len(whole), served.count_by_filter(DB, "a", ""), len(served.names_ps(DB, "a", []))))
+                with follower.snapshot() as snapshot:
+                    lookups = snapshot.lookups(f"{DB}.a")
+                    payloads = [payload for _, payload in lookups.by_filter("x = 'x'").payloads()]
+                    whole = snapshot.payloads.unpack_all(payloads, DB, "a", snapshot.budget)
+                    names = lookups.by_values([]).names()
+                    seen.add((len(whole), lookups.by_filter("").count(), len(names)))
         except BaseException as error:  # noqa: BLE001 - told to the test's own thread
             failures.append(error)
 
@@ -79,7 +81,8 @@ def test_a_filter_is_answered_while_the_catalog_is_within_a_transaction(tmp_path
     answered: list[int] = []
 
     def ask() -> None:
-        answered.append(PartitionQueries(follower).count_by_filter(DB, "a", "x != 'y'"))
+        with follower.snapshot() as snapshot:
+            answered.append(snapshot.lookups(f"{DB}.a").by_filter("x != 'y'").count())
 
     with closing(projection):
         projection.open()
@@ -91,14 +94,9 @@ def test_a_filter_is_answered_while_the_catalog_is_within_a_transaction(tmp_path
             assert answered == [1]
 
 
-def test_missing_names_and_unknown_tables_raise_the_errors_of_the_metastore(
-    tmp_path: Path,
-) -> None:
+def test_an_unknown_table_raises_the_error_of_the_metastore(tmp_path: Path) -> None:
     follower = PartitionFollower(PartitionRules((f"{DB}.*",)))
     with closing(SqliteStore(tmp_path / "c.db", schema_version=1, snapshots=True)) as store:
         follower.open(store)
-        served = PartitionQueries(follower)
-        with pytest.raises(NotFound):
-            served.by_filter(DB, "none", "")
-        with pytest.raises(InvalidRequest):
-            served.by_filter(None, "none", "")
+        with follower.snapshot() as snapshot, pytest.raises(NotFound):
+            snapshot.lookups(f"{DB}.none").by_filter("")

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 
 from dev.fixtures.hive_tables import a_partition, a_table
-from handlers.catalog.index.payloads import Packer, make_dictionary, normalize, store_dictionary
+from handlers.catalog.index.payload_reader import PayloadReader
+from handlers.catalog.index.payloads import make_dictionary, normalize, pack, store_dictionary
 from handlers.catalog.index.table_records import TableRecord, TableRecords, read_counts
 from handlers.structs import binary
 from handlers.structs.objects import (
@@ -22,20 +23,20 @@ from state.store.memory import MemoryStore
 from tests.builders.metastore.any_structs import any_struct
 
 
-def packer_of(table: Table) -> tuple[Packer, bytes]:
+def reader_of(table: Table) -> tuple[PayloadReader, bytes]:
     store = MemoryStore()
     with store.transaction() as txn:
         number = store_dictionary(txn, make_dictionary(table))
-    return Packer(store), number
+    return PayloadReader(store), number
 
 
 @given(any_struct(Partition))
 @settings(max_examples=150, deadline=None)
 def test_any_partition_is_unpacked_as_it_was_packed(partition: Partition) -> None:
-    packer, number = packer_of(a_table("db", "t", partition_keys=("dt",), location="/w/t"))
+    payloads, number = reader_of(a_table("db", "t", partition_keys=("dt",), location="/w/t"))
     kept = normalize(partition)
     kept.dbName, kept.tableName = "db", "t"
-    assert packer.unpack(packer.pack(kept, number), "db", "t") == kept
+    assert payloads.unpack(pack(kept, number, payloads.dictionary(number)), "db", "t") == kept
 
 
 def test_a_descriptor_without_what_is_empty_is_kept_as_the_metastore_sends_it() -> None:
@@ -61,34 +62,37 @@ def test_a_descriptor_without_what_is_empty_is_kept_as_the_metastore_sends_it() 
 def test_a_typical_partition_takes_only_the_space_of_its_differences(columns: int) -> None:
     names = [(f"column_{number}", "decimal(38,18)") for number in range(columns)]
     table = a_table("db", "t", partition_keys=("dt",), location="hdfs://warehouse/db/t", columns=names)
-    packer, number = packer_of(table)
-    payload = packer.pack(normalize(a_partition(table, "2015-01-01")), number)
+    payloads, number = reader_of(table)
+    payload = pack(normalize(a_partition(table, "2015-01-01")), number, payloads.dictionary(number))
     assert len(payload) < 80
 
 
 def test_columns_that_differ_from_the_table_are_kept() -> None:
     table = a_table("db", "t", partition_keys=("dt",), location="/w/t", columns=[("a", "int"), ("b", "int")])
-    packer, number = packer_of(table)
+    payloads, number = reader_of(table)
     for columns in ([FieldSchema(name="a", type="string")], []):
         partition = normalize(a_partition(table, "1"))
         partition.sd.cols = columns
-        assert packer.unpack(packer.pack(partition, number), "db", "t").sd.cols == columns
+        assert (
+            payloads.unpack(pack(partition, number, payloads.dictionary(number)), "db", "t").sd.cols
+            == columns
+        )
 
 
 def test_a_renamed_table_keeps_its_payloads() -> None:
     table = a_table("db", "t", partition_keys=("dt",), location="/w/t")
-    packer, number = packer_of(table)
-    payload = packer.pack(normalize(a_partition(table, "1")), number)
-    assert packer.unpack(payload, "other", "name").tableName == "name"
+    payloads, number = reader_of(table)
+    payload = pack(normalize(a_partition(table, "1")), number, payloads.dictionary(number))
+    assert payloads.unpack(payload, "other", "name").tableName == "name"
 
 
 def test_bytes_that_are_not_a_payload_are_corrupt() -> None:
     table = a_table("db", "t", partition_keys=("dt",), location="/w/t")
-    packer, number = packer_of(table)
-    payload = packer.pack(normalize(a_partition(table, "1")), number)
+    payloads, number = reader_of(table)
+    payload = pack(normalize(a_partition(table, "1")), number, payloads.dictionary(number))
     for broken in (payload[:-4], payload[:9] + b"\xff\xff\xff", b"\x00" * 9, b""):
         with pytest.raises(StateCorrupt):
-            packer.unpack(broken, "db", "t")
+            payloads.unpack(broken, "db", "t")
 
 
 def test_a_partition_that_thrift_cannot_serialize_is_malformed() -> None:

@@ -13,7 +13,6 @@ from handlers.hbase import layout
 from state.errors import HBaseUnavailable, LimitExceeded, StateCorrupt
 from state.partitions.index.partition_index import PartitionIndex
 from state.partitions.index.records import DICTIONARIES, VERSIONS, EntryKind, kind_of
-from state.partitions.index.repair import RepairReport, repair
 from state.store import get_many
 from state.store.memory import MemoryStore
 from tests.builders.partitions.indexed_tables import TABLE, an_index
@@ -228,7 +227,6 @@ def test_a_failed_long_transaction_is_rolled_back_before_the_next_one_begins() -
         assert rows_and_tables(server.store()) == before
     assert store.counts["rolled-back"] == 1
     PartitionIndex(store).check()
-    assert repair(store) == RepairReport()
 
 
 @pytest.mark.usefixtures("_short_buffer")
@@ -253,7 +251,6 @@ def test_a_long_transaction_interrupted_after_any_message_takes_effect_as_a_whol
             pass
         PartitionIndex(again).check()
         again.check()
-        assert repair(again) == RepairReport()
         after = rows_and_tables(again)
         outcomes.add(after == before)
         if after != before:
@@ -312,7 +309,7 @@ def test_a_long_transaction_writes_what_payloads_refer_to_before_the_rows() -> N
         assert server.store().get(DICTIONARIES + b"1") == b"typical"
 
 
-def test_postings_without_rows_are_dropped_counted_and_removed_by_repair() -> None:
+def test_postings_without_rows_are_dropped_and_counted() -> None:
     server = FakeHBase()
     store = server.store()
     index = an_index(COLUMNS, BEFORE, store)
@@ -323,18 +320,6 @@ def test_postings_without_rows_are_dropped_counted_and_removed_by_repair() -> No
     assert names(index, "hr = 1") == ["ds=b/hr=1/region=y"]
     assert [each.name for each in index.partitions(index.prepare(TABLE, "hr = 1"))] == ["ds=b/hr=1/region=y"]
     assert index.counts["postings-dropped"] == 2
-    assert repair(store) == RepairReport(orphaned=2)
-    index.check()
-
-
-def test_missing_postings_are_written_again_by_repair() -> None:
-    store = FakeHBase().store()
-    index = an_index(COLUMNS, BEFORE, store)
-    posting = next(store.scan_keys(index.table(TABLE).postings(1), None))
-    with store.transaction() as txn:
-        txn.delete(posting)
-    assert repair(store) == RepairReport(missing=1)
-    index.check()
 
 
 def test_values_that_are_too_large_for_hbase_are_refused_before_they_are_sent() -> None:

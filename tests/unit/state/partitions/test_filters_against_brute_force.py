@@ -15,8 +15,9 @@ from state.partitions.filters.conditions import compile_check
 from state.partitions.filters.dialect import HIVE_4, Dialect
 from state.partitions.filters.parser import parse_filter
 from state.partitions.index import check_budget, path_choice
+from state.partitions.index.explanation import explain_filter
 from state.partitions.index.key_ranges import find_candidates, find_ranges
-from state.partitions.index.metastore_calls import PartitionCalls
+from state.partitions.index.lookups import TableLookups
 from state.partitions.index.scan_plans import plan_filter
 from state.partitions.keys.partition_key import format_name
 from state.store.memory import MemoryStore
@@ -84,7 +85,7 @@ def test_an_or_over_several_indexed_columns_reads_each_alternative_on_its_own_pa
         for region in range(24)
     ]
     index = an_index([("ds", "string"), ("hr", "int"), ("region", "string")], rows)
-    explanation = index.explain(TABLE, text)
+    explanation = explain_filter(index, TABLE, text)
     names = index.names(index.prepare(TABLE, text))
     assert explanation.matched_rows == len(names) == len(set(names))
     assert explanation.scanned_rows <= 1.2 * len(names) + 48, explanation.way
@@ -154,7 +155,7 @@ def test_partial_specifications_and_expressions_are_planned_once() -> None:
     table, node = index.table(TABLE), parse_filter("hr = 2", HIVE_4)
     assert node is not None
     for _ in range(3):
-        assert PartitionCalls(index).names_ps("sales", "events", ["", "1"]) == ["ds=a/hr=1"]
+        assert TableLookups(index, TABLE).by_values(["", "1"]).names() == [b"ds=a/hr=1"]
         assert index.find_names(index.prepare_node(table, node)) == [b"ds=b/hr=2"]
     assert index.counts["plans"] == 2
 
@@ -199,7 +200,7 @@ EVEN = [
 )
 def test_the_path_with_the_fewest_keys_is_read(text: str, most: int) -> None:
     index = an_index([("ds", "string"), ("hr", "int"), ("region", "string")], EVEN)
-    explanation = index.explain(TABLE, text)
+    explanation = explain_filter(index, TABLE, text)
     assert explanation.scanned_rows <= most
 
 
@@ -253,7 +254,7 @@ def test_a_cached_plan_is_made_again_when_its_table_has_outgrown_it() -> None:
     store = MemoryStore()
     index = an_index([("ds", "string"), ("hr", "int"), ("region", "string")], EVEN[:2], store)
     text = "ds >= '2024-01-30' and hr between 0 and 23 and region != 'x'"
-    assert index.explain(TABLE, text).scanned_rows <= 2
+    assert explain_filter(index, TABLE, text).scanned_rows <= 2
     with store.transaction() as txn:
         change = index.change(txn)
         for number in range(3_000):
@@ -261,12 +262,12 @@ def test_a_cached_plan_is_made_again_when_its_table_has_outgrown_it() -> None:
         for values in EVEN:
             change.add(TABLE, values)
     change.publish()
-    first, second = (index.explain(TABLE, text) for _ in range(2))
+    first, second = (explain_filter(index, TABLE, text) for _ in range(2))
     assert first.scanned_rows > 3_000, "the postings of hr were as short as any path"
     assert first.matched_rows == second.matched_rows == 48
     assert second.scanned_rows <= 48
     assert index.counts["plans"] <= 2 + 1, "and not at every answer; one plan is that of all partitions"
-    index.explain(TABLE, text)
+    explain_filter(index, TABLE, text)
     assert index.counts["plans"] <= 2 + 1
 
 
@@ -276,7 +277,7 @@ def test_a_path_that_was_not_read_to_its_end_is_not_taken_for_a_short_one(
     monkeypatch.setattr(path_choice, "PROBED_KEYS", (8, 16))
     rows = [(f"{number:04}", "y" if number < 5 else "x", "c") for number in range(1_000)]
     index = an_index([("a", "string"), ("b", "string"), ("c", "string")], rows)
-    assert index.explain(TABLE, "a >= '0' and b >= 'y' and c != 'z'").scanned_rows == 5
+    assert explain_filter(index, TABLE, "a >= '0' and b >= 'y' and c != 'z'").scanned_rows == 5
 
 
 def test_the_brute_force_columns_contain_unconvertible_texts_and_nulls() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from state.partitions.filters.hive_expressions import UNKNOWN, Call, Expression, translate
-from state.partitions.index.metastore_calls import PartitionCalls
+from state.partitions.index.lookups import TableLookups
 from tests.builders.partitions.hive_expressions import call, column, constant
-from tests.builders.partitions.indexed_tables import DEFAULT, an_index
+from tests.builders.partitions.indexed_tables import DEFAULT, TABLE, an_index
 
 
 COLUMNS = [("i", "int"), ("s", "string"), ("d", "date")]
@@ -23,10 +23,10 @@ FOREIGN = call("Murmur", S)
 
 
 def asked(expression: Expression | None) -> tuple[list[str], bool]:
-    calls = PartitionCalls(an_index(COLUMNS, ROWS), read=lambda _: expression)
-    answer = calls.by_expr("sales", "events", b"")
+    index = an_index(COLUMNS, ROWS)
+    selection, is_exact = TableLookups(index, TABLE).by_expression(expression)
     numbers = {values: str(number) for number, values in enumerate(ROWS)}
-    return [numbers[found.values] for found in answer.partitions], answer.has_unknown
+    return [numbers[each.values] for each in index.partitions(selection.prepared)], not is_exact
 
 
 @pytest.mark.parametrize(

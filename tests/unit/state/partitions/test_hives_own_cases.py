@@ -6,8 +6,8 @@ import pytest
 
 from state.errors import BadFilter, InvalidRequest, NotFound
 from state.partitions.filters.dialect import HIVE_2, HIVE_4
-from state.partitions.index.metastore_calls import PartitionCalls
-from tests.builders.partitions.indexed_tables import an_index
+from state.partitions.index.lookups import TableLookups
+from tests.builders.partitions.indexed_tables import TABLE, an_index
 
 
 ROWS = [
@@ -78,7 +78,7 @@ HIVE_4_ONLY = {
 REFUSED = ['p3>="p12"', 'c1>="p12"', "c1>= ", "p2 !< 'dd'", "'p1' like p1", "p3 like '3'"]
 
 
-def calls(hive_version: int) -> PartitionCalls:
+def lookups(hive_version: int) -> TableLookups:
     """Fixture A: p2 is a varchar and p4 exists in Hive 4 only."""
     columns = [
         ("p1", "string"),
@@ -88,20 +88,20 @@ def calls(hive_version: int) -> PartitionCalls:
     ]
     rows = [row[: len(columns) - (hive_version == 2)] for row in ROWS]
     index = an_index(columns[: len(rows[0])], rows)
-    return PartitionCalls(index, HIVE_2 if hive_version == 2 else HIVE_4)
+    return TableLookups(index, TABLE, HIVE_2 if hive_version == 2 else HIVE_4)
 
 
 @pytest.mark.parametrize("hive_version", [2, 4])
 @pytest.mark.parametrize(("text", "count"), BOTH.items())
 def test_both_dialects_find_as_many_as_the_metastore(hive_version: int, text: str, count: int) -> None:
-    asked = calls(hive_version)
-    assert asked.count_by_filter("sales", "events", text) == count
-    assert len(asked.names_by_filter("SALES", "Events", text)) == count
+    selection = lookups(hive_version).by_filter(text)
+    assert selection.count() == count
+    assert len(selection.names()) == count
 
 
 @pytest.mark.parametrize(("text", "count"), HIVE_4_ONLY.items())
 def test_hive_4_filters_find_as_many_as_the_metastore(text: str, count: int) -> None:
-    assert calls(4).count_by_filter("sales", "events", text) == count
+    assert lookups(4).by_filter(text).count() == count
 
 
 @pytest.mark.parametrize("hive_version", [2, 4])
@@ -110,56 +110,56 @@ def test_a_filter_that_the_metastore_refuses_is_refused_with_its_position(
     hive_version: int, text: str
 ) -> None:
     with pytest.raises(BadFilter) as refused:
-        calls(hive_version).by_filter("sales", "events", text)
+        lookups(hive_version).by_filter(text)
     assert isinstance(refused.value.context["position"], int)
 
 
 @pytest.mark.parametrize("text", ["p1 like 'p1%'", "p1 like '.*'", "p1 like 'p.1'"])
 def test_hive_2_has_its_own_wildcards(text: str) -> None:
     assert (
-        calls(2).count_by_filter("sales", "events", text)
+        lookups(2).by_filter(text).count()
         == {"p1 like 'p1%'": 0, "p1 like '.*'": 6, "p1 like 'p.1'": 2}[text]
     )
 
 
 def test_answers_are_limited_in_the_order_of_names() -> None:
     index = an_index([("p1", "int")], [("2",), ("10",), ("007",), ("-5",), ("100",)])
-    asked = PartitionCalls(index)
-    names = ["p1=-5", "p1=007", "p1=10", "p1=100", "p1=2"]
-    assert asked.names_by_filter("sales", "events", None) == names
-    assert asked.names_by_filter("sales", "events", "p1 < 1000", 3) == names[:3]
-    assert [one.name for one in asked.by_filter("sales", "events", "p1 < 1000", 2)] == names[:2]
-    assert asked.by_filter("sales", "events", "", 0) == []
-    assert asked.names_ps("sales", "events", ["007"]) == ["p1=007"]
-    assert asked.names_ps("sales", "events", ["7"]) == []
+    table = TableLookups(index, TABLE)
+    names = [b"p1=-5", b"p1=007", b"p1=10", b"p1=100", b"p1=2"]
+    assert table.by_filter(None).names() == names
+    assert table.by_filter("p1 < 1000", 3).names() == names[:3]
+    assert [name for name, _ in table.by_filter("p1 < 1000", 2).payloads()] == names[:2]
+    assert table.by_filter("", 0).payloads() == []
+    assert table.by_values(["007"]).names() == [b"p1=007"]
+    assert table.by_values(["7"]).names() == []
+    assert table.by_values(["007"], 0).count() == 0
+    assert table.by_names(["p1=10", "p1=7", "p1=-5"]).names() == [b"p1=-5", b"p1=10"]
 
 
 def test_a_partition_is_returned_with_its_values_and_payload() -> None:
-    (found,) = calls(4).by_filter("sales", "events", "p3 < 0")
-    assert found.values == ROWS[-1]
-    assert found.payload == b"p13|p25|-33|p45"
-    assert found.name == "p1=p13/p2=p25/p3=-33/p4=p45"
+    index = lookups(4).index
+    (partition,) = index.partitions(index.prepare(TABLE, "p3 < 0"))
+    assert partition.values == ROWS[-1]
+    assert partition.payload == b"p13|p25|-33|p45"
+    assert partition.name == "p1=p13/p2=p25/p3=-33/p4=p45"
 
 
 def test_a_partial_specification_does_not_limit_the_other_columns() -> None:
-    asked = calls(4)
-    assert len(asked.names_ps("sales", "events", [])) == 6
-    assert len(asked.names_ps("sales", "events", ["p11"])) == 2
-    assert len(asked.names_ps("sales", "events", ["", "", "31"])) == 3
-    assert asked.names_ps("sales", "events", ["p12", "", "32", ""], 1) == ["p1=p12/p2=p23/p3=32/p4=p43"]
+    table = lookups(4)
+    assert table.by_values([]).count() == 6
+    assert table.by_values(["p11"]).count() == 2
+    assert table.by_values(["", "", "31"]).count() == 3
+    assert table.by_values(["p12", "", "32", ""], 1).names() == [b"p1=p12/p2=p23/p3=32/p4=p43"]
     with pytest.raises(InvalidRequest):
-        asked.names_ps("sales", "events", ["a", "b", "c", "d", "e"])
+        table.by_values(["a", "b", "c", "d", "e"])
 
 
 def test_an_unread_expression_returns_all_partitions_marked_as_inexact() -> None:
-    answer = calls(4).by_expr("sales", "events", b"\x01\x01\x00java.util.ArrayList")
-    assert (len(answer.partitions), answer.has_unknown) == (6, True)
+    selection, is_exact = lookups(4).by_expression(None)
+    assert (selection.count(), is_exact) == (6, False)
 
 
-def test_an_unknown_table_and_a_missing_name_are_different_errors() -> None:
-    for db, table in [("sales", "none"), ("", "events"), ("sales", "")]:
+def test_an_unknown_table_is_an_error() -> None:
+    for name in ("sales.none", ".events", "sales."):
         with pytest.raises(NotFound):
-            calls(4).by_filter(db, table, "")
-    for db_or_none, table_or_none in [(None, "events"), ("sales", None)]:
-        with pytest.raises(InvalidRequest):
-            calls(4).by_filter(db_or_none, table_or_none, "")
+            TableLookups(lookups(4).index, name).by_filter("")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from state.partitions.filters.dialect import HIVE_2, HIVE_4, Dialect
 from state.partitions.filters.intervals import after
-from state.partitions.index.explanation import describe_condition
+from state.partitions.index.explanation import describe_condition, explain_filter
 from state.partitions.index.range_text import ALL, NONE, describe_range
 from state.partitions.keys.column_types import parse_columns
 from state.partitions.keys.partition_key import KeySchema
@@ -120,7 +120,7 @@ def test_a_condition_is_read_back_as_the_partitions_that_it_selects(
 )
 def test_a_range_is_written_as_a_filter(filter_: str, expected: list[str]) -> None:
     index = an_index(TYPES[:3], [("a", "5", "2024-01-01")])
-    assert list(index.explain(TABLE, filter_).ranges) == expected
+    assert list(explain_filter(index, TABLE, filter_).ranges) == expected
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_values_of_every_type_are_written_as_the_filter_writes_them(
 ) -> None:
     name, declared = column.split(" ")
     index = an_index([(name, declared)], [("1",)])
-    (text,) = index.explain(TABLE, filter_, DIALECT).ranges
+    (text,) = explain_filter(index, TABLE, filter_, DIALECT).ranges
     assert text == expected
     again = index.prepare(TABLE, text, DIALECT)
     assert again.access.ranges == index.prepare(TABLE, filter_, DIALECT).access.ranges
@@ -175,7 +175,7 @@ def test_values_of_every_type_are_written_as_the_filter_writes_them(
 )
 def test_a_residual_condition_is_written_as_a_filter(filter_: str, dialect: Dialect, residual: str) -> None:
     index = an_index(TYPES[:2], [("a", "5"), ("b", "6")])
-    assert index.explain(TABLE, filter_, dialect).residual == residual
+    assert explain_filter(index, TABLE, filter_, dialect).residual == residual
 
 
 def test_a_range_between_keys_of_different_prefixes_names_both_ends() -> None:
@@ -193,4 +193,4 @@ def test_a_range_between_keys_of_different_prefixes_names_both_ends() -> None:
 
 def test_a_column_with_an_odd_name_is_quoted_and_control_characters_are_escaped() -> None:
     index = an_index([("a b`c", "string")], [("x",)])
-    assert index.explain(TABLE, "`a b``c` = 'x\x1b[2J'").ranges == ("`a b``c` = 'x\\x1b[2J'",)
+    assert explain_filter(index, TABLE, "`a b``c` = 'x\x1b[2J'").ranges == ("`a b``c` = 'x\\x1b[2J'",)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from state.partitions.filters.dialect import HIVE_4
 from state.partitions.filters.intervals import Interval, check, contains, intersect_all, unite
+from state.partitions.index.explanation import explain_filter
 from state.partitions.index.key_ranges import RANGES_MAX, choose_path, find_ranges
 from state.partitions.index.scan_plans import (
     BOXES_MAX,
@@ -204,7 +205,7 @@ def test_an_explanation_names_the_access_path_and_the_residual_condition(
     text: str, way: str, residual: str
 ) -> None:
     index = an_index([("ds", "string"), ("hr", "int")], [("a", "5"), ("b", "6")])
-    told = index.explain(TABLE, text)
+    told = explain_filter(index, TABLE, text)
     assert told.way == way
     assert told.residual == residual
     assert told.scanned_rows >= told.matched_rows == index.count(index.prepare(TABLE, text))
@@ -216,7 +217,7 @@ def test_there_is_no_cliff_where_a_filter_has_more_boxes_than_a_plan(pairs: int)
     index = an_index([("a", "int"), ("b", "int")], rows)
     wanted = [(number * 3, number * 21 % 9_000) for number in range(pairs)]
     text = " or ".join(f"(a = {a} and b = {b})" for a, b in wanted)
-    explanation = index.explain(TABLE, text)
+    explanation = explain_filter(index, TABLE, text)
     assert explanation.matched_rows == pairs
     assert explanation.scanned_rows <= 1.2 * pairs, explanation.way
     assert explanation.residual == "" or "gets" not in explanation.way

@@ -6,8 +6,14 @@ import pytest
 from hypothesis import given, settings
 
 from dev.fixtures.hive_tables import a_partition, a_table
-from handlers.catalog.index.payload_bytes import PayloadBytes
-from handlers.catalog.index.payloads import Packer, make_dictionary, normalize, store_dictionary
+from handlers.catalog.index.payload_reader import PayloadReader
+from handlers.catalog.index.payloads import (
+    make_dictionary,
+    normalize,
+    pack,
+    read_dictionary,
+    store_dictionary,
+)
 from handlers.structs import binary
 from handlers.structs.objects import FieldSchema, Partition
 from state.errors import StateCorrupt
@@ -23,19 +29,19 @@ def stored(*partitions: Partition) -> tuple[MemoryStore, list[bytes]]:
     store = MemoryStore()
     with store.transaction() as txn:
         number = store_dictionary(txn, make_dictionary(TABLE))
-    packer = Packer(store)
-    return store, [packer.pack(normalize(partition), number) for partition in partitions]
+    dictionary = read_dictionary(store, number)
+    return store, [pack(normalize(partition), number, dictionary) for partition in partitions]
 
 
 def joined(store: MemoryStore, payload: bytes) -> bytes:
-    return b"".join(PayloadBytes(store).join([payload], "db", "t", AnswerBudget()))
+    return b"".join(PayloadReader(store).join([payload], "db", "t", AnswerBudget()))
 
 
 @given(any_struct(Partition))
 @settings(max_examples=150, deadline=None)
 def test_any_partition_has_the_bytes_that_decode_to_it(partition: Partition) -> None:
     store, (payload,) = stored(partition)
-    assert binary.decode(Partition, joined(store, payload)) == Packer(store).unpack(payload, "db", "t")
+    assert binary.decode(Partition, joined(store, payload)) == PayloadReader(store).unpack(payload, "db", "t")
 
 
 def test_fields_are_in_the_order_in_which_the_metastore_writes_them() -> None:
@@ -44,7 +50,7 @@ def test_fields_are_in_the_order_in_which_the_metastore_writes_them() -> None:
     other.sd.cols = [FieldSchema(name="a", type="string")]
     store, payloads = stored(partition, other)
     for payload in payloads:
-        decoded = Packer(store).unpack(payload, "db", "t")
+        decoded = PayloadReader(store).unpack(payload, "db", "t")
         assert joined(store, payload) == binary.encode(decoded)
 
 

@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pytest
 
 from dev.fixtures.hive_tables import a_partition, a_table
-from handlers.catalog.index.payload_bytes import PayloadBytes
-from handlers.catalog.index.payload_specs import join_spec
-from handlers.catalog.index.payloads import Packer, make_dictionary, normalize, store_dictionary
+from handlers.catalog.index.partition_bytes import join_spec
+from handlers.catalog.index.payload_reader import PayloadReader
+from handlers.catalog.index.payloads import (
+    make_dictionary,
+    normalize,
+    pack,
+    read_dictionary,
+    store_dictionary,
+)
 from handlers.structs import binary
 from handlers.structs.objects import FieldSchema, Partition, StorageDescriptor
 from handlers.structs.struct import declare, i32, resolve
@@ -62,9 +68,10 @@ def joined(*partitions: Partition) -> Any:
     store = MemoryStore()
     with store.transaction() as txn:
         number = store_dictionary(txn, make_dictionary(TABLE))
-    packer = Packer(store)
-    payloads = [packer.pack(normalize(partition), number) for partition in partitions]
-    spec = join_spec(PayloadBytes(store), payloads, "db", "t", PLACE, AnswerBudget())
+    dictionary = read_dictionary(store, number)
+    payloads = [pack(normalize(partition), number, dictionary) for partition in partitions]
+    inflated = map(PayloadReader(store).inflate, payloads)
+    spec = join_spec(inflated, "db", "t", PLACE, AnswerBudget())
     return None if spec is None else binary.decode(Spec, spec)
 
 
