@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from daemon.catalog.opening import open_catalog, projection_name
-from daemon.consumer.projection import ProjectionStatus, follow
+from daemon.consumer.projection import ProjectionLoop, ProjectionStatus
 from daemon.process.heartbeat import LazyLoop, Pulse
 from daemon.process.inbox import Inbox, requests_directory
 from daemon.process.supervisor import Job
 from daemon.sources.connections import topic_reader
 from daemon.status.reporter import ProjectionPart
-from state.errors import GapDetected, Interrupted
+from state.errors import Interrupted
 
 
 if TYPE_CHECKING:
@@ -28,11 +28,10 @@ if TYPE_CHECKING:
 
     from daemon.catalog.branch import CatalogTools
     from daemon.catalog.opening import OpenCatalog
-    from daemon.consumer.settings import ReaderStatus
-    from daemon.consumer.topic_reader import TopicReader
     from daemon.process.heartbeat import Heartbeat
     from daemon.status.model import FailingLoad
     from handlers.events import Event
+    from state.errors import GapDetected
     from state.positions import Position
     from state.table_failure import TableFailure
 
@@ -62,16 +61,17 @@ def build_catalog(tools: CatalogTools, source: str) -> CatalogPart:
     part = ProjectionPart(
         projection,
         source,
-        status=lambda: lazy.read(lambda built: built.status, idle),
-        counts=lambda: lazy.read(lambda built: built.counts(), None),
+        status=lambda: lazy.read(lambda catalog: catalog.loop.status, idle),
+        counts=lambda: lazy.read(lambda catalog: catalog.loop.counts(), None),
         repair=f"tideline timeline rebuild {{table}} --source {source}",
-        loading=lambda: lazy.read(lambda built: built.loading(), []),
-        failing=lambda: lazy.read(lambda built: built.failing(), []),
+        loading=lambda: lazy.read(lambda catalog: catalog.loading(), []),
+        failing=lambda: lazy.read(lambda catalog: catalog.failing(), []),
     )
-    job = Job(
-        projection, lazy.run, revive=lambda: lazy.read(lambda built: built.serve_failed(), otherwise=False)
+    revive = partial(lazy.read, lambda catalog: catalog.loop.serve_failed(), otherwise=False)
+    job = Job(projection, lazy.run, revive=revive)
+    return CatalogPart(
+        source, job, part, lambda branch: lazy.read(lambda catalog: catalog.known(branch), None)
     )
-    return CatalogPart(source, job, part, lambda branch: lazy.read(lambda built: built.known(branch), None))
 
 
 class _Served:
@@ -120,12 +120,21 @@ class _Served:
 
 
 class _Catalog:
-    """One source's catalog projection with its reader, kept over restarts of the loop."""
+    """One source's catalog with its loop, kept over restarts of the loop."""
 
     def __init__(self, tools: CatalogTools, source: str) -> None:
         name = projection_name(source)
-        self._projections = tools.metrics.projections
-        self._open_reader = partial(
+        self._pulse = Pulse()
+        self._opened = open_catalog(tools, source, self._pulse.beat)
+        inbox = Inbox(requests_directory(tools.config.state.dir, "catalog", source))
+        self._measured_s = 0.0
+        try:
+            self._is_readable = self._opened.projection.read_state()
+            """Whether there is a state to answer from, which may be old: queries are answered before the topic can be read."""
+        except BaseException:
+            self._opened.close()
+            raise
+        open_reader = partial(
             topic_reader,
             tools.config,
             source,
@@ -133,64 +142,35 @@ class _Catalog:
             group=f"tideline.catalog.{source}",
             needs_event_ids=True,
         )
-        self._reader: TopicReader | None = None
-        self._pulse = Pulse()
-        self._opened = open_catalog(tools, source, self._pulse.beat)
-        self._served = _Served(
-            self._opened, Inbox(requests_directory(tools.config.state.dir, "catalog", source))
-        )
-        self._is_following = False
-        self._is_readable = self._read_state()
-        """Whether there is a state to answer from, which may be old."""
-        self._measured_s = 0.0
-        self.status = self._read_status()
-
-    def _read_status(self) -> ProjectionStatus:
-        """Return what the state says, before the projection is open."""
-        projection = self._opened.projection
-        return ProjectionStatus(
-            projection.name,
-            projection.source,
-            "starting",
-            position=projection.position if self._is_readable else None,
-            applied_time_s=None,
-            quarantined=projection.quarantined(),
-            failures=projection.failures(),
+        self.loop = ProjectionLoop(
+            _Served(self._opened, inbox),
+            open_reader,
+            tools.metrics.projections,
+            position=self._opened.projection.position if self._is_readable else None,
+            report=self._report,
+            cross_gap=self._cross_gap,
         )
 
     def run(self, heartbeat: Heartbeat) -> None:
-        """Follow until a stop is requested. The state is released only then, because a restart of the loop continues with it."""
+        """Follow until a stop is requested."""
         self._pulse.connect(heartbeat)
-        try:
-            if self._reader is None:
-                self._reader = self._open_reader()
-            follow(self._served, self._reader, heartbeat, self._report, self.status)
-        except GapDetected as gap:
-            self._cross_gap(gap)
-            raise Interrupted("the catalog lost events; its tables are loaded again") from gap
-        finally:
-            self._is_following = False
-            if heartbeat.stopping.is_set():
-                self.close()
+        self.loop.run(heartbeat)
 
-    def _cross_gap(self, gap: GapDetected) -> None:
+    def close(self) -> None:
+        """Release the state and all connections."""
+        self.loop.close()
+
+    def _cross_gap(self, gap: GapDetected) -> Interrupted:
         """Load everything again from the metastore, which knows the result of the lost events; needs no operator."""
         before, after = self._opened.projection.cross_gap()
         log.error(
             "a catalog lost events and loads all of its tables again",
-            source=self._served.source,
+            source=self._opened.projection.source,
             after=before.applied_event_id,
             upto=after.event_id,
             problem=str(gap),
         )
-
-    def close(self) -> None:
-        """Release the state and all connections."""
-        self._served.close()
-
-    def serve_failed(self) -> bool:
-        """Serve requests while the loop waits after an error; return whether there were some, so that the loop runs again."""
-        return self._served.serve_failed()
+        return Interrupted("the catalog lost events; its tables are loaded again")
 
     def known(self, branch: str) -> Any:
         """Return what a branch's answers are made from, None before there is a state; for any thread.
@@ -200,7 +180,7 @@ class _Catalog:
         if not self._is_readable:
             return None
         known = self._opened.branches[branch].known()
-        return known if self._is_following else replace(known, stale=True)
+        return known if self.loop.is_following else replace(known, stale=True)
 
     def loading(self) -> list[str]:
         """Return the tables that are being loaded in pieces, with their progress; for any thread."""
@@ -210,25 +190,8 @@ class _Catalog:
         """Return the tables whose load failed and is tried again; for any thread."""
         return self._opened.failing()
 
-    def counts(self) -> ReaderStatus | None:
-        """Return the counts of the reader, None before it is opened."""
-        return None if self._reader is None else self._reader.status
-
-    def _read_state(self) -> bool:
-        """Read what an earlier run has left, so that queries are answered before the topic can be read."""
-        try:
-            return self._opened.projection.read_state()
-        except BaseException:
-            self._served.close()
-            raise
-
     def _report(self, status: ProjectionStatus) -> None:
-        moved = status.applied_time_s is not None and status.position != self.status.position
-        self.status = status
-        self._is_following = status.state == "following"
         self._is_readable = self._is_readable or status.position is not None
-        if moved and status.applied_time_s is not None:
-            self._projections.observe_visible(status.name, status.applied_time_s)
         if time.monotonic() - self._measured_s >= MEASURE_S:
             self._opened.measure()
             self._measured_s = time.monotonic()

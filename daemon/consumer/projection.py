@@ -1,5 +1,7 @@
 """The port of a projection, and the loop that drives it: opens it, seeks its position, then reads and applies events.
 
+``follow`` is one run of the loop. ``ProjectionLoop`` keeps the projection and its reader over several runs.
+
 A projection is a reader of the topic with its own position, state file and failure domain.
 
 The consumer decodes, drops duplicates and proves contiguity, so a projection receives events in order, and each once per run. It owns
@@ -16,15 +18,18 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
-from state.errors import Inconsistent
+from state.errors import GapDetected, Inconsistent
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from daemon.consumer.metrics import ProjectionMetrics
+    from daemon.consumer.settings import ReaderStatus
     from daemon.consumer.topic_reader import Batch, TopicReader
     from daemon.process.heartbeat import Heartbeat
     from handlers.events import Event
+    from state.errors import TidelineError
     from state.positions import Position
     from state.table_failure import TableFailure
 
@@ -88,10 +93,95 @@ class Projection(Protocol):
         """Release the store and connections; callable in any state."""
 
 
+class ServedProjection(Projection, Protocol):
+    """A projection that serves requests of commands between batches."""
+
+    def serve_failed(self) -> bool:
+        """Serve requests while the loop waits after an error; return whether there were some, so that the loop runs again."""
+
+
 _WAIT_S: Final = 0.5
 """How long one read waits for events, and so how long a requested stop may take while there is nothing to apply."""
 _BUSY_WAIT_S: Final = 0.01
 """How long one read waits while there is deferred work."""
+
+
+class ProjectionLoop:
+    """A projection with its reader, as the supervisor runs it (``daemon.process.heartbeat.Loop``).
+
+    A restart of the loop continues with both. So the state is released only when a stop is requested.
+    """
+
+    def __init__(  # noqa: PLR0913 - the parts of a loop, most of them by name
+        self,
+        projection: ServedProjection,
+        open_reader: Callable[[], TopicReader],
+        metrics: ProjectionMetrics,
+        *,
+        position: Position | None,
+        applied_time_s: int | None = None,
+        report: Callable[[ProjectionStatus], None] = lambda _: None,
+        cross_gap: Callable[[GapDetected], TidelineError] | None = None,
+    ) -> None:
+        """``position`` and ``applied_time_s`` are what the state says before it is open.
+
+        ``open_reader`` is called by the first run, and again after it failed. ``report`` receives the status in every iteration.
+        ``cross_gap`` lets the projection continue after lost events, and returns the error that then ends the run. Without it, the
+        loop fails.
+        """
+        self._projection = projection
+        self._open_reader = open_reader
+        self._metrics = metrics
+        self._report_further = report
+        self._cross_gap = cross_gap
+        self._reader: TopicReader | None = None
+        self.is_following = False
+        """Whether events are followed now; for any thread."""
+        self.status = ProjectionStatus(
+            projection.name,
+            projection.source,
+            "starting",
+            position=position,
+            applied_time_s=applied_time_s,
+            quarantined=projection.quarantined(),
+            failures=projection.failures(),
+        )
+        """The last status; for any thread."""
+
+    def run(self, heartbeat: Heartbeat) -> None:
+        """Follow until a stop is requested; raise what ``follow`` raises."""
+        try:
+            if self._reader is None:
+                self._reader = self._open_reader()
+            follow(self._projection, self._reader, heartbeat, self._report, self.status)
+        except GapDetected as gap:
+            if self._cross_gap is None:
+                raise
+            raise self._cross_gap(gap) from gap
+        finally:
+            self.is_following = False
+            if heartbeat.stopping.is_set():
+                self.close()
+
+    def close(self) -> None:
+        """Release the state and all connections."""
+        self._projection.close()
+
+    def serve_failed(self) -> bool:
+        """Serve requests while the loop waits after an error; return whether it must run again."""
+        return self._projection.serve_failed()
+
+    def counts(self) -> ReaderStatus | None:
+        """Return the counts of the reader, None before it is opened."""
+        return None if self._reader is None else self._reader.status
+
+    def _report(self, status: ProjectionStatus) -> None:
+        moved = status.applied_time_s is not None and status.position != self.status.position
+        self.status = status
+        self.is_following = status.state == "following"
+        self._report_further(status)
+        if moved and status.applied_time_s is not None:
+            self._metrics.observe_visible(status.name, status.applied_time_s)
 
 
 def follow(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from daemon.consumer.projection import ProjectionStatus, follow
+from daemon.consumer.projection import ProjectionLoop, ProjectionStatus
 from daemon.process.heartbeat import LazyLoop, Pulse
 from daemon.process.inbox import Inbox, requests_directory
 from daemon.process.state_file import open_state
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
     from daemon.capability import Runtime
     from daemon.config.model import Config
-    from daemon.consumer.settings import ReaderStatus
     from daemon.consumer.topic_reader import TopicReader
     from daemon.process.heartbeat import Heartbeat
     from daemon.replica.metrics import ReplicaMetrics
@@ -67,13 +66,13 @@ def build_replica(runtime: Runtime, name: str, metrics: ReplicaMetrics) -> Repli
     """Return the loop of policy ``name`` and its parts of the status. Opens nothing yet."""
     policy = runtime.config.policy(name)
     projection = projection_name(name)
-    lazy = LazyLoop(lambda: _ReplicaLoop(runtime.config, name, metrics, runtime.calls))
+    lazy = LazyLoop(lambda: _Replica(runtime.config, name, metrics, runtime.calls))
     idle = ProjectionStatus(projection, policy.source, "starting", None, None)
     part = ProjectionPart(
         projection,
         policy.source,
-        status=lambda: lazy.read(lambda built: built.status, idle),
-        counts=lambda: lazy.read(lambda built: built.counts(), None),
+        status=lambda: lazy.read(lambda replica: replica.loop.status, idle),
+        counts=lambda: lazy.read(lambda replica: replica.loop.counts(), None),
         target=f"{policy.target}/{policy.replica_database}",
         repair=release_command(name),
     )
@@ -81,11 +80,11 @@ def build_replica(runtime: Runtime, name: str, metrics: ReplicaMetrics) -> Repli
         Job(
             projection,
             lazy.run,
-            revive=lambda: lazy.read(lambda built: built.serve_failed(), otherwise=False),
+            revive=lambda: lazy.read(lambda replica: replica.loop.serve_failed(), otherwise=False),
         ),
         part,
         lambda section: lazy.read(
-            lambda built: section.read(built.parts), section.read_unopened(name, policy)
+            lambda replica: section.read(replica.parts), section.read_unopened(name, policy)
         ),
     )
 
@@ -167,30 +166,29 @@ def catch_up_reader(config: Config, name: str) -> TopicReader:
     )
 
 
-class _ReplicaLoop:
-    """One policy's projection with its reader. Both are kept when the loop is restarted."""
+class _Replica:
+    """One policy's replica with its loop, kept over restarts of the loop."""
 
     def __init__(self, config: Config, name: str, metrics: ReplicaMetrics, calls: CallMetrics) -> None:
-        self._metrics = metrics.projections
         observer = PolicyObserver(metrics, projection_name(name))
         self._pulse = Pulse()
         # Built before the state is opened, so that a failure leaves nothing open.
-        self._reader = topic_reader(
+        reader = topic_reader(
             config, config.policy(name).source, projection=projection_name(name), group=f"tideline.{name}"
         )
-        self._projection, copies = build_projection(config, name, observer, calls, self._pulse)
-        context = self._projection.loads.context
+        projection, copies = build_projection(config, name, observer, calls, self._pulse)
+        self._context = context = projection.loads.context
         try:
-            self.status = self._read_status()
+            position, applied_time_s = projection.read_state(), projection.find_time_s()
             external = build_external(config, name, context)
         except BaseException:
-            self._projection.close()
+            projection.close()
             raise
         load_copies = LoadCopies(lambda: _open_load_pool(config, context))
         load_counts = LoadCounts()
         load_thread = LoadThread(context, load_copies.open, load_settings(config), progress=load_counts)
         self._followed = FollowedReplica(
-            self._projection,
+            projection,
             Inbox(requests_directory(config.state.dir, STATE_KIND, name)),
             load_thread,
             lambda: catch_up_reader(config, name),
@@ -210,57 +208,36 @@ class _ReplicaLoop:
             external,
             self._points,
         )
-
-    def _read_status(self) -> ProjectionStatus:
-        """Return what the state says about the policy, before it is open."""
-        projection = self._projection
-        return ProjectionStatus(
-            projection.name,
-            projection.source,
-            "starting",
-            position=projection.read_state(),
-            applied_time_s=projection.find_time_s(),
-            quarantined=projection.quarantined(),
-            failures=projection.failures(),
+        self.loop = ProjectionLoop(
+            self._followed,
+            lambda: reader,
+            metrics.projections,
+            position=position,
+            applied_time_s=applied_time_s,
+            report=self._report,
         )
 
     def run(self, heartbeat: Heartbeat) -> None:
-        """Follow until a stop is requested. The state is released only then, because a restart of the loop continues with it."""
+        """Follow until a stop is requested."""
         self._pulse.connect(heartbeat)
         self._followed.connect(heartbeat)
-        try:
-            follow(self._followed, self._reader, heartbeat, self._report, self.status)
-        finally:
-            if heartbeat.stopping.is_set():
-                self.close()
+        self.loop.run(heartbeat)
 
     def close(self) -> None:
         """Release the state and all connections."""
-        self._followed.close()
-
-    def serve_failed(self) -> bool:
-        """Serve requests while the loop has failed; return whether it must run again."""
-        return self._followed.serve_failed()
+        self.loop.close()
 
     def _report_pause(self, since_s: int | None) -> None:
+        status = self.loop.status
         if since_s is None:
-            self.status = replace(self.status, state="following", paused_since_s=None)
-        elif self.status.state != "paused":
-            self.status = replace(self.status, state="paused", paused_since_s=since_s)
+            self.loop.status = replace(status, state="following", paused_since_s=None)
+        elif status.state != "paused":
+            self.loop.status = replace(status, state="paused", paused_since_s=since_s)
 
     def _report_promotion(self, promotion: Promotion) -> None:
         position = Position(promotion.event_id)
-        self.status = replace(self.status, state="promoted", position=position, paused_since_s=None)
+        self.loop.status = replace(self.loop.status, state="promoted", position=position, paused_since_s=None)
 
     def _report(self, status: ProjectionStatus) -> None:
-        moved = status.applied_time_s is not None and status.position != self.status.position
-        self.status = status
         if status.position is not None:
-            context = self._projection.loads.context
-            self._points.take(status.position.applied_event_id, status.applied_time_s, context)
-        if moved and status.applied_time_s is not None:
-            self._metrics.observe_visible(self._projection.name, status.applied_time_s)
-
-    def counts(self) -> ReaderStatus:
-        """Return the counts of the reader."""
-        return self._reader.status
+            self._points.take(status.position.applied_event_id, status.applied_time_s, self._context)

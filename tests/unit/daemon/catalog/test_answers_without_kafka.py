@@ -11,6 +11,7 @@ import pytest
 from daemon.catalog import loop
 from daemon.catalog.answers import Known
 from daemon.catalog.loop import build_catalog
+from daemon.consumer import projection
 from daemon.consumer.projection import ProjectionStatus
 from state.errors import KafkaUnavailable
 from state.positions import Position
@@ -101,7 +102,7 @@ def test_a_catalog_with_a_state_answers_from_it_and_says_that_it_is_stale(
         raise KafkaUnavailable("the broker went away")
 
     monkeypatch.setattr(loop, "topic_reader", lambda *_, **__: SimpleNamespace(status=None))
-    monkeypatch.setattr(loop, "follow", follow)
+    monkeypatch.setattr(projection, "follow", follow)
     with pytest.raises(KafkaUnavailable):
         part.job.run(heartbeat)
     assert part.known("tables").stale, "until the loop runs again"

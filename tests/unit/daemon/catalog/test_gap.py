@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import pytest
-
-from daemon.catalog import loop as catalog_loop
-from daemon.process.heartbeat import Pulse
+from daemon.catalog.loop import _Catalog
 from daemon.process.retry_policy import Verdict, judge
-from state.errors import GapDetected, Interrupted
+from state.errors import GapDetected
 from state.positions import Position
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class FakeProjection:
@@ -24,6 +16,7 @@ class FakeProjection:
 
     def __init__(self) -> None:
         self.crossed = 0
+        self.source = "lake"
 
     def cross_gap(self) -> tuple[Position, Position]:
         """Count."""
@@ -31,18 +24,10 @@ class FakeProjection:
         return Position(4), Position(9)
 
 
-def test_a_gap_is_crossed_and_the_loop_runs_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    def lose(*_: Any) -> None:
-        raise GapDetected("events are missing", expected=5, found=8)
-
-    monkeypatch.setattr(catalog_loop, "follow", lose)
+def test_after_a_gap_the_tables_are_loaded_and_the_loop_runs_again() -> None:
     projection = FakeProjection()
-    loop: Any = object.__new__(catalog_loop._Catalog)
-    loop._pulse, loop._reader, loop._report, loop.status = Pulse(), SimpleNamespace(), None, None
-    loop._served = SimpleNamespace(source="lake")
-    loop._opened = SimpleNamespace(projection=projection)
-    run: Callable[[Any], None] = loop.run
-    with pytest.raises(Interrupted) as raised:
-        run(SimpleNamespace(stopping=threading.Event(), beat=lambda: None))
+    catalog: Any = object.__new__(_Catalog)
+    catalog._opened = SimpleNamespace(projection=projection)
+    error = catalog._cross_gap(GapDetected("events are missing", expected=5, found=8))
     assert projection.crossed == 1
-    assert judge(raised.value) is Verdict.RETRY
+    assert judge(error) is Verdict.RETRY

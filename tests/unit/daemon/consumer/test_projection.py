@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from prometheus_client import CollectorRegistry
 
-from daemon.consumer.projection import ProjectionStatus, follow
-from state.errors import ConfigError, Inconsistent, MetastoreUnavailable
+from daemon.consumer.metrics import ProjectionMetrics
+from daemon.consumer.projection import ProjectionLoop, ProjectionStatus, follow
+from daemon.process.metrics import LoopMetrics
+from state.errors import ConfigError, GapDetected, Inconsistent, Interrupted, MetastoreUnavailable
 from state.positions import Position
 from tests.builders.kafka.fake_log import Line, ListedLog, ddl
 from tests.builders.kafka.fake_topics import ListedTopic, records_of
@@ -15,8 +18,9 @@ from tests.builders.kafka.relay_and_readers import Collecting
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
+    from daemon.consumer.topic_reader import TopicReader
     from handlers.events import Event
     from tests.unit.daemon.consumer.conftest import ReaderOf
 
@@ -108,3 +112,65 @@ def test_a_projection_that_silently_omits_events_is_stopped(reader_of: ReaderOf)
     with pytest.raises(Inconsistent) as caught:
         follow(_Omitting(), reader_of(topic_of(9)), Line(), lambda _status: None)
     assert caught.value.context == {"projection": "p", "position": "8", "given": "9"}
+
+
+class _Served(Collecting):
+    """Fails the first batch, and counts how often it was closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failures_left = 1
+        self.closed = 0
+
+    def apply(self, events: Iterable[Event]) -> Position:
+        if self.failures_left:
+            self.failures_left -= 1
+            raise MetastoreUnavailable("the target is away")
+        return super().apply(events)
+
+    def serve_failed(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def projection_metrics() -> ProjectionMetrics:
+    registry = CollectorRegistry()
+    return ProjectionMetrics(registry, LoopMetrics(registry))
+
+
+def loop_of(projection: _Served, reader_of: ReaderOf) -> ProjectionLoop:
+    metrics = projection_metrics()
+    return ProjectionLoop(projection, lambda: reader_of(topic_of(9)), metrics, position=Position(0))
+
+
+def test_a_restarted_loop_continues_with_its_projection_until_a_stop_is_requested(
+    reader_of: ReaderOf,
+) -> None:
+    projection = _Served()
+    loop = loop_of(projection, reader_of)
+    with pytest.raises(MetastoreUnavailable):
+        loop.run(Line())
+    assert (loop.is_following, projection.closed) == (False, 0)
+    loop.run(Line(until=lambda: len(projection.events) >= 9))
+    assert (loop.status.state, loop.status.position, projection.closed) == ("stopped", Position(9), 1)
+
+
+def test_lost_events_end_the_loop_unless_the_projection_can_continue_without_them(
+    reader_of: ReaderOf,
+) -> None:
+    def lose() -> TopicReader:
+        raise GapDetected("events are missing", expected=5, found=8)
+
+    metrics, gaps = projection_metrics(), list[GapDetected]()
+
+    def cross(gap: GapDetected) -> Interrupted:
+        gaps.append(gap)
+        return Interrupted("everything is loaded again")
+
+    with pytest.raises(GapDetected):
+        ProjectionLoop(_Served(), lose, metrics, position=None).run(Line())
+    with pytest.raises(Interrupted):
+        ProjectionLoop(_Served(), lose, metrics, position=None, cross_gap=cross).run(Line())
+    assert [gap.context["found"] for gap in gaps] == [8]
