@@ -122,14 +122,11 @@ def _read_newest(catalog: OpenCatalog) -> int | None:
 
 
 def _send_to_daemon(config: Config, source: str, request: dict[str, Any]) -> dict[str, Any]:
+    absent = NotFound(
+        "no catalog of this source runs here", source=source, hint="Run the command on the daemon's machine."
+    )
     directory = requests_directory(config.state.dir, "catalog", source)
-    if not directory.is_dir():
-        raise NotFound(
-            "no catalog of this source runs here",
-            source=source,
-            hint="Run the command on the daemon's machine.",
-        )
-    return send_request(directory, request, CHANGE_TIMEOUT_S)
+    return send_request(directory, request, CHANGE_TIMEOUT_S, absent)
 
 
 def _serve_here(opened: dict[str, OpenCatalog], source: str, request: dict[str, Any]) -> dict[str, Any]:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from state.errors import NotFound
+
 
 log = structlog.get_logger(__name__)
 REQUEST_BYTES_MAX: Final = 64 * 1024
@@ -134,11 +136,15 @@ def _read(path: Path) -> Request:
     return found
 
 
-def send_request(directory: Path, request: Request, timeout_s: float) -> Request:
+def send_request(
+    directory: Path, request: Request, timeout_s: float, absent: NotFound | None = None
+) -> Request:
     """Send a request to the daemon that serves ``directory`` and return its answer.
 
-    Raises the error that the daemon answers with, and Transient if no answer comes in time.
+    Raises ``absent`` if no loop serves the directory, the error that the daemon answers with, and Transient if no answer comes in time.
     """
+    if absent is not None and not directory.is_dir():
+        raise absent
     path = directory / f"{uuid.uuid4().hex}.request"
     draft = path.with_suffix(".new")
     try:

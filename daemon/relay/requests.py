@@ -1,8 +1,7 @@
 """Requests about the relay of one source: continue after a gap.
 
-A running daemon gets them as files (``daemon.process.inbox``). Without a daemon, the command opens the relay
-itself, under the lock of the state directory. ``{"do": "cross-gap"}`` is answered with ``{"after": ...,
-"upto": ...}``, and refused if there is no gap.
+A running daemon gets them as files. Without a daemon, the command opens the relay itself (``daemon.status.client.serve_request``).
+``{"do": "cross-gap"}`` is answered with ``{"after": ..., "upto": ...}``, and refused if there is no gap.
 """
 
 from __future__ import annotations
@@ -11,9 +10,7 @@ from contextlib import closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
-from daemon.process.inbox import requests_directory, send_request
-from daemon.process.lock import state_lock
-from daemon.status.client import find_daemon
+from daemon.status.client import serve_request
 from state.errors import ConfigError, NotFound
 
 
@@ -31,16 +28,19 @@ def cross_gap_of(config: Config, source: str) -> dict[str, Any]:
     gap, Transient.
     """
     _require_relayed(config, source)
-    if find_daemon(config.state.dir) is None:
-        return _cross_here(config, source)
-    directory = requests_directory(config.state.dir, "relay", source)
-    if not directory.is_dir():
-        raise NotFound(
-            "the running daemon does not relay this source",
-            source=source,
-            hint="Restart it with the current configuration, on the machine with its state directory.",
-        )
-    return send_request(directory, {"do": "cross-gap"}, TIMEOUT_S)
+    absent = NotFound(
+        "the running daemon does not relay this source",
+        source=source,
+        hint="Restart it with the current configuration, on the machine with its state directory.",
+    )
+    return serve_request(
+        config.state.dir,
+        ("relay", source),
+        {"do": "cross-gap"},
+        timeout_s=TIMEOUT_S,
+        absent=absent,
+        here=lambda: _cross_here(config, source),
+    )
 
 
 def _require_relayed(config: Config, source: str) -> None:
@@ -59,8 +59,5 @@ def _cross_here(config: Config, source: str) -> dict[str, Any]:
     from daemon.sources.connections import CallMetrics
 
     calls = CallMetrics(CollectorRegistry(auto_describe=False))
-    with (
-        state_lock(config.state.dir),
-        closing(build_relay(config, source, config.sources[source], calls)) as relay,
-    ):
+    with closing(build_relay(config, source, config.sources[source], calls)) as relay:
         return asdict(relay.cross_gap())

@@ -1,7 +1,7 @@
 """Requests of commands about one policy (``served_requests``).
 
-A running daemon gets them as files (``daemon.process.inbox``) and serves them between two batches. Without a daemon, a command opens
-the policy's state itself, under the lock of the state directory.
+A running daemon gets them as files and serves them between two batches. Without a daemon, a command opens the policy's state itself
+(``daemon.status.client.serve_request``).
 """
 
 from __future__ import annotations
@@ -9,20 +9,16 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from daemon.process.inbox import Request, requests_directory, send_request
-from daemon.process.lock import state_lock
 from daemon.process.state_file import state_path
+from daemon.replica.policies import STATE_KIND
 from daemon.replica.served_requests import PolicyRequests
-from daemon.status.client import fetch_status, find_daemon
+from daemon.status.client import fetch_status, find_daemon, serve_request
 from state.errors import GapDetected, InvalidRequest, NotFound
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from daemon.config.model import Config
-    from handlers.events import Event
-    from handlers.replication.projection import ReplicationProjection
+    from daemon.process.inbox import Request
 
 
 TIMEOUT_S: Final = 300.0
@@ -31,23 +27,19 @@ TIMEOUT_S: Final = 300.0
 
 def ask_policy(config: Config, policy: str, request: Request) -> Request:
     """Have a request served by the running daemon or, if none runs, here; raise the error that it fails with."""
-    from daemon.replica.load_resources import read_range
-    from daemon.replica.loop import catch_up_reader
-
-    if is_daemon_running(config):
-        directory = requests_directory(config.state.dir, "replication", policy)
-        if not directory.is_dir():
-            raise NotFound(
-                "the running daemon does not follow this policy",
-                policy=policy,
-                hint="Restart it with the current configuration, on the machine with its state directory.",
-            )
-        return send_request(directory, request, TIMEOUT_S)
-    if request.get("do") in {"plan-promotion", "promote"}:
-        return promote_here(config, policy, request)
-    with state_lock(config.state.dir):
-        read = partial(read_range, lambda: catch_up_reader(config, policy))
-        return serve_here(config, policy, lambda projection: PolicyRequests(projection, read).do(request))
+    absent = NotFound(
+        "the running daemon does not follow this policy",
+        policy=policy,
+        hint="Restart it with the current configuration, on the machine with its state directory.",
+    )
+    return serve_request(
+        config.state.dir,
+        (STATE_KIND, policy),
+        request,
+        timeout_s=TIMEOUT_S,
+        absent=absent,
+        here=lambda: _serve_here(config, policy, request),
+    )
 
 
 def cross_gap(config: Config, policy: str) -> Request:
@@ -75,39 +67,16 @@ def _stops_at_gap(config: Config, source: str) -> bool:
     return any(row.name == source and row.code == GapDetected.code for row in rows)
 
 
-def is_daemon_running(config: Config) -> bool:
-    """Whether a daemon with this state directory answers."""
-    return find_daemon(config.state.dir) is not None
-
-
-def promote_here(config: Config, policy: str, request: Request) -> Request:
-    """Serve a request about a promotion without a daemon; the policy is not opened, because its source may be gone."""
-
-    def read(_after: int, _upto: int) -> Iterable[Event]:
-        return ()
-
-    with state_lock(config.state.dir):
-        return serve_here(
-            config, policy, lambda projection: PolicyRequests(projection, read).do(request), opens=False
-        )
-
-
-def serve_here(
-    config: Config,
-    policy: str,
-    serve: Callable[[ReplicationProjection], Request],
-    *,
-    opens: bool = True,
-) -> Request:
-    """Open the policy in this process, without following it, and serve a request; the caller holds the state's lock.
+def _serve_here(config: Config, policy: str, request: Request) -> Request:
+    """Open the policy in this process, without following it, and serve a request.
 
     Raises NotFound if the policy has no state here: a request must neither create a state file nor begin a bootstrap.
     """
     from prometheus_client import CollectorRegistry
 
     from daemon.process.heartbeat import Pulse
-    from daemon.replica.loop import build_projection
-    from daemon.replica.policies import STATE_KIND
+    from daemon.replica.load_resources import read_range
+    from daemon.replica.loop import build_projection, catch_up_reader
     from daemon.sources.connections import CallMetrics
     from handlers.replication.observer import SilentObserver
 
@@ -122,8 +91,9 @@ def serve_here(
     calls = CallMetrics(CollectorRegistry(auto_describe=False))
     projection, _ = build_projection(config, policy, SilentObserver(), calls, Pulse())
     try:
-        if opens:
+        if request.get("do") not in {"plan-promotion", "promote"}:  # after an outage, the source may be gone
             projection.open()
-        return serve(projection)
+        read = partial(read_range, lambda: catch_up_reader(config, policy))
+        return PolicyRequests(projection, read).do(request)
     finally:
         projection.close()

@@ -1,4 +1,4 @@
-"""Requests to a running daemon. If none runs, the status that the last one wrote to the state directory."""
+"""Requests to a running daemon. If none runs, its last status is read and requests are served here."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from urllib.parse import urlencode, urlsplit
 
 import orjson
 
-from daemon.process.inbox import error_from_json
+from daemon.process.inbox import error_from_json, requests_directory, send_request
+from daemon.process.lock import state_lock
 from daemon.process.state_file import ADDRESS_FILE, STATUS_FILE
 from daemon.status.model import DaemonStatus
 from state.errors import BadInput, ConfigError, LimitExceeded, MalformedEvent, NotFound, Transient
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from daemon.process.inbox import Request
     from daemon.status.model import StatusSection
 
 
@@ -69,6 +71,26 @@ def find_daemon(state_dir: Path) -> str | None:
     except Transient:
         return None
     return address
+
+
+def serve_request(
+    state_dir: Path,
+    loop: tuple[str, str],
+    request: Request,
+    *,
+    timeout_s: float,
+    absent: NotFound,
+    here: Callable[[], Request],
+) -> Request:
+    """Have a request served by the running daemon or, if none runs, by ``here``, while the state directory is locked.
+
+    ``loop`` is the kind and name of its inbox. Raises ``absent`` if the running daemon has no such loop, the error that the request
+    fails with, and Transient if the daemon does not answer in time.
+    """
+    if find_daemon(state_dir) is None:
+        with state_lock(state_dir):
+            return here()
+    return send_request(requests_directory(state_dir, *loop), request, timeout_s, absent)
 
 
 def fetch_status(url: str, sections: Sequence[StatusSection[Any]]) -> DaemonStatus:
