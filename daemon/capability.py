@@ -30,20 +30,8 @@ if TYPE_CHECKING:
     from daemon.status.reporter import ProjectionPart, SectionPart, SourcePart
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
-    """A command of ``tideline``. Its module is imported when the command is called."""
-
-    name: str
-    module: str
-    """The module that defines the click command of this name."""
-    help: str
-    is_internal: bool = False
-    """Whether only Tideline or Spark call the command; ``--help`` does not list it."""
-
-
 class Nudges:
-    """Makes the relay of a source read its log at once, instead of after its pause; thread-safe.
+    """Ask the relay of a source to read its log at once, instead of after its pause; thread-safe.
 
     A nudge is remembered until the relay takes it, so none is lost between two pauses.
     """
@@ -54,6 +42,18 @@ class Nudges:
     def of(self, source: str) -> threading.Event:
         """Return the event that is set if the relay of this source should read at once."""
         return self._events.setdefault(source, threading.Event())
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command of ``tideline``. Its module is imported when the command is called."""
+
+    name: str
+    module: str
+    """The module that defines the click command of this name."""
+    help: str
+    is_internal: bool = False
+    """Whether only Tideline or Spark call the command; ``--help`` does not list it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from daemon.catalog.branch import CatalogView
 from daemon.catalog.opening import open_catalog
 from daemon.catalog.settings import CATALOG
-from daemon.process.inbox import requests_directory, send_request
-from daemon.process.lock import state_lock
-from daemon.process.state_file import state_path
-from daemon.process.steps import StillWorking
+from daemon.process.inbox import StillWorking, requests_directory, send_request
+from daemon.process.state_directory import state_lock, state_path
 from daemon.status.client import fetch_json, find_daemon
 from state.errors import ConfigError, NotFound, TidelineError
 

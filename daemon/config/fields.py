@@ -17,7 +17,7 @@ import yaml
 from pydantic import AfterValidator, BeforeValidator, SecretStr, WithJsonSchema
 
 from daemon.config.section import refused
-from daemon.process.redaction import names_secret
+from daemon.process.logs import names_secret
 from handlers.metastore.address import DEFAULT_PORT
 from state.columns.paths import KeyPath
 from state.errors import BadInput

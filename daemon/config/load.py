@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from daemon.config.crosscheck import cross_problems
 from daemon.config.document import Document, Key, Problem, read_document
 from daemon.config.section import section_of
-from daemon.process.redaction import Redactor, names_secret
+from daemon.process.logs import Redactor, names_secret
 from handlers.metastore.address import Address
 from handlers.metastore.login.logins import merge_logins, use_logins
 from state.errors import ConfigError

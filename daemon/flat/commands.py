@@ -109,7 +109,7 @@ def run(table: str, once: bool, progress_fd: int | None, config_path: Path | Non
     from daemon.flat.driver import run_driver
 
     if progress_fd is not None:
-        from daemon.process.children.parent_watch import end_with_parent
+        from daemon.process.signals import end_with_parent
         from streaming.driver.progress import write_lines_to
 
         end_with_parent()

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 from daemon.flat.metrics import FlatMeasures
 from daemon.flat.settings import FLAT
 from daemon.flat.status import DriverProgress, FlatStatus
-from daemon.process.children.child import STOPPED, build_command, reported_error
-from daemon.process.children.child_loop import ChildLoop
-from daemon.process.redaction import Redactor
+from daemon.process.child import STOPPED, build_command, reported_error
+from daemon.process.child_loop import ChildLoop
+from daemon.process.logs import Redactor
 from daemon.process.supervisor import Job, LoopState
 from state.errors import DriverEnded, StateLocked
 from streaming.driver.progress import STOP_REQUESTED

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import uvicorn
 
-from daemon.process.state_file import ADDRESS_FILE, write_atomically
+from daemon.process.state_directory import ADDRESS_FILE, write_atomically
 from state.errors import ConfigError
 
 

@@ -142,7 +142,7 @@ def _mine_as_child(
     config_path: Path | None, progress_fd: int, every_s: float | None, *, is_limited: bool
 ) -> None:
     from daemon.keys.mining import run_miner
-    from daemon.process.children.parent_watch import end_with_parent
+    from daemon.process.signals import end_with_parent
     from streaming.driver.progress import write_lines_to
 
     if every_s is None or is_limited:

@@ -15,9 +15,9 @@ import structlog
 
 from daemon.keylog.settings import MINING
 from daemon.keys.status import MINED, MinedSource, MiningStatus, SourcePass, read_passes
-from daemon.process.children.child import build_command, reported_error
-from daemon.process.children.child_loop import ChildLoop
-from daemon.process.redaction import Redactor
+from daemon.process.child import build_command, reported_error
+from daemon.process.child_loop import ChildLoop
+from daemon.process.logs import Redactor
 from state.errors import MinerEnded
 
 

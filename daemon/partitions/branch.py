@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from daemon.catalog.settings import CATALOG
 from daemon.partitions.answers import KnownPartitions
 from daemon.partitions.metrics import PartitionMeasures
-from daemon.process.steps import SteppedWork
+from daemon.process.inbox import SteppedWork
 from handlers.catalog.index.partition_drift import compare_partitions
 from handlers.catalog.index.partition_follower import PartitionFollower, PartitionRules
 from state.errors import BadInput, NotFound

@@ -4,6 +4,9 @@ HTTP is read-only: clients that reach the port can read everything and change no
 may change something: the directory lies in the state directory (mode 0700). A request is one JSON file that appears whole, by
 rename. The addressed loop takes it between two batches, serves it and writes the answer beside it. A request that was being
 served when the daemon died is served again, so every request must be repeatable.
+
+The loop that serves a request also applies events, so no request may keep it for longer than about ``STEP_S``. A request that takes
+longer is done in steps (``SteppedWork``), and served again until it is finished.
 """
 
 from __future__ import annotations
@@ -12,17 +15,16 @@ import os
 import time
 import uuid
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import orjson
 import structlog
 
-from daemon.process.steps import StillWorking
 from state.errors import BadInput, ConfigError, FilesUnavailable, Refused, TidelineError, Transient
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
     from pathlib import Path
 
     from state.errors import NotFound
@@ -34,6 +36,10 @@ KEPT_S: Final = 600.0
 """How long an unread answer is kept."""
 _POLL_S: Final = 0.05
 Request = dict[str, Any]
+STEP_S: Final = 0.1
+BEGUN_MAX: Final = 8
+"""Works kept at once; a caller may have given up one."""
+T = TypeVar("T")
 
 
 def requests_directory(state_dir: Path, kind: str, name: str) -> Path:
@@ -99,6 +105,32 @@ class Inbox:
         for path in self._directory.glob("*.answer"):
             if time.time() - _age(path) > KEPT_S:
                 path.unlink(missing_ok=True)
+
+
+class StillWorking(Exception):  # noqa: N818 - not an error: the request is served again
+    """Raised where a request is not finished; serving it again continues it."""
+
+
+class SteppedWork:
+    """Work that was begun for requests, by what it is about; for one thread."""
+
+    def __init__(self) -> None:
+        self._begun: dict[str, Generator[None, None, Any]] = {}
+
+    def advance(self, key: str, begin: Callable[[], Generator[None, None, T]]) -> T:
+        """Continue the work for ``STEP_S``, beginning it if necessary; return its result, or raise StillWorking."""
+        work = self._begun.pop(key, None) or begin()
+        end_s = time.monotonic() + STEP_S
+        try:
+            while time.monotonic() < end_s:
+                next(work)
+        except StopIteration as finished:
+            result: T = finished.value
+            return result
+        self._begun[key] = work
+        while len(self._begun) > BEGUN_MAX:
+            self._begun.pop(next(iter(self._begun)))
+        raise StillWorking
 
 
 def _age(path: Path) -> float:

@@ -1,7 +1,11 @@
-"""SIGTERM and SIGINT: the first requests an orderly stop, the second ends the process at once.
+"""What ends a process: SIGTERM and SIGINT, and, for a child process, the end of its parent.
 
-State survives any crash, so ending at once is safe; some work is repeated after the restart. Exit codes are those that container
-platforms expect: 0 after an orderly stop, 1 otherwise.
+The first signal requests an orderly stop, the second ends the process at once. State survives any crash, so ending at once is safe;
+some work is repeated after the restart. Exit codes are those that container platforms expect: 0 after an orderly stop, 1 otherwise.
+
+The parent of a child holds the write end of the child's standard input and never writes. However the parent ends, even by
+``kill -9``, the kernel closes that end; the child then reads the end of its input and kills its whole process group, which includes
+the JVM of a Spark driver. This needs no polling, and no signal that a third process could miss.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ import os
 import signal
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NoReturn
 
 
 if TYPE_CHECKING:
@@ -34,3 +38,31 @@ def stop_signals(*, at_once: Callable[[int], None] = os._exit) -> Iterator[threa
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+STDIN: Final = 0
+
+
+def end_with_parent(descriptor: int = STDIN) -> None:
+    """Start a thread that kills this process and its group as soon as the other end of ``descriptor`` is closed."""
+    threading.Thread(target=_watch, args=(descriptor,), name="parent-watch", daemon=True).start()
+
+
+def _watch(descriptor: int) -> None:
+    while _read(descriptor):
+        pass
+    end_group()
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 4096)
+    except OSError:
+        return b""  # closed, which is the end as well
+
+
+def end_group() -> NoReturn:
+    """Kill this process, and its process group if it leads one (otherwise the group belongs to another process)."""
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)

@@ -21,7 +21,7 @@ from daemon.kafka.offset_search import OffsetReader
 from daemon.kafka.topic import source_topic
 from daemon.process.heartbeat import LazyLoop, Pulse
 from daemon.process.inbox import Inbox, requests_directory
-from daemon.process.state_file import open_state
+from daemon.process.state_directory import open_state
 from daemon.process.supervisor import Job
 from daemon.relay.gap import CrossedRelayGap, cross_gap, find_gap, serve
 from daemon.relay.publisher import Publisher, RelaySettings

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from daemon.consumer.projection import ProjectionLoop, ProjectionStatus
 from daemon.process.heartbeat import LazyLoop, Pulse
 from daemon.process.inbox import Inbox, requests_directory
-from daemon.process.state_file import open_state
+from daemon.process.state_directory import open_state
 from daemon.process.supervisor import Job
 from daemon.replica.bootstrap_progress import LoggedProgress
 from daemon.replica.copy_jobs.policy_jobs import build_jobs, ignore_job

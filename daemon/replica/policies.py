@@ -6,7 +6,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from daemon.process.state_file import open_state
+from daemon.process.state_directory import open_state
 from handlers.metastore.client import Metastore
 from handlers.replication.policy.policy import Policy
 from state.errors import ConfigError

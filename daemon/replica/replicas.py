@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import structlog
 
 from daemon.process.heartbeat import wait
-from daemon.process.state_file import state_path
+from daemon.process.state_directory import state_path
 from daemon.process.supervisor import Job
 from daemon.replica.loop import build_replica
 from daemon.replica.policies import STATE_KIND

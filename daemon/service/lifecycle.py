@@ -32,12 +32,11 @@ from starlette.applications import Starlette
 from daemon.capability import Parts, Runtime
 from daemon.consumer.metrics import ProjectionMetrics
 from daemon.http.server import HttpServer
-from daemon.process.lock import state_lock
 from daemon.process.logs import LogSettings, configure_logs
 from daemon.process.metrics import LoopMetrics, build_registry
 from daemon.process.retry_policy import FAILED_RETRY, RestartPolicy
 from daemon.process.signals import stop_signals
-from daemon.process.state_file import STATUS_FILE, write_atomically
+from daemon.process.state_directory import STATUS_FILE, state_lock, write_atomically
 from daemon.process.supervisor import Supervisor
 from daemon.service.capabilities import CAPABILITIES, all_sections
 from daemon.sources.connections import CallMetrics

@@ -10,8 +10,7 @@ from urllib.parse import urlencode, urlsplit
 import orjson
 
 from daemon.process.inbox import error_from_json, requests_directory, send_request
-from daemon.process.lock import state_lock
-from daemon.process.state_file import ADDRESS_FILE, STATUS_FILE
+from daemon.process.state_directory import ADDRESS_FILE, STATUS_FILE, state_lock
 from daemon.status.model import DaemonStatus
 from state.errors import BadInput, ConfigError, LimitExceeded, MalformedEvent, NotFound, Transient
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from daemon.catalog.settings import CATALOG
-from daemon.process.steps import SteppedWork, StillWorking
+from daemon.process.inbox import SteppedWork, StillWorking
 from daemon.sources.connections import measured_metastore
 from daemon.timelines.answers import KnownTimelines
 from daemon.timelines.settings import facts_of, rules_of

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.process.children.child import Child
+from daemon.process.child import Child
 from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
 from tests.builders.components.chart import NAMESPACE

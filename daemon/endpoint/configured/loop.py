@@ -11,9 +11,9 @@ from pydantic import TypeAdapter, ValidationError
 from daemon.endpoint.configured.reports import BEHIND, REPORT, STOP_REQUESTED, read_metrics
 from daemon.endpoint.configured.settings import SERVE
 from daemon.endpoint.configured.status import DifferingTable, EndpointStatus
-from daemon.process.children.child import STARTED, build_command, reported_error
-from daemon.process.children.child_loop import ChildLoop
-from daemon.process.redaction import Redactor
+from daemon.process.child import STARTED, build_command, reported_error
+from daemon.process.child_loop import ChildLoop
+from daemon.process.logs import Redactor
 from daemon.process.supervisor import Job
 from state.errors import EndpointEnded, MalformedEvent
 

@@ -9,8 +9,8 @@ from daemon.endpoint.configured.reports import STOP_REQUESTED, Reports
 from daemon.endpoint.configured.settings import choose_source, endpoint_settings
 from daemon.endpoint.metrics import EndpointMetrics
 from daemon.endpoint.process import run_endpoint
-from daemon.process.children.parent_watch import end_with_parent
 from daemon.process.metrics import build_registry
+from daemon.process.signals import end_with_parent
 from state.errors import TidelineError
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import orjson
 import structlog
 
-from daemon.process.state_file import write_atomically
+from daemon.process.state_directory import write_atomically
 
 
 if TYPE_CHECKING:

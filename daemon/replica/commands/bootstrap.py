@@ -11,7 +11,7 @@ import click
 from prometheus_client import CollectorRegistry
 
 from daemon.process.heartbeat import Pulse
-from daemon.process.lock import state_lock
+from daemon.process.state_directory import state_lock
 from daemon.replica.bootstrap_progress import CountingProgress
 from daemon.replica.copy_jobs.policy_jobs import ignore_job
 from daemon.replica.loop import build_projection, load_settings
@@ -104,6 +104,7 @@ def _cross_gap(config: Config, policy: str, *, as_json: bool) -> None:
 
 
 def _bootstrap(config: Config, policy: str, *, reuses_files: bool, as_json: bool) -> None:
+
     line = StatusLine(quiet=as_json)
     progress = CountingProgress(line.show)
     with state_lock(config.state.dir):

@@ -44,7 +44,7 @@ def copyjob(progress_fd: int) -> None:
 
     Other commands start it; it cannot be used alone. It ends at once when its standard input is closed.
     """
-    from daemon.process.children.parent_watch import end_with_parent
+    from daemon.process.signals import end_with_parent
     from daemon.replica.copy_jobs.commands import read_order
     from streaming.driver.progress import stopped_event, write_lines_to
 

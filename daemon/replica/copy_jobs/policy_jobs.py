@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from daemon.config.document import problem_of_error
-from daemon.process.redaction import Redactor
+from daemon.process.logs import Redactor
 from daemon.replica.copy_jobs.commands import require_spark
 from state.errors import TidelineError
 

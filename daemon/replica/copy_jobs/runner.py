@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from daemon.process.children.child import LISTEN_S, STARTED, STOPPED, Child, reported_error
+from daemon.process.child import LISTEN_S, STARTED, STOPPED, Child, reported_error
 from daemon.replica.copy_jobs.commands import DONE, require_spark, write_order
 from daemon.replica.copy_jobs.progress import JobProgress, job_line
 from handlers.files.copying.jobs import create_fence, remove_fence

@@ -10,7 +10,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from daemon.config.document import Problem, problem_of_error
-from daemon.process.state_file import open_state
+from daemon.process.state_directory import open_state
 from handlers.files.copying.pool import CopyPool
 from handlers.files.copying.throttle import Throttle
 from handlers.metastore.client import Metastore

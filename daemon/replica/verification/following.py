@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from daemon.process.lock import state_lock
-from daemon.process.state_file import open_state, state_path
+from daemon.process.state_directory import open_state, state_lock, state_path
 from daemon.replica.loop import projection_name
 from daemon.replica.policies import STATE_KIND
 from daemon.replica.status.loads import LOADS

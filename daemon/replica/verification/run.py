@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from daemon.process.state_file import state_path
+from daemon.process.state_directory import state_path
 from daemon.replica.policies import STATE_KIND
 from daemon.replica.requests import ask_policy
 from daemon.replica.verification.following import ReplicaFollowing, open_following

@@ -21,7 +21,7 @@ from tests.crash.programs.flat_program import SHORT_LIVED
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from daemon.process.children.child import Child
+    from daemon.process.child import Child
 
 
 DEADLINE_S = 600.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from daemon.process.children.child import Child
+from daemon.process.child import Child
 from tests.builders.components.spark_cluster import EXECUTORS
 from tests.builders.flat.configured_table import ConfiguredTable, has_caught_up, listen
 from tests.builders.flat.kills.driver_kills import plain

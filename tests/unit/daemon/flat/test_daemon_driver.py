@@ -20,8 +20,8 @@ from prometheus_client import CollectorRegistry
 
 from daemon.flat.loop import DriverLoop
 from daemon.flat.metrics import FlatMeasures, FlatMetrics
-from daemon.process.children.child import EVENT_BYTES_MAX, Child, Lines
-from daemon.process.redaction import Redactor
+from daemon.process.child import EVENT_BYTES_MAX, Child, Lines
+from daemon.process.logs import Redactor
 from daemon.process.supervisor import Job, LoopState
 from state.errors import ConfigError
 from tests.builders.daemon.loops import Scripted, eventually, supervise
@@ -254,7 +254,7 @@ def test_a_program_that_is_not_there_is_a_wrong_setting() -> None:
 def test_a_driver_ends_with_its_starter_and_takes_its_children_along(tmp_path: Path) -> None:
     child = textwrap.dedent(f"""
         import subprocess, sys, time
-        from daemon.process.children.parent_watch import end_with_parent
+        from daemon.process.signals import end_with_parent
         end_with_parent()
         java = subprocess.Popen(["sleep", "600"], stdin=subprocess.PIPE)
         open({str(tmp_path / "java")!r}, "w").write(str(java.pid))

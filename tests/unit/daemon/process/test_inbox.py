@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from daemon.process import steps
+from daemon.process import inbox as requests
 from daemon.process.inbox import (
     KEPT_S,
     REQUEST_BYTES_MAX,
     Inbox,
+    SteppedWork,
+    StillWorking,
     error_from_json,
     error_to_json,
     send_request,
 )
-from daemon.process.steps import SteppedWork, StillWorking
 from state.errors import BadInput, ConfigError, FilesUnavailable, NotFound, Refused, Transient
 from tests.builders.stores.full_disk import full_disk
 
@@ -131,7 +132,7 @@ def test_a_request_that_fails_unexpectedly_is_answered_and_not_served_again(
 def test_a_request_that_is_not_finished_is_served_again_and_delays_no_other(
     inbox: Inbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(steps, "STEP_S", 0.0)
+    monkeypatch.setattr(requests, "STEP_S", 0.0)
     work, turns = SteppedWork(), []
 
     def count() -> Generator[None, None, int]:
@@ -143,7 +144,7 @@ def test_a_request_that_is_not_finished_is_served_again_and_delays_no_other(
         turns.append(request["do"])
         if request["do"] == "short":
             return {}
-        monkeypatch.setattr(steps, "STEP_S", 0.0 if turns.count("long") < 3 else 10.0)
+        monkeypatch.setattr(requests, "STEP_S", 0.0 if turns.count("long") < 3 else 10.0)
         return {"result": work.advance("long", count)}
 
     directory = tmp_path / "requests"
@@ -158,17 +159,17 @@ def test_a_request_that_is_not_finished_is_served_again_and_delays_no_other(
 
 
 def test_work_that_nobody_continues_is_dropped_for_newer_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steps, "STEP_S", 0.0)
+    monkeypatch.setattr(requests, "STEP_S", 0.0)
     work, begun = SteppedWork(), []
 
     def begin(name: str) -> Generator[None, None, None]:
         begun.append(name)
         yield
 
-    for number in range(steps.BEGUN_MAX + 1):
+    for number in range(requests.BEGUN_MAX + 1):
         with pytest.raises(StillWorking):
             work.advance(str(number), lambda number=number: begin(str(number)))  # type: ignore[misc]
-    monkeypatch.setattr(steps, "STEP_S", 10.0)
+    monkeypatch.setattr(requests, "STEP_S", 10.0)
     work.advance("1", lambda: begin("1"))
     assert begun == ["1"]
     work.advance("0", lambda: begin("0"))

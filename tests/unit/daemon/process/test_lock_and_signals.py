@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.process.lock import state_lock
 from daemon.process.signals import stop_signals
+from daemon.process.state_directory import state_lock
 from state.errors import ConfigError, StateLocked
 
 
@@ -31,7 +31,7 @@ def test_the_lock_is_free_again_after_a_killed_holder(tmp_path: Path) -> None:
     code = f"""
 import os, signal
 from pathlib import Path
-from daemon.process.lock import state_lock
+from daemon.process.state_directory import state_lock
 with state_lock(Path({str(tmp_path)!r})):
     print("held", flush=True)
     os.kill(os.getpid(), signal.SIGKILL)

@@ -13,8 +13,7 @@ import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.process.logs import LogSettings, Repeats, configure_logs
-from daemon.process.redaction import MASK, Redactor, names_secret
+from daemon.process.logs import MASK, LogSettings, Redactor, Repeats, configure_logs, names_secret
 
 
 Written = Callable[[], list[dict[str, Any]]]

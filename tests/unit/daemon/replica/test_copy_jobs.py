@@ -47,7 +47,10 @@ DRIVER = """
 import json, os, signal, sys
 from pathlib import Path
 from daemon.replica.copy_jobs.commands import read_order
-from daemon.process.children.parent_watch import end_with_parent
+from daemon.process.signals import end_with_parent
+from streaming.copyjob.share import write_copy
+from daemon.replica.copy_jobs.commands import read_order
+from daemon.process.signals import end_with_parent
 from streaming.copyjob.share import write_copy
 from streaming.copyjob.share import copy_share
 

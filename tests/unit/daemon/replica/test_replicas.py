@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from daemon.process.heartbeat import Pulse
-from daemon.process.state_file import open_state
+from daemon.process.state_directory import open_state
 from daemon.replica import loop
 from daemon.replica.loop import build_projection
 from daemon.replica.metrics import ReplicaMetrics

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.process.state_file import write_atomically
+from daemon.process.state_directory import write_atomically
 from daemon.service.capabilities import all_commands
 from daemon.service.command_line import call
 from daemon.terminal.layout import failure_lines

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from daemon.http.server import HttpServer
-from daemon.process.state_file import write_atomically
+from daemon.process.state_directory import write_atomically
 from daemon.status.client import fetch_status, load_status
 from daemon.status.model import DaemonStatus
 from state.errors import ConfigError, MalformedEvent, NotFound, Transient

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from daemon.process.state_file import open_state
+from daemon.process.state_directory import open_state
 from daemon.replica.policies import STATE_KIND
 from daemon.replica.status.loads import LoadStatus
 from daemon.replica.status.unreplicated import UnreplicatedObject, UnreplicatedStatus

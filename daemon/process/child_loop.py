@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import structlog
 
-from daemon.process.children.child import LISTEN_S, STARTED, STOPPED, Child
+from daemon.process.child import LISTEN_S, STARTED, STOPPED, Child
 from state.errors import MalformedEvent
 
 
