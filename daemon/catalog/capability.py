@@ -76,7 +76,7 @@ class Catalog(Capability):
 
 def _routes(branch: CatalogBranch, runtime: Runtime, catalogs: Sequence[CatalogPart]) -> Sequence[Route]:
     from daemon.catalog.branch import CatalogView
-    from daemon.catalog.routes import query_routes
+    from daemon.catalog.queries import query_routes
 
     views = [
         CatalogView(catalog.source, partial(catalog.known, branch.name))

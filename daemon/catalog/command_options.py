@@ -1,4 +1,4 @@
-"""Options and steps that ``tideline partitions`` and ``tideline timeline`` share: which daemon answers, and how answers are printed.
+"""Options, steps and texts that ``tideline partitions`` and ``tideline timeline`` share: which daemon answers, and how it is printed.
 
 Both query the running daemon, or open the state that it left where none runs. ``--source``, ``--url``, ``--config`` and ``--json``
 reach a command as one value, because no command needs them individually. Changes and checks have no ``--url``: they are served
@@ -18,7 +18,7 @@ from daemon.terminal.application import application, config_option, echo, json_o
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -101,3 +101,24 @@ def check_table(access: Access, source: str | None, request: dict[str, Any]) -> 
             break
         time.sleep(PAUSE_S)
     return found
+
+
+def as_of(answer: Mapping[str, Any]) -> str:
+    """Return which event an answer reflects, and where the source is."""
+    newest = answer.get("current_event_id")
+    return f"as of event {answer['event_id']}, source at {'?' if newest is None else newest}"
+
+
+def summary_lines(answer: Answer, count: str) -> list[str]:
+    """Return how much each source has (tables, and the figure ``count``), and how many tables the list leaves out."""
+    lines = []
+    for source, row in answer["sources"].items():
+        loading = f", {row['loading']} still loading" if row["loading"] else ""
+        lines.append(f"{source}: {row['tables']} tables, {row[count]} {count}{loading}, {as_of(row)}")
+    more = answer["total"] - len(answer["tables"])
+    return [*lines, *more_lines(more, "tables", indent="")]
+
+
+def more_lines(count: int, what: str, *, indent: str = "  … ") -> list[str]:
+    """Return the line that counts what is left out, if anything is."""
+    return [f"{indent}{count} more {what}"] if count > 0 else []

@@ -15,7 +15,11 @@ from state.errors import BadInput
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
+
+    from starlette.routing import Route
+
+    from daemon.http.endpoints import Parameters
 
 
 Answer = dict[str, Any]
@@ -129,3 +133,30 @@ class Answers(Protocol[Q_contra]):
 
     def answer(self, query: Q_contra) -> Answer:
         """Return the answer; raise the errors of the query, and Transient where a daemon does not answer."""
+
+
+Q = TypeVar("Q", bound=Query)
+
+
+def query_routes(queries: Iterable[type[Q]], answers: Answers[Q], *, reads_store: bool) -> list[Route]:
+    """Return a route for each query; ``reads_store`` where answering may wait, so that a thread is needed."""
+    return [_route(query, answers, reads_store=reads_store) for query in queries]
+
+
+def _route(query: type[Q], answers: Answers[Q], *, reads_store: bool) -> Route:
+    # Imported here, because the commands import the queries.
+    from starlette.routing import Route
+
+    from daemon.http.endpoints import build_async_endpoint, build_threaded_endpoint
+
+    def answer(name: str, given: Parameters) -> Answer:
+        return answers.answer(query.parse(name, given))
+
+    parameters = query.parameters()
+    long = [name for name, (_, parameter) in parameters.items() if parameter.is_long]
+    endpoint = (
+        build_threaded_endpoint(parameters, long, answer)
+        if reads_store
+        else build_async_endpoint(parameters, answer)
+    )
+    return Route(query.path, endpoint, methods=["GET"])

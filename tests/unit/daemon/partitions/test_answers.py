@@ -8,8 +8,9 @@ import pytest
 
 from daemon.catalog.access import RemoteAnswers
 from daemon.catalog.branch import CatalogView
-from daemon.catalog.routes import query_routes
+from daemon.catalog.queries import query_routes
 from daemon.partitions.answers import KnownPartitions, PartitionAnswers, plain
+from daemon.partitions.commands import check_text, count_text, explain_text, filter_text, listing_text
 from daemon.partitions.metrics import PartitionMeasures, PartitionMetrics
 from daemon.partitions.queries import (
     QUERIES,
@@ -20,7 +21,6 @@ from daemon.partitions.queries import (
     NamesByValues,
     PartitionsByExpression,
 )
-from daemon.partitions.text import check_text, count_text, explain_text, filter_text, listing_text
 from daemon.status.client import fetch
 from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog.following.states.table_state import LoadProgress

@@ -8,11 +8,11 @@ import pytest
 
 from daemon.catalog.access import RemoteAnswers
 from daemon.catalog.branch import CatalogView
-from daemon.catalog.routes import query_routes
+from daemon.catalog.queries import query_routes
 from daemon.status.client import fetch
 from daemon.timelines.answers import KnownTimelines, TimelineAnswers
+from daemon.timelines.commands import check_text, cover_text, latest_text, listing_text, show_text
 from daemon.timelines.queries import QUERIES, CoverRange, FindLatest, ListTables, ShowTable
-from daemon.timelines.text import check_text, cover_text, latest_text, listing_text, show_text
 from state.errors import BadInput, LimitExceeded, MalformedEvent, NotFound, Transient, Uncoverable
 from state.store.memory import MemoryStore
 from state.timelines.tables.facts import Fact, StorageTable
