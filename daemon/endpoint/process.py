@@ -1,4 +1,4 @@
-"""An endpoint as a process: it listens until SIGTERM, then lets calls in progress end."""
+"""An endpoint as a process: it listens until SIGTERM, then lets calls in progress end. It may serve ``/livez`` and ``/metrics``."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import structlog
 from starlette.applications import Starlette
+from starlette.routing import Route
 
-from daemon.endpoint.routes import endpoint_routes
 from daemon.endpoint.server import EndpointServer
 from daemon.endpoint.upstream import check_metastore, refuse_own_address
+from daemon.http.endpoints import metrics_response, probe_response
 from daemon.http.server import HttpServer
 from daemon.process.signals import stop_signals
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from prometheus_client import CollectorRegistry
+    from starlette.requests import Request
+    from starlette.responses import Response
 
     from daemon.endpoint.metrics import EndpointMetrics
     from daemon.endpoint.responders import Responder
@@ -64,3 +67,15 @@ def _probes(registry: CollectorRegistry, http: tuple[str, int] | None) -> Iterat
     with closing(HttpServer(Starlette(routes=endpoint_routes(registry)), *http)) as probes:
         probes.start()
         yield f"{probes.host}:{probes.port}"
+
+
+def endpoint_routes(registry: CollectorRegistry) -> Sequence[Route]:
+    """Return the routes; they never wait for the metastore."""
+
+    async def livez(_request: Request) -> Response:  # noqa: RUF029 - answered from memory
+        return probe_response()
+
+    async def metrics(request: Request) -> Response:  # noqa: RUF029 - answered from memory
+        return metrics_response(request, registry)
+
+    return [Route("/livez", livez, methods=["GET"]), Route("/metrics", metrics, methods=["GET"])]

@@ -1,4 +1,6 @@
-"""A session's connection to the metastore: one for each client, because the server keeps state for each connection.
+"""Connections to the metastore: one for each client, because the server keeps state for each connection, and the endpoint's own.
+
+A client's connection carries the client's login. The endpoint logs in itself for its own queries, if the metastore requires SASL.
 
 Requests are complete before they are sent, so the metastore never sees half of one. A forwarded answer is passed on as it arrives.
 """
@@ -6,17 +8,18 @@ Requests are complete before they are sent, so the metastore never sees half of 
 from __future__ import annotations
 
 import socket
+import time
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from daemon.endpoint.own_login import log_in
-from daemon.endpoint.protocol.peer import Disconnected, Peer
+from daemon.endpoint.protocol.peer import Disconnected, Peer, remaining_s
 from daemon.endpoint.protocol.streams import Incoming, Transport
 from daemon.endpoint.protocol.wire import is_struct, read_message
 from handlers.metastore.connection import system_tls
-from state.errors import AmbiguousCall, BadInput, ConfigError, MetastoreUnavailable
+from handlers.metastore.login.authentication import authenticate
+from state.errors import AmbiguousCall, BadInput, ConfigError, LoginFailed, MetastoreUnavailable
 
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from daemon.endpoint.protocol.wire import Message
     from daemon.endpoint.settings import EndpointSettings
     from handlers.metastore.address import Address
+    from handlers.metastore.login.logins import Login
 
 
 log = structlog.get_logger(__name__)
@@ -187,3 +191,39 @@ def deliver(client: Peer, data: bytes, timeout_s: float, start: bytes = b"") -> 
         client.send(data, timeout_s, start)
     except OSError as error:
         raise ClientGone(str(error)) from error
+
+
+class PeerChannel:
+    """A connection as the negotiation uses it (``frames.LimitedChannel``)."""
+
+    def __init__(self, peer: Peer, timeout_s: float) -> None:
+        self._peer = peer
+        self._deadline = time.monotonic() + timeout_s
+        self.limit = 0
+
+    def read(self, size: int) -> bytes:
+        """Read the available bytes, at most ``size``; the rest stays with the peer."""
+        received = self._peer.receive(remaining_s(self._deadline))
+        self._peer.unread = received[size:]
+        return received[:size]
+
+    def write(self, data: bytes) -> None:
+        """Write all of ``data``."""
+        self._peer.send(data, remaining_s(self._deadline))
+
+
+def log_in(peer: Peer, login: Login, address: Address, timeout_s: float) -> None:
+    """Log in on a new connection; raise LoginFailed, MetastoreUnavailable."""
+    try:
+        frames = authenticate(PeerChannel(peer, timeout_s), login, address.host)
+    except (OSError, Disconnected) as error:
+        raise MetastoreUnavailable(
+            "the connection broke during the login", address=str(address), reason=str(error)
+        ) from error
+    if frames.is_protected:
+        raise LoginFailed(
+            "the endpoint cannot sign or encrypt its own queries",
+            address=str(address),
+            hint="Clients of such a metastore are passed through unread, so its endpoint needs no index. "
+            "Let the metastore offer 'authentication' in hadoop.rpc.protection, with TLS for encryption.",
+        )

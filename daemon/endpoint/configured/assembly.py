@@ -1,8 +1,9 @@
-"""Assembles the answers of one source's endpoint: the index in the catalog's state file, its freshness, and their verification."""
+"""Assembles the answers of one source's endpoint: the index in the catalog's state file, its freshness, their verification and counts."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import random
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -14,14 +15,11 @@ from daemon.endpoint.answers.answer_cache import AnswerCache
 from daemon.endpoint.answers.index_answers import IndexAnswers
 from daemon.endpoint.configured.settings import SERVE
 from daemon.endpoint.freshness.event_id_query import EventIdQuery
-from daemon.endpoint.freshness.freshness import Freshness
-from daemon.endpoint.freshness.index_access import IndexAccess
-from daemon.endpoint.freshness.newest_event import NewestEvent
-from daemon.endpoint.freshness.position_watch import PositionWatch
+from daemon.endpoint.freshness.index_access import IndexAccess, PositionWatch
+from daemon.endpoint.freshness.newest_event import Freshness, NewestEvent
 from daemon.endpoint.upstream import Upstream
 from daemon.endpoint.verification.differing_tables import DifferingTables
-from daemon.endpoint.verification.observer import CallObserver, NoObserver
-from daemon.endpoint.verification.verifier import Verifier
+from daemon.endpoint.verification.verifier import Sample, Verifier
 from handlers.catalog.index.partition_snapshot import IndexFile
 from handlers.expressions.expression_reader import ExpressionReader
 from state.errors import NotFound, TidelineError
@@ -30,8 +28,12 @@ from state.errors import NotFound, TidelineError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from prometheus_client import Counter, Histogram
+
     from daemon.config.model import Config
+    from daemon.endpoint.answers.table_access import Reason, TableView
     from daemon.endpoint.metrics import EndpointMetrics
+    from daemon.endpoint.protocol.wire import Message
     from daemon.endpoint.responders import Responder
     from daemon.endpoint.settings import EndpointSettings
     from daemon.endpoint.verification.differing_tables import Difference
@@ -135,3 +137,74 @@ def open_answers(
         return None
     reads = partitions.read_expressions
     return SourceAnswers(config, source, settings, metrics, behind, reads_expressions=reads)
+
+
+@dataclass(frozen=True, slots=True)
+class _CallCounters:
+    """The metrics of one call: looking them up by their label takes longer than counting."""
+
+    answered: Counter
+    repeated: Counter
+    seconds: Histogram
+    bytes: Counter
+
+    @staticmethod
+    def of(metrics: EndpointMetrics, call: str) -> _CallCounters:
+        """Return the metrics of a call."""
+        return _CallCounters(
+            metrics.answered.labels(call),
+            metrics.repeated.labels(call),
+            metrics.answer_s.labels(call),
+            metrics.answer_bytes.labels(call),
+        )
+
+
+class CallObserver:
+    """Receives the outcome of every partition call (``index_answers.AnswerObserver``); thread-safe, never raises."""
+
+    def __init__(
+        self,
+        metrics: EndpointMetrics,
+        verify_ratio: float,
+        offer: Callable[[Sample], None],
+        draw: Callable[[], float] = random.random,
+    ) -> None:
+        self._metrics = metrics
+        self._verify_ratio = verify_ratio
+        self._offer = offer
+        self._draw = draw
+        self._counters: dict[str, _CallCounters] = {}
+
+    def answered(
+        self, request: Message, answer: Message, view: TableView, seconds: float, *, is_repeated: bool
+    ) -> None:
+        """Count an answer, and offer some for verification."""
+        count = self._counters.get(request.name) or self._counters.setdefault(
+            request.name, _CallCounters.of(self._metrics, request.name)
+        )
+        count.answered.inc()
+        count.seconds.observe(seconds)
+        count.bytes.inc(len(answer.body))
+        if is_repeated:
+            count.repeated.inc()
+        if self._verify_ratio and self._draw() < self._verify_ratio:
+            number = view.snapshot.index.table(
+                view.name
+            ).number  # the snapshot has ended; the view remembers its table
+            self._offer(Sample(request, answer, view.name, number, view.event_id))
+
+    def forwarded(self, call: str, reason: Reason, seconds: float) -> None:  # noqa: ARG002 - counted with the forwarded call
+        """Count a call that is forwarded."""
+        self._metrics.not_answered.labels(call, reason.value).inc()
+
+
+class NoObserver:
+    """Ignores everything: for answers that are made for a comparison only."""
+
+    def answered(
+        self, request: Message, answer: Message, view: TableView, seconds: float, *, is_repeated: bool
+    ) -> None:
+        """Ignore an answer."""
+
+    def forwarded(self, call: str, reason: Reason, seconds: float) -> None:
+        """Ignore a forwarded call."""

@@ -10,8 +10,8 @@ from pydantic import AfterValidator, Field
 from daemon.config.crosscheck import entries, problem
 from daemon.config.fields import Name, ThriftUris
 from daemon.config.section import ConfigSection, Section, refused, setting
-from daemon.endpoint.freshness.freshness import Freshness
-from daemon.endpoint.protocol.tls import client_context, server_context
+from daemon.endpoint.freshness.newest_event import Freshness
+from daemon.endpoint.protocol.peer import client_context, server_context
 from daemon.endpoint.settings import DEFAULT_LISTEN, EndpointSettings, parse_listen
 from handlers.metastore.address import Address
 from state.errors import ConfigError

@@ -1,8 +1,18 @@
-"""The source's newest event id, queried once for all requests that arrived before the query was sent.
+"""The source's newest event id, and whether an answer from a copy of the source is new enough for a request.
 
-A request may only rely on a query that was sent after it arrived (``daemon.endpoint.freshness.freshness``). While a query is under way, requests that arrive
-wait for the next one, and one query then serves all of them. So the metastore receives at most one such call at a time, however
-many clients there are.
+The source reports its newest event id on request. A copy that contains this event contains everything that was committed before the
+query was sent. So a copy at event V may answer a request if some query was sent late enough, and V is not below its result:
+
+========== ===================================== ==========================================================
+mode       the query must be sent                the answer contains every change committed before
+========== ===================================== ==========================================================
+exact      after the request arrived             the request arrived
+bounded    at most ``age_max_s`` before that     ``age_max_s`` before that
+eventual   never                                 the copy's own position, however old that is
+========== ===================================== ==========================================================
+
+While a query is under way, requests that arrive wait for the next one, and one query then serves all of them. So the metastore
+receives at most one such call at a time, however many clients there are.
 
 A query is begun and finished in two steps, so that a request is answered while the metastore answers the query. The first request that
 needs the result receives it for all: a request that takes long after it began a query delays no other.
@@ -12,17 +22,60 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from daemon.endpoint.freshness.freshness import Observation
 from state.errors import Inconsistent, MetastoreUnavailable, TidelineError
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from daemon.endpoint.freshness.freshness import Freshness
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """The newest event id of the source, and the time just before the query for it was sent."""
+
+    event_id: int
+    sent_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """How much older than the request the observation of an answer may be: 0 for exact, None for eventual."""
+
+    age_max_s: float | None = 0.0
+
+    @property
+    def observes(self) -> bool:
+        """Whether the source is queried at all."""
+        return self.age_max_s is not None
+
+    def accepts(self, observation: Observation | None, arrived_s: float) -> bool:
+        """Whether a request that arrived then may rely on this observation; otherwise the source must be queried again."""
+        if self.age_max_s is None:
+            return True
+        return observation is not None and observation.sent_s > arrived_s - self.age_max_s
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Whether waiting for the copy is worth it.
+
+    A request that waited until its time-out shows that the copy is further behind than the longest wait, or does not advance at all.
+    Until the copy reaches the event that this request needed, no other request waits: each would only be forwarded later.
+    """
+
+    unreached_id: int | None = None
+
+    def may_wait(self, position: int) -> bool:
+        """Whether a request may wait for a copy at this position."""
+        return self.unreached_id is None or position >= self.unreached_id
+
+    def after_timeout(self, event_id: int) -> Patience:
+        """Return the patience after a request has waited for this event until its time-out."""
+        known = event_id if self.unreached_id is None else max(self.unreached_id, event_id)
+        return replace(self, unreached_id=known)
 
 
 class EventQuery(Protocol):

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from types import NoneType
 from typing import TYPE_CHECKING, Final
 
-from daemon.endpoint.own_login import PeerChannel
 from daemon.endpoint.protocol.streams import Transport
 from daemon.endpoint.settings import EndpointSettings
-from daemon.endpoint.upstream import Upstream
+from daemon.endpoint.upstream import PeerChannel, Upstream
 from handlers.metastore.calls import PlainCall
 from handlers.metastore.client import Metastore
 from handlers.metastore.login.negotiation import negotiate

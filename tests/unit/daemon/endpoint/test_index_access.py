@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daemon.endpoint.freshness.freshness import Freshness
+from daemon.endpoint.freshness.newest_event import Freshness
 from daemon.endpoint.verification.differing_tables import Difference
 from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog import projection

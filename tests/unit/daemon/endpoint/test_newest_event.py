@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.endpoint.freshness.freshness import Freshness, Observation
-from daemon.endpoint.freshness.newest_event import NewestEvent
-from daemon.endpoint.freshness.position_watch import PositionWatch
+from daemon.endpoint.freshness.index_access import PositionWatch
+from daemon.endpoint.freshness.newest_event import Freshness, NewestEvent, Observation
 from state.errors import Inconsistent, MetastoreUnavailable
 from tests.builders.partitions.index_access import FakeQuery
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from daemon.endpoint.protocol.peer import Peer
-from daemon.endpoint.protocol.tls import client_context, server_context
+from daemon.endpoint.protocol.peer import Peer, client_context, server_context
 from handlers.metastore.address import Address
 from state.errors import ConfigError
 from tests.builders.certificates import a_certificate

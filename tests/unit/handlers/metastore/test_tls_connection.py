@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.endpoint.protocol.peer import Peer
-from daemon.endpoint.protocol.tls import server_context
+from daemon.endpoint.protocol.peer import Peer, server_context
 from daemon.endpoint.protocol.wire import Value, struct_value, text_value, write_struct
 from handlers.metastore.address import Address
 from handlers.metastore.client import Metastore

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.endpoint.freshness.freshness import Freshness, Observation, Patience
+from daemon.endpoint.freshness.newest_event import Freshness, Observation, Patience
 
 
 TIMES = st.floats(0, 100, allow_nan=False)
