@@ -16,7 +16,7 @@ from daemon.timelines.answers import KnownTimelines
 from daemon.timelines.settings import facts_of, rules_of
 from handlers.catalog.following.background import CallThread
 from handlers.catalog.timelines.drift import compare_timelines
-from handlers.catalog.timelines.form_migration import TimelineName, migrate
+from handlers.catalog.timelines.property_writer import TimelineName, migrate
 from handlers.catalog.timelines.publisher import Publisher
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from state.errors import BadInput

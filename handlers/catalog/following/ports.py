@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from handlers.catalog.following.listing import Listing, TableLoad
-    from handlers.catalog.following.table_info import TableChange, TableInfo
+    from handlers.catalog.following.table_info import Listing, TableChange, TableInfo, TableLoad
     from handlers.structs.objects import Partition
     from state.errors import TidelineError
     from state.store import Store, Transaction

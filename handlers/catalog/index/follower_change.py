@@ -40,13 +40,13 @@ from state.errors import MalformedEvent
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from handlers.catalog.following.listing import TableLoad
     from handlers.catalog.following.table_info import (
         PartitionChange,
         PartitionInfo,
         Spec,
         TableChange,
         TableInfo,
+        TableLoad,
     )
     from handlers.structs.objects import Partition
     from state.partitions.index.index_change import IndexChange

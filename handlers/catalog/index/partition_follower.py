@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
-from handlers.catalog.following.listing import TableLoad
 from handlers.catalog.following.ports import SampledPartition
+from handlers.catalog.following.table_info import TableLoad
 from handlers.catalog.index.follower_change import PartitionFollowerChange
 from handlers.catalog.index.partition_snapshot import PartitionSnapshot
 from handlers.catalog.index.payload_reader import PayloadReader
@@ -27,8 +27,7 @@ from state.partitions.index.records import sweep
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from handlers.catalog.following.listing import Listing
-    from handlers.catalog.following.table_info import TableInfo
+    from handlers.catalog.following.table_info import Listing, TableInfo
     from handlers.structs.objects import Partition
     from state.partitions.index.partition_index import IndexedPartition
     from state.store import Store, Transaction

@@ -36,9 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
-    from handlers.catalog.following.listing import Listing, TableLoad
     from handlers.catalog.following.ports import Observer, SampledPartition
-    from handlers.catalog.following.table_info import PartitionInfo, Spec, TableChange
+    from handlers.catalog.following.table_info import Listing, PartitionInfo, Spec, TableChange, TableLoad
     from handlers.catalog.timelines.rules import Rules
     from state.store import Store, Transaction
     from state.timelines.periods import UpdatePeriod

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from handlers.catalog.following.listing import TableLoad
+from handlers.catalog.following.table_info import TableLoad
 from handlers.failpoints import failpoint
 from state.errors import BadInput
 from state.timelines.periods import UpdatePeriod
@@ -22,8 +22,7 @@ from state.timelines.tables.listing_writer import ListingWriter
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from handlers.catalog.following.listing import Listing
-    from handlers.catalog.following.table_info import PartitionInfo
+    from handlers.catalog.following.table_info import Listing, PartitionInfo
     from handlers.catalog.timelines.rules import Rules
     from state.store import Store, Transaction
     from state.timelines.tables.settings import TableSettings

@@ -12,8 +12,7 @@ from handlers.catalog.following.event_batch import _find_overwritten
 from handlers.catalog.following.ports import NullObserver
 from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines import property_writer
-from handlers.catalog.timelines.form_migration import TimelineName, migrate
-from handlers.catalog.timelines.property_writer import _MODIFIED, write_properties
+from handlers.catalog.timelines.property_writer import _MODIFIED, TimelineName, migrate, write_properties
 from handlers.catalog.timelines.publisher import Publisher
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from handlers.events import TableAltered

@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 
     from handlers.catalog.following.background import BackgroundCalls
     from handlers.catalog.following.column_checks import ColumnChecks
-    from handlers.catalog.following.listing import Listing
     from handlers.catalog.following.loads.pauses import LoadPauses
     from handlers.catalog.following.loads.table_loads import TableLoads
     from handlers.catalog.following.missed_events import MissedEvents, Reading
     from handlers.catalog.following.ports import Follower, FollowerChange, Observer
     from handlers.catalog.following.states.table_states import TableStates
+    from handlers.catalog.following.table_info import Listing
     from handlers.catalog.turns import Turns
     from handlers.events import Event
     from state.store import Store, Transaction

@@ -21,9 +21,9 @@ from state.errors import Inconsistent, TidelineError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from handlers.catalog.following.listing import Listing
     from handlers.catalog.following.loads.listings import ListingRequest
     from handlers.catalog.following.ports import Follower, FollowerChange
+    from handlers.catalog.following.table_info import Listing
     from handlers.catalog.turns import Turns
     from handlers.metastore.client import Metastore
     from state.store import Store

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog import projection as projection_module
-from handlers.catalog.following import listing, missed_events
+from handlers.catalog.following import missed_events, table_info
 from handlers.catalog.following.background import CallThread, await_in_steps
 from handlers.catalog.following.loads import steps
 from handlers.catalog.following.states.table_state import PAUSE_MAX_S
@@ -249,7 +249,7 @@ def test_more_missed_events_than_are_kept_wait_for_the_listing(
 def test_computing_a_large_listing_gives_way_to_events(slow: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[int] = []
     monkeypatch.setattr(slow.projection.turns, "give_way", lambda: pauses.append(1))
-    monkeypatch.setattr(listing, "PARSED_BETWEEN_PAUSES", 10)
+    monkeypatch.setattr(table_info, "PARSED_BETWEEN_PAUSES", 10)
     for day in range(100):
         slow.source.add("a", f"2015-{day // 28 + 1:02}-{day % 28 + 1:02}", "x")
     slow.finish()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog.following.ports import NullObserver
 from handlers.catalog.projection import CatalogProjection
-from handlers.catalog.timelines.form_migration import TimelineName, migrate
+from handlers.catalog.timelines.property_writer import TimelineName, migrate
 from handlers.catalog.timelines.publisher import BEGUN_MAX, PAUSE_MAX_S, Publisher
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from handlers.metastore.hive_version import V4_0

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dev.fixtures.memory_source import DB, MemorySource
-from handlers.catalog.following.loads.listings import ListingRequest, read_listing
-from handlers.catalog.following.loads.text_list import TextList
+from handlers.catalog.following.loads.listings import ListingRequest, TextList, read_listing
 from handlers.catalog.timelines.rules import Rule, Rules
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from state.timelines.table_properties import PARTITION_PERIOD, TIME_COLUMNS
@@ -19,7 +18,7 @@ from state.timelines.table_properties import PARTITION_PERIOD, TIME_COLUMNS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from handlers.catalog.following.listing import Listing
+    from handlers.catalog.following.table_info import Listing
 
 
 def read(source: MemorySource) -> Listing:

@@ -14,8 +14,7 @@ from handlers.catalog.following.background import CallsAtOnce
 from handlers.catalog.following.ports import NullObserver
 from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines.drift import TimelineComparison, compare_timelines
-from handlers.catalog.timelines.form_migration import TimelineName, migrate
-from handlers.catalog.timelines.property_writer import write_properties
+from handlers.catalog.timelines.property_writer import TimelineName, migrate, write_properties
 from handlers.catalog.timelines.publisher import PAUSE_MIN_S, Publisher
 from handlers.catalog.timelines.rules import Rule, Rules
 from handlers.catalog.timelines.timeline_follower import TimelineFollower

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handlers.catalog.following.loads import text_list
-from handlers.catalog.following.loads.text_list import TextList
+from handlers.catalog.following.loads import listings
+from handlers.catalog.following.loads.listings import TextList
 
 
 class Text(str):  # a string that can be observed
@@ -19,7 +19,7 @@ class Text(str):  # a string that can be observed
 
 @pytest.fixture(autouse=True)
 def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_list, "BLOCK", 3)
+    monkeypatch.setattr(listings, "BLOCK", 3)
 
 
 @given(st.lists(st.text(max_size=3), max_size=12), st.slices(14).filter(lambda part: (part.step or 1) == 1))
@@ -46,7 +46,7 @@ def test_the_strings_of_the_list_are_freed_block_by_block() -> None:
 
 
 def test_a_thousand_texts_are_one_object_for_the_collector(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_list, "BLOCK", 1_000)
+    monkeypatch.setattr(listings, "BLOCK", 1_000)
     made = TextList.take([str(number) for number in range(10_000)])
     found = [made]
     referred = 0
