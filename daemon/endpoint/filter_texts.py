@@ -1,7 +1,7 @@
 """The texts of partition filters, rewritten for a metastore of Hive 4, for one connection.
 
-Filters of old clients are translated before a call is answered or forwarded (``old_clients``). A filter that is forwarded is
-rewritten so that the metastore's database loses no partition (``byte_order``). Other versions of the metastore receive every filter
+Filters of old clients are translated before a call is answered or forwarded (``rewriting.translate_filter``). A filter that is forwarded is
+rewritten so that the metastore's database loses no partition (``rewriting.compare_by_bytes``). Other versions of the metastore receive every filter
 as it was sent.
 
 A client is one of Hive 2 or 3 if it makes a call that Hive 4 dropped, and one of Hive 4 if it makes a call, or sends a field, that
@@ -22,8 +22,7 @@ from daemon.endpoint.protocol.wire import Message, Value, read_fields, text_valu
 from daemon.endpoint.successors import TRANSLATIONS
 from handlers.metastore.hive_version import V4_0
 from state.errors import BadInput
-from state.partitions.filters.byte_order import compare_by_bytes
-from state.partitions.filters.old_clients import ClientVersion, translate_filter
+from state.partitions.filters.rewriting import ClientVersion, compare_by_bytes, translate_filter
 
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Loads the timelines of one table from a listing, beside its current ones and in small steps (``table_loads``).
 
 What a load has written is kept with the table's name until the load is finished. If it is interrupted, the next load of the same table
-continues with it, even after a restart (``listing_writer``). Loads whose table does not wait any more are removed (``tidy``).
+continues with it, even after a restart (``ListingWriter``). Loads whose table does not wait any more are removed (``tidy``).
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from state.errors import BadInput
 from state.timelines.periods import UpdatePeriod
 from state.timelines.table_properties import PARTITION_PERIOD
 from state.timelines.tables import records
-from state.timelines.tables.listing import ListingLoad
-from state.timelines.tables.listing_writer import ListingWriter
+from state.timelines.tables.listing import ListingLoad, ListingWriter
 
 
 if TYPE_CHECKING:

@@ -3,10 +3,16 @@
 AND and OR take any number of children, so a list of a thousand alternatives is one node instead of a thousand levels. The parser
 turns everything else in the grammars into these nodes: BETWEEN into two comparisons, a list of structs into an OR of ANDs,
 ``IS NOT TRUE`` into the inverted tree (as Hive does, so NULL matches neither a condition nor its inversion).
+
+``write_filter`` writes a tree as text, in the grammar of Hive 4. Hive 4 keeps the escapes of a text, so a text is written in the kind
+of quotes that it does not contain, and a text that ends in a backslash cannot be written. LIKE has an escape of its own: a backslash
+before ``%``, ``_`` and itself.
 """
 
 from __future__ import annotations
 
+import datetime as dt
+import re
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
@@ -15,9 +21,9 @@ from state.errors import BadFilter
 
 
 if TYPE_CHECKING:
-    import datetime as dt
     from collections.abc import Callable, Iterator
 
+    from state.partitions.filters.like_pattern import LikePattern
     from state.partitions.keys.binary_sortable import Instant
 
 
@@ -26,6 +32,10 @@ PREFIX: Final = "Error parsing partition filter"
 
 
 _EXCERPT_CHARS: Final = 40
+_PLAIN_NAME: Final = re.compile(r"(?!(?:not|and|or|like|const|struct|between|in|date|timestamp|is|true|false)\Z)\w+", re.ASCII | re.IGNORECASE)  # fmt: skip
+_QUOTED: Final = {quote: re.compile(rf"(?:[^{quote}\\]|\\.)*+", re.DOTALL) for quote in "\"'"}
+"""What can stand between two quotes."""
+_ESCAPED_IN_PATTERNS: Final = re.compile(r"[%_\\]")
 
 
 def excerpt(text: str) -> str:
@@ -169,3 +179,65 @@ def invert(node: Node) -> Node:
             if operator is Operator.LIKE:
                 raise BadFilter(f"{PREFIX}: LIKE cannot be inverted", position=column.at)
             return Comparison(column, INVERTED[operator], literal, reversed_)
+
+
+def write_filter(node: Node) -> str:
+    """Return the text of a filter; raise BadFilter for a constant that the grammar cannot express."""
+    match node:
+        case And(children):
+            return f"({' and '.join(map(write_filter, children))})"
+        case Or(children):
+            return f"({' or '.join(map(write_filter, children))})"
+        case Membership(column, literals, negated):
+            listed = ", ".join(map(_write_literal, literals))
+            return f"({_write_name(column.name)}) {'not ' if negated else ''}in ({listed})"
+        case Comparison(column, operator, literal, is_reversed):
+            sides = [_write_name(column.name), _write_literal(literal)]
+            left, right = reversed(sides) if is_reversed else sides
+            return f"{left} {operator.value} {right}"
+
+
+def write_pattern(pattern: LikePattern) -> str:
+    """Return a pattern in SQL's notation."""
+    return "%".join(
+        "".join("_" if one is None else escape_pattern(one) for one in piece) for piece in pattern.pieces
+    )
+
+
+def escape_pattern(text: str) -> str:
+    """Return the pattern in SQL's notation that matches only ``text``."""
+    return _ESCAPED_IN_PATTERNS.sub(r"\\\g<0>", text)
+
+
+def is_writable(text: str) -> bool:
+    """Whether a text can be a constant of a filter."""
+    return _quote(text) is not None
+
+
+def _write_name(name: str) -> str:
+    return name if _PLAIN_NAME.fullmatch(name) else f"`{name.replace('`', '``')}`"
+
+
+def _write_literal(literal: Literal) -> str:
+    value = literal.value
+    if isinstance(value, int):
+        return str(value)
+    text = (
+        _quote(value.isoformat() if isinstance(value, dt.date) else value)
+        if isinstance(value, str | dt.date)
+        else None
+    )
+    if text is None:
+        raise BadFilter(
+            f"{PREFIX}: the constant cannot be written for Hive 4",
+            constant=excerpt(str(value)),
+            position=literal.at,
+        )
+    return text
+
+
+def _quote(text: str) -> str | None:
+    for quote in "\"'":
+        if _QUOTED[quote].fullmatch(text):
+            return f"{quote}{text}{quote}"
+    return None

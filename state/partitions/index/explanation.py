@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from state.partitions.filters.dialect import Dialect
     from state.partitions.filters.intervals import Interval
-    from state.partitions.index.key_ranges import AccessPath
+    from state.partitions.index.access_paths import AccessPath
     from state.partitions.index.partition_index import PartitionIndex
     from state.partitions.keys.column_types import PartitionColumn
 

@@ -23,11 +23,10 @@ from state.partitions.filters.conditions import Leaf, all_of, compile_check
 from state.partitions.filters.dialect import HIVE_4, Dialect
 from state.partitions.filters.parser import parse_filter
 from state.partitions.index import records
+from state.partitions.index.access_paths import PathChoice, choose_path
 from state.partitions.index.check_budget import AnswerBudget
 from state.partitions.index.index_change import IndexChange
-from state.partitions.index.key_ranges import choose_path
 from state.partitions.index.key_scan import KEYS_BATCH, KeyScan, key_ranges_of
-from state.partitions.index.path_choice import PathChoice
 from state.partitions.index.prepared_filters import REPLANNED_ABOVE, PlanCache, PreparedFilter
 from state.partitions.index.scan_plans import plan_filter
 from state.partitions.keys import partition_key

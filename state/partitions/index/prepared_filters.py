@@ -12,7 +12,7 @@ from state.partitions.filters.dialect import Dialect
 if TYPE_CHECKING:
     from state.partitions.filters.conditions import Check, Condition
     from state.partitions.filters.syntax_tree import Node
-    from state.partitions.index.key_ranges import AccessPath
+    from state.partitions.index.access_paths import AccessPath
     from state.partitions.index.records import IndexedTable
 
 

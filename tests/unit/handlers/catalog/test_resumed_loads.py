@@ -16,7 +16,7 @@ from handlers.catalog.timelines import timeline_load
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from state.store.memory import MemoryStore
 from state.timelines.tables import records
-from state.timelines.tables.listing_writer import KeySet
+from state.timelines.tables.listing import KeySet
 from tests.builders.catalog.indexed_source import TIMELINES
 
 

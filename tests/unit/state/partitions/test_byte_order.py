@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from state.partitions.filters.byte_order import REWRITTEN_MAX, compare_by_bytes
+from state.partitions.filters.rewriting import REWRITTEN_MAX, compare_by_bytes
 from tests.builders.partitions.text_databases import BY_BYTES, DERBY
 
 

@@ -14,9 +14,9 @@ from state.errors import LimitExceeded
 from state.partitions.filters.conditions import compile_check
 from state.partitions.filters.dialect import HIVE_4, Dialect
 from state.partitions.filters.parser import parse_filter
-from state.partitions.index import check_budget, path_choice
+from state.partitions.index import access_paths, check_budget
+from state.partitions.index.access_paths import find_candidates, find_ranges
 from state.partitions.index.explanation import explain_filter
-from state.partitions.index.key_ranges import find_candidates, find_ranges
 from state.partitions.index.lookups import TableLookups
 from state.partitions.index.scan_plans import plan_filter
 from state.partitions.keys.partition_key import format_name
@@ -36,7 +36,7 @@ from tests.builders.partitions.indexed_tables import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from state.partitions.index.key_ranges import AccessPath
+    from state.partitions.index.access_paths import AccessPath
     from state.partitions.index.partition_index import PartitionIndex
     from state.partitions.index.prepared_filters import PreparedFilter
     from tests.builders.partitions.indexed_tables import Condition, NaiveColumn
@@ -65,7 +65,7 @@ def test_alternatives_that_are_read_on_several_paths_find_the_same(
     rows = data.draw(rows_of(chosen), "partitions")
     condition = data.draw(conditions(chosen), "filter")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(path_choice, "PROBED_KEYS", (1, 2, 4))
+        patched.setattr(access_paths, "PROBED_KEYS", (1, 2, 4))
         expect_same(chosen, rows, condition)
 
 
@@ -235,7 +235,7 @@ def test_planning_reads_at_most_twice_as_many_keys_of_each_path_as_the_answer(te
     index.count(prepared)
     paths = 3
     assert planning <= paths * 2 * max(
-        store.keys_read + len(prepared.access.ranges), path_choice.PROBED_KEYS[0]
+        store.keys_read + len(prepared.access.ranges), access_paths.PROBED_KEYS[0]
     )
 
 
@@ -274,7 +274,7 @@ def test_a_cached_plan_is_made_again_when_its_table_has_outgrown_it() -> None:
 def test_a_path_that_was_not_read_to_its_end_is_not_taken_for_a_short_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(path_choice, "PROBED_KEYS", (8, 16))
+    monkeypatch.setattr(access_paths, "PROBED_KEYS", (8, 16))
     rows = [(f"{number:04}", "y" if number < 5 else "x", "c") for number in range(1_000)]
     index = an_index([("a", "string"), ("b", "string"), ("c", "string")], rows)
     assert explain_filter(index, TABLE, "a >= '0' and b >= 'y' and c != 'z'").scanned_rows == 5

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from state.partitions.filters.dialect import HIVE_4, LikeDialect
 from state.partitions.filters.like_pattern import parse_pattern
-from state.partitions.filters.old_clients import ClientVersion, translate_filter, translate_pattern
 from state.partitions.filters.parser import parse_filter
+from state.partitions.filters.rewriting import ClientVersion, translate_filter, translate_pattern
 from tests.builders.partitions.text_databases import BY_BYTES
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from state.partitions.filters.dialect import HIVE_4
 from state.partitions.filters.intervals import Interval, check, contains, intersect_all, unite
+from state.partitions.index.access_paths import RANGES_MAX, choose_path, find_ranges
 from state.partitions.index.explanation import explain_filter
-from state.partitions.index.key_ranges import RANGES_MAX, choose_path, find_ranges
 from state.partitions.index.scan_plans import (
     BOXES_MAX,
     EVERYTHING,
