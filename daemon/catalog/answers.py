@@ -2,7 +2,7 @@
 
 Every answer names the event id that it reflects and, where known, the newest one of the source, so that an old answer is not taken
 for a new one. It also names the state of each table it is about: ``following``, ``loading`` or ``quarantined``, and in detail as
-``handlers.catalog.following.states.table_state`` has it.
+``handlers.catalog.following.table_state`` has it.
 
 Timelines and partitions are kept by source, but a query need not name the source. Where several sources have the table, none is
 chosen: their answers would differ, and the user could not tell which source answered.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from daemon.catalog.branch import CatalogView
     from daemon.catalog.queries import Answer, TableList
-    from handlers.catalog.following.states.table_state import TableState
+    from handlers.catalog.following.table_state import TableState
 
 
 def _no_state(table: str) -> TableState | None:  # noqa: ARG001 - a default

@@ -16,7 +16,7 @@ from daemon.process.state_directory import VERSION, open_state, state_path
 from daemon.sources.connections import measured_metastore
 from daemon.status.model import FailingLoad
 from handlers.catalog.following.background import CallThread
-from handlers.catalog.following.states.table_states import migrate_table_states
+from handlers.catalog.following.table_states import migrate_table_states
 from handlers.catalog.projection import CatalogProjection
 from state.errors import BadInput
 from state.partitions.index.records import draw_versions

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from daemon.catalog.queries import Answer
     from daemon.partitions.metrics import PartitionMeasures
     from daemon.partitions.queries import PartitionQuery, TableQuery
-    from handlers.catalog.following.states.table_state import LoadProgress
+    from handlers.catalog.following.table_state import LoadProgress
     from handlers.catalog.index.partition_follower import PartitionFollower
     from handlers.catalog.index.partition_snapshot import PartitionSnapshot
     from handlers.structs.objects import Partition

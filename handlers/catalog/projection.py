@@ -16,8 +16,8 @@ from handlers.catalog.following.event_batch import EventBatch
 from handlers.catalog.following.loads.loader import Loader
 from handlers.catalog.following.missed_events import MissedEvents
 from handlers.catalog.following.ports import NullObserver, Observer, open_changes
-from handlers.catalog.following.states.table_states import TableStates
 from handlers.catalog.following.survey import Survey
+from handlers.catalog.following.table_states import TableStates
 from handlers.catalog.turns import Turns
 from handlers.failpoints import failpoint
 from state.errors import NotFound, Transient

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from prometheus_client import CollectorRegistry
 
-    from daemon.endpoint.verification.differing_tables import Difference
+    from daemon.endpoint.differing_tables import Difference
 
 
 REPORT: Final = "report"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from daemon.config.model import Config
     from daemon.endpoint.configured.assembly import SourceAnswers
-    from daemon.endpoint.verification.differing_tables import Difference
+    from daemon.endpoint.differing_tables import Difference
 
 
 def serve_source(

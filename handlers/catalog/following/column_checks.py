@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from handlers.catalog.following.missed_events import MissedEvents, Reading
     from handlers.catalog.following.ports import SampledPartition
-    from handlers.catalog.following.states.table_states import TableStates
+    from handlers.catalog.following.table_states import TableStates
     from handlers.metastore.client import Metastore
     from handlers.structs.objects import FieldSchema, Partition, StorageDescriptor, Table
 

@@ -14,7 +14,6 @@ import structlog
 
 from handlers.catalog.following.column_checks import COLUMNS, appends_columns
 from handlers.catalog.following.partition_events import read_partition_changes
-from handlers.catalog.following.states.table_state import FROM_PARTITIONS, KnownTable
 from handlers.catalog.following.table_info import (
     AlteredTable,
     CreatedTable,
@@ -24,6 +23,7 @@ from handlers.catalog.following.table_info import (
     describe_table,
     qualify,
 )
+from handlers.catalog.following.table_state import FROM_PARTITIONS, KnownTable
 from handlers.decoding.header import UNREADABLE_KIND
 from handlers.events import (
     CATALOGS,
@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from handlers.catalog.following.column_checks import ColumnChecks
     from handlers.catalog.following.missed_events import MissedEvents
     from handlers.catalog.following.ports import Follower, FollowerChange, Observer
-    from handlers.catalog.following.states.table_state import LoadProgress
-    from handlers.catalog.following.states.table_states import TableStates
     from handlers.catalog.following.table_info import TableChange
+    from handlers.catalog.following.table_state import LoadProgress
+    from handlers.catalog.following.table_states import TableStates
     from state.store import Transaction
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from handlers.catalog.following.background import BackgroundCalls
     from handlers.catalog.following.missed_events import MissedEvents
     from handlers.catalog.following.ports import Follower, FollowerChange, Observer
-    from handlers.catalog.following.states.table_states import TableStates
+    from handlers.catalog.following.table_states import TableStates
     from handlers.metastore.client import Metastore
     from state.store import Store, Transaction
 

@@ -20,7 +20,7 @@ from state.errors import MalformedEvent
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from handlers.catalog.following.states.table_state import LoadProgress
+    from handlers.catalog.following.table_state import LoadProgress
     from handlers.partition_outline import PartitionOutline
     from handlers.structs.objects import Partition, Table
     from state.store import Pause, Store

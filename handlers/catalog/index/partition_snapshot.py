@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from handlers.catalog.following.states.table_state import TableState, parse_state
-from handlers.catalog.following.states.table_states import STATES
+from handlers.catalog.following.table_state import TableState, parse_state
+from handlers.catalog.following.table_states import STATES
 from handlers.catalog.index.payload_reader import JoinedRows, PayloadReader
 from handlers.catalog.index.table_records import read_record
 from state.partitions.filters.dialect import HIVE_4, Dialect

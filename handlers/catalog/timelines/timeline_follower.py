@@ -12,8 +12,6 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 from handlers.catalog.following.ports import NullObserver
-from handlers.catalog.following.states.table_state import parse_state
-from handlers.catalog.following.states.table_states import STATES
 from handlers.catalog.following.table_info import (
     AlteredTable,
     CreatedTable,
@@ -23,6 +21,8 @@ from handlers.catalog.following.table_info import (
     RenamedTable,
     TableInfo,
 )
+from handlers.catalog.following.table_state import parse_state
+from handlers.catalog.following.table_states import STATES
 from handlers.catalog.timelines.timeline_load import TimelineLoad, parse_period
 from state.errors import BadInput, ConfigError, TimelineInconsistent
 from state.store import prefix_end

@@ -10,7 +10,7 @@ import pytest
 
 from handlers.catalog.following.background import CallsAtOnce
 from handlers.catalog.following.loads import steps
-from handlers.catalog.following.states.table_state import PAUSE_MAX_S
+from handlers.catalog.following.table_state import PAUSE_MAX_S
 from handlers.catalog.index.partition_follower import PartitionFollower, PartitionRules
 from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines.timeline_follower import TimelineFollower

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, Final, overload
 
-from handlers.catalog.following.states.table_state import LoadProgress
 from handlers.catalog.following.table_info import (
     Listing,
     PartitionInfo,
@@ -23,6 +22,7 @@ from handlers.catalog.following.table_info import (
     describe_table,
     parse_partition_name,
 )
+from handlers.catalog.following.table_state import LoadProgress
 from handlers.failpoints import failpoint
 from state.errors import AmbiguousCall, MetastoreUnavailable, NotFound, ServerFault
 from state.sorting import release_in_steps, sort_in_steps

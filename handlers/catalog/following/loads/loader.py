@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from handlers.catalog.following.loads.steps import Steps
     from handlers.catalog.following.missed_events import MissedEvents
     from handlers.catalog.following.ports import Follower, Observer
-    from handlers.catalog.following.states.table_states import TableStates
+    from handlers.catalog.following.table_states import TableStates
     from state.errors import TidelineError
     from state.store import Store
 

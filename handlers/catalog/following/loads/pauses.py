@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from handlers.catalog.following.states.table_state import PAUSE_MAX_S, PAUSE_SHARE
+from handlers.catalog.following.table_state import PAUSE_MAX_S, PAUSE_SHARE
 
 
 FAILURES_MAX: Final = 3

@@ -29,8 +29,8 @@ from handlers.catalog.following.event_batch import EventBatch
 from handlers.catalog.following.loads.listings import ListingRequest
 from handlers.catalog.following.loads.table_loads import read_loads
 from handlers.catalog.following.ports import NullObserver, open_changes
-from handlers.catalog.following.states.table_state import FROM_PARTITIONS, KnownTable, TableState
 from handlers.catalog.following.table_info import AcceptedColumns, ForgottenTable, describe_table
+from handlers.catalog.following.table_state import FROM_PARTITIONS, KnownTable, TableState
 from handlers.events import TableAltered
 from handlers.failpoints import failpoint
 from state.errors import BadInput, Inconsistent, NotFound, Refused, TidelineError
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from handlers.catalog.following.loads.table_loads import TableLoads
     from handlers.catalog.following.missed_events import MissedEvents, Reading
     from handlers.catalog.following.ports import Follower, FollowerChange, Observer
-    from handlers.catalog.following.states.table_states import TableStates
     from handlers.catalog.following.table_info import Listing
+    from handlers.catalog.following.table_states import TableStates
     from handlers.catalog.turns import Turns
     from handlers.events import Event
     from state.store import Store, Transaction

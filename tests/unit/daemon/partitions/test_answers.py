@@ -23,7 +23,7 @@ from daemon.partitions.queries import (
 )
 from daemon.status.client import fetch
 from dev.fixtures.memory_source import DB, MemorySource
-from handlers.catalog.following.states.table_state import LoadProgress
+from handlers.catalog.following.table_state import LoadProgress
 from handlers.catalog.index.partition_follower import PartitionFollower, PartitionRules
 from handlers.catalog.projection import CatalogProjection
 from handlers.structs.objects import SkewedInfo

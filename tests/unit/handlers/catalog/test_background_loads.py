@@ -15,7 +15,7 @@ from handlers.catalog import projection as projection_module
 from handlers.catalog.following import missed_events, table_info
 from handlers.catalog.following.background import CallThread, await_in_steps
 from handlers.catalog.following.loads import steps
-from handlers.catalog.following.states.table_state import PAUSE_MAX_S
+from handlers.catalog.following.table_state import PAUSE_MAX_S
 from handlers.catalog.index.partition_follower import PartitionFollower
 from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines import timeline_load

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog import projection as projection_module
 from handlers.catalog.following.loads import steps
-from handlers.catalog.following.states.table_state import (
+from handlers.catalog.following.table_state import (
     FROM_PARTITIONS,
     PAUSE_MAX_S,
     PAUSE_MIN_S,
     PAUSE_SHARE,
 )
-from handlers.catalog.following.states.table_states import STATES, TableStates
+from handlers.catalog.following.table_states import STATES, TableStates
 from handlers.catalog.index import partition_follower
 from handlers.catalog.index.partition_follower import PartitionFollower, PartitionRules
 from handlers.catalog.projection import CatalogProjection

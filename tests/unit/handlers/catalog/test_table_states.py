@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from handlers.catalog.following.states.table_state import KnownTable, LoadProgress
-from handlers.catalog.following.states.table_states import TableStates, migrate_table_states
+from handlers.catalog.following.table_state import KnownTable, LoadProgress
+from handlers.catalog.following.table_states import TableStates, migrate_table_states
 from state.errors import MalformedEvent, Refused, ServerFault, StateCorrupt
 from state.store.memory import MemoryStore
 

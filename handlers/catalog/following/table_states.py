@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import orjson
 import structlog
 
-from handlers.catalog.following.states.table_state import (
+from handlers.catalog.following.table_state import (
     FROM_PARTITIONS,
     KnownTable,
     LoadProgress,
