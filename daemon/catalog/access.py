@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from daemon.catalog.branch import CatalogView
+from daemon.catalog.branch import OpenSource
 from daemon.catalog.opening import open_catalog
 from daemon.catalog.settings import CATALOG
 from daemon.process.inbox import StillWorking, requests_directory, send_request
@@ -84,7 +84,7 @@ def catalog_access(tools: CatalogTools, branch: CatalogBranch, url: str | None =
     with state_lock(config.state.dir), ExitStack() as stack:
         opened = {source: stack.enter_context(closing(open_catalog(tools, source))) for source in sources}
         views = [
-            CatalogView(source, _read_known(catalog, branch))
+            OpenSource(source, _find_view(catalog, branch))
             for source, catalog in opened.items()
             if branch.serves(config, source)
         ]
@@ -94,22 +94,22 @@ def catalog_access(tools: CatalogTools, branch: CatalogBranch, url: str | None =
 
 def _sources_with_state(config: Config) -> list[str]:
     """Return the sources whose catalogs a daemon has left; raise NotFound if there are none. A query must not create state files."""
-    found = [
+    sources = [
         source for source in CATALOG.of(config) if state_path(config.state.dir, "catalog", source).is_file()
     ]
-    if not found:
+    if not sources:
         raise NotFound(
             "no daemon is running, and the catalog has no state yet",
             state_dir=str(config.state.dir),
             hint="Start the daemon with 'tideline run', or name the address of another with --url.",
         )
-    return found
+    return sources
 
 
-def _read_known(catalog: OpenCatalog, branch: CatalogBranch) -> Callable[[], Any]:
+def _find_view(catalog: OpenCatalog, branch: CatalogBranch) -> Callable[[], Any]:
     """Return what each answer is made from; it changes while requests are served."""
     is_readable = catalog.projection.read_state()
-    return catalog.branches[branch.name].known if is_readable else lambda: None
+    return catalog.branches[branch.name].view if is_readable else lambda: None
 
 
 def _read_newest(catalog: OpenCatalog) -> int | None:

@@ -20,7 +20,7 @@ from state.errors import BadInput, NotFound
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from daemon.catalog.branch import CatalogView
+    from daemon.catalog.branch import OpenSource
     from daemon.catalog.queries import Answer, TableList
     from handlers.catalog.following.table_state import TableState
 
@@ -30,8 +30,8 @@ def _no_state(table: str) -> TableState | None:  # noqa: ARG001 - a default
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known(ABC):
-    """What a branch knows about one source at one moment."""
+class SourceView(ABC):
+    """One source at one moment, from which a branch answers queries."""
 
     event_id: int | None
     waiting: Mapping[str, str]
@@ -66,11 +66,11 @@ class Known(ABC):
 
     def describe_state(self, table: str) -> Answer | None:
         """Return the state in detail: which of five, the reason, the event that caused it, tries and the next try; None if unknown."""
-        found = self.table_state(table)
-        return None if found is None else found.describe()
+        state = self.table_state(table)
+        return None if state is None else state.describe()
 
 
-K = TypeVar("K", bound=Known)
+K = TypeVar("K", bound=SourceView)
 F = TypeVar("F")
 
 
@@ -87,8 +87,8 @@ class CatalogAnswers(Generic[K]):
     subject: ClassVar[str]
     """Name of a table in the context of errors."""
 
-    def __init__(self, views: Sequence[CatalogView], newest: Callable[[str], int | None]) -> None:
-        self._views = views
+    def __init__(self, sources: Sequence[OpenSource], newest: Callable[[str], int | None]) -> None:
+        self._sources = sources
         self._newest = newest
 
     def list_tables(self, query: TableList) -> Answer:
@@ -96,55 +96,55 @@ class CatalogAnswers(Generic[K]):
         rows: list[Answer] = []
         total = 0
         opened = self.open_sources(query.source)
-        for source, known in opened:
-            names = [name for name in known.listed_tables() if name.startswith(query.prefix)]
+        for source, view in opened:
+            names = [name for name in view.listed_tables() if name.startswith(query.prefix)]
             total += len(names)
-            rows += known.rows(source, names[: max(0, query.limit - len(rows))])
-        sources = {source: self._summary(source, known) for source, known in opened}
+            rows += view.rows(source, names[: max(0, query.limit - len(rows))])
+        sources = {source: self._summary(source, view) for source, view in opened}
         return {"sources": sources, "tables": rows, "total": total}
 
     def open_sources(self, source: str | None) -> list[tuple[str, K]]:
         """Return the named source, or all, whose state is open; raise NotFound for a source without the branch."""
-        views = [view for view in self._views if source in {None, view.source}]
-        if not views:
+        sources = [each for each in self._sources if source in {None, each.source}]
+        if not sources:
             raise NotFound(self.no_source if source else self.no_branch, hint=self.source_hint, source=source)
-        found = [(view.source, view.known()) for view in views]
-        return [(name, known) for name, known in found if known is not None]
+        views = [(each.source, each.view()) for each in sources]
+        return [(name, view) for name, view in views if view is not None]
 
     def find_table(self, table: str, source: str | None) -> tuple[str, K]:
         """Return the only source that has the table; raise NotFound, and BadInput where several have it."""
         opened = self.open_sources(source)
-        found = [(name, known) for name, known in opened if table in known.tables()]
-        if not found:
-            waits = any(table in known.waiting for _, known in opened)
+        candidates = [(name, view) for name, view in opened if table in view.tables()]
+        if not candidates:
+            waits = any(table in view.waiting for _, view in opened)
             hint = "It waits to be loaded." if waits else self.table_hint
             raise NotFound(self.no_table, table=table, hint=hint)
-        return self.only_source(found, table)
+        return self.only_source(candidates, table)
 
-    def only_source(self, found: Sequence[tuple[str, F]], name: str) -> tuple[str, F]:
+    def only_source(self, candidates: Sequence[tuple[str, F]], name: str) -> tuple[str, F]:
         """Return the only source, of one or more; raise BadInput about ``name`` where several have it."""
-        if len(found) > 1:
-            sources = [source for source, _ in found]
+        if len(candidates) > 1:
+            sources = [source for source, _ in candidates]
             context = {self.subject: name, "sources": sources}
             raise BadInput("several sources have it", **context, hint="Name the source.")
-        return found[0]
+        return candidates[0]
 
-    def currency(self, source: str, known: K) -> Answer:
+    def currency(self, source: str, view: K) -> Answer:
         """Return the source of an answer, and which event the answer reflects."""
         return {
             "source": source,
-            "event_id": known.event_id,
+            "event_id": view.event_id,
             "current_event_id": self._newest(source),
-            "stale": known.stale,
+            "stale": view.stale,
         }
 
-    def _summary(self, source: str, known: K) -> Answer:
+    def _summary(self, source: str, view: K) -> Answer:
         return {
-            "event_id": known.event_id,
+            "event_id": view.event_id,
             "current_event_id": self._newest(source),
-            "stale": known.stale,
-            "tables": len(known.tables()),
-            **known.counts(),
-            "loading": len(known.waiting),
-            "quarantined": sorted(known.quarantined),
+            "stale": view.stale,
+            "tables": len(view.tables()),
+            **view.counts(),
+            "loading": len(view.waiting),
+            "quarantined": sorted(view.quarantined),
         }

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from daemon.sources.connections import CallMetrics
     from handlers.catalog.following.ports import Follower
     from handlers.catalog.projection import CatalogProjection
-    from handlers.catalog.timelines.publisher import Publisher
+    from handlers.catalog.timelines.publisher import TimelinePublisher
     from state.store import Store
 
 
@@ -48,14 +48,14 @@ class BranchContext:
 
 
 class OpenBranch(Protocol):
-    """A branch of one source's catalog with its state open; used by the catalog's thread, except ``known`` and ``loading``."""
+    """A branch of one source's catalog with its state open; used by the catalog's thread, except ``view`` and ``loading``."""
 
     @property
     def follower(self) -> Follower:
         """Receives the events and listings of the catalog."""
 
     @property
-    def publisher(self) -> Publisher | None:
+    def publisher(self) -> TimelinePublisher | None:
         """Writes to the metastore between batches; None if nothing is published."""
 
     @property
@@ -68,7 +68,7 @@ class OpenBranch(Protocol):
     def do(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Serve one request; raise BadInput if it is malformed, and the errors of serving it."""
 
-    def known(self) -> Any:
+    def view(self) -> Any:
         """Return the state from which queries are answered; for any thread."""
 
     def loading(self) -> list[str]:
@@ -82,11 +82,11 @@ class OpenBranch(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class CatalogView:
-    """The state of a branch for one source; ``known`` returns None until it is open."""
+class OpenSource:
+    """A source with the branch; ``view`` returns from what its answers are made now, None until its state is open."""
 
     source: str
-    known: Callable[[], Any]
+    view: Callable[[], Any]
 
 
 class CatalogBranch(Protocol):
@@ -106,8 +106,8 @@ class CatalogBranch(Protocol):
         Opening raises Transient if the branch has its own store and that cannot be reached.
         """
 
-    def answers(self, views: Sequence[CatalogView], newest: Callable[[str], int | None]) -> Answers[Any]:
-        """Return the answers to queries about the sources of ``views``."""
+    def answers(self, sources: Sequence[OpenSource], newest: Callable[[str], int | None]) -> Answers[Any]:
+        """Return the answers to queries about ``sources``."""
 
     def queries(self) -> Sequence[type[Query]]:
         """Return the queries that are answered."""

@@ -75,11 +75,11 @@ class Catalog(Capability):
 
 
 def _routes(branch: CatalogBranch, runtime: Runtime, catalogs: Sequence[CatalogPart]) -> Sequence[Route]:
-    from daemon.catalog.branch import CatalogView
+    from daemon.catalog.branch import OpenSource
     from daemon.catalog.queries import query_routes
 
     views = [
-        CatalogView(catalog.source, partial(catalog.known, branch.name))
+        OpenSource(catalog.source, partial(catalog.view, branch.name))
         for catalog in catalogs
         if branch.serves(runtime.config, catalog.source)
     ]

@@ -95,12 +95,12 @@ def _pass_options(command: Callable[..., None]) -> Callable[..., None]:
 def check_table(access: Access, source: str | None, request: dict[str, Any]) -> dict[str, Any]:
     """Check one table; repeat while it differs and the daemon is behind or the source changes."""
     for attempt in range(CHECK_ATTEMPTS):
-        found = access.do(source, request)
-        settled = not found["drift"] or not found["moving"] or not access.live
+        result = access.do(source, request)
+        settled = not result["drift"] or not result["moving"] or not access.live
         if settled or attempt == CHECK_ATTEMPTS - 1:
             break
         time.sleep(PAUSE_S)
-    return found
+    return result
 
 
 def as_of(answer: Mapping[str, Any]) -> str:

@@ -49,7 +49,7 @@ class CatalogPart:
     source: str
     job: Job
     part: ProjectionPart
-    known: Callable[[str], Any]
+    view: Callable[[str], Any]
     """Returns what a branch's answers are made from, by the branch's name; None before the state is read. For any thread."""
 
 
@@ -70,7 +70,7 @@ def build_catalog(tools: CatalogTools, source: str) -> CatalogPart:
     revive = partial(lazy.read, lambda catalog: catalog.loop.serve_failed(), otherwise=False)
     job = Job(projection, lazy.run, revive=revive)
     return CatalogPart(
-        source, job, part, lambda branch: lazy.read(lambda catalog: catalog.known(branch), None)
+        source, job, part, lambda branch: lazy.read(lambda catalog: catalog.view(branch), None)
     )
 
 
@@ -172,15 +172,15 @@ class _Catalog:
         )
         return Interrupted("the catalog lost events; its tables are loaded again")
 
-    def known(self, branch: str) -> Any:
+    def view(self, branch: str) -> Any:
         """Return what a branch's answers are made from, None before there is a state; for any thread.
 
         While the topic cannot be read, that is the last state, and the answers say so.
         """
         if not self._is_readable:
             return None
-        known = self._opened.branches[branch].known()
-        return known if self.loop.is_following else replace(known, stale=True)
+        view = self._opened.branches[branch].view()
+        return view if self.loop.is_following else replace(view, stale=True)
 
     def loading(self) -> list[str]:
         """Return the tables that are being loaded in pieces, with their progress; for any thread."""

@@ -40,9 +40,9 @@ class Parameter:
     """Whether the text may be longer than a name."""
 
     @staticmethod
-    def of(known: Field[Any]) -> Parameter:
+    def of(declared_field: Field[Any]) -> Parameter:
         """Return how a field is written."""
-        return Parameter(**{"name": known.name, **known.metadata})
+        return Parameter(**{"name": declared_field.name, **declared_field.metadata})
 
     def read(self, value: str) -> Any:
         """Return the value of a parameter; raise BadInput."""
@@ -91,8 +91,8 @@ class Query:
     @classmethod
     def parameters(cls) -> dict[str, tuple[Field[Any], Parameter]]:
         """Return the fields that are parameters, and how they are written, by the names of the parameters."""
-        declared = [(known, Parameter.of(known)) for known in fields(cls) if known.name != "name"]
-        return {written.name: (known, written) for known, written in declared}
+        declared = [(each, Parameter.of(each)) for each in fields(cls) if each.name != "name"]
+        return {written.name: (each, written) for each, written in declared}
 
     @classmethod
     def parse(cls, name: str, given: Mapping[str, str]) -> Self:
@@ -113,7 +113,7 @@ class Query:
 
     def url_parameters(self) -> dict[str, str]:
         """Return the parameters as HTTP has them; "" for those that are left out."""
-        values = [(written, getattr(self, known.name)) for known, written in self.parameters().values()]
+        values = [(written, getattr(self, each.name)) for each, written in self.parameters().values()]
         return {written.name: "" if value is None else written.format(value) for written, value in values}
 
 

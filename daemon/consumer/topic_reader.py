@@ -174,17 +174,17 @@ class TopicReader:
         assert self._fetcher is not None, "seek first"
         if self._ahead or self._filling is not None:
             return False
-        taken = self._fetcher.take(self._settings.batch_events, timeout_s)
-        if taken.lost is not None:
-            self._search_again(taken.lost)
+        batch = self._fetcher.take(self._settings.batch_events, timeout_s)
+        if batch.lost is not None:
+            self._search_again(batch.lost)
             return False
-        if taken.records or taken.ended:
+        if batch.records or batch.ended:
             self._lost_in_a_row = 0
-        if taken.records and self._seeker.undecided:  # now a record exists from which to detect the format
+        if batch.records and self._seeker.undecided:  # now a record exists from which to detect the format
             self.seek(self._position)
             return False
-        self._ahead.extend(taken.records)
-        return taken.ended
+        self._ahead.extend(batch.records)
+        return batch.ended
 
     def _next(self) -> TopicRecord | None:
         """Return the next record: first those that fill a gap, then fetched ones."""

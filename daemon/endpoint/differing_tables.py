@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class AnswerDifference:
     """A table whose answers differ. The field names are stored."""
 
     table: str
@@ -48,31 +48,31 @@ class DifferingTables:
         """Read what an earlier process has found; None keeps the tables in memory only."""
         self._path = path
         self._lock = threading.Lock()
-        self._found = {each.table: each for each in _read(path)}
+        self._differences = {each.table: each for each in _read(path)}
 
     def contains(self, table: str, number: int) -> bool:
         """Whether the answers of a table with this number differ."""
-        found = self._found.get(table)
-        return found is not None and found.number == number
+        difference = self._differences.get(table)
+        return difference is not None and difference.number == number
 
-    def add(self, difference: Difference) -> None:
+    def add(self, difference: AnswerDifference) -> None:
         """Record a difference; the first one of a table is kept."""
         with self._lock:
-            before = self._found.get(difference.table)
+            before = self._differences.get(difference.table)
             if before is not None and before.number == difference.number:
                 return
-            self._found = {**self._found, difference.table: difference}
+            self._differences = {**self._differences, difference.table: difference}
             self._write()
 
     def forget(self, table: str) -> None:
         """Forget a table, which has been loaded again or does not exist any more."""
         with self._lock:
-            self._found = {name: each for name, each in self._found.items() if name != table}
+            self._differences = {name: each for name, each in self._differences.items() if name != table}
             self._write()
 
-    def all(self) -> Sequence[Difference]:
+    def all(self) -> Sequence[AnswerDifference]:
         """Return all differences, by table."""
-        return [self._found[name] for name in sorted(self._found)]
+        return [self._differences[name] for name in sorted(self._differences)]
 
     def _write(self) -> None:
         if self._path is None:
@@ -83,11 +83,11 @@ class DifferingTables:
             log.warning("the differing tables cannot be stored", path=str(self._path), problem=str(error))
 
 
-def _read(path: Path | None) -> list[Difference]:
+def _read(path: Path | None) -> list[AnswerDifference]:
     if path is None or not path.exists():
         return []
     try:
-        return [Difference(**each) for each in orjson.loads(path.read_bytes())]
+        return [AnswerDifference(**each) for each in orjson.loads(path.read_bytes())]
     except (OSError, TypeError, ValueError) as error:
         log.warning("the differing tables cannot be read", path=str(path), problem=str(error))
         return []

@@ -79,9 +79,9 @@ class Upstream:
         ``is_body`` decides whether what arrives first is complete, for answers of a known form.
         """
         first = self._receive(request)
-        found = read_message(first, is_body) if self._transport is Transport.BUFFERED else None
-        if found is not None:
-            return found
+        answer = read_message(first, is_body) if self._transport is Transport.BUFFERED else None
+        if answer is not None:
+            return answer
         pieces = chain([first], iter(lambda: self._receive(request), None))
         incoming = Incoming(lambda: next(pieces), self._transport, self._settings.answer_bytes_max)
         answer = incoming.message(incoming.read_to_end())
@@ -161,8 +161,12 @@ def refuse_own_address(settings: EndpointSettings) -> None:
 
 
 def _listens_on(host: str) -> set[str]:
-    found = _resolve(host)
-    return found | _resolve("localhost") | _resolve(socket.gethostname()) if found & WILDCARDS else found
+    addresses = _resolve(host)
+    return (
+        addresses | _resolve("localhost") | _resolve(socket.gethostname())
+        if addresses & WILDCARDS
+        else addresses
+    )
 
 
 def _resolve(host: str) -> set[str]:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import structlog
 from thrift.Thrift import TMessageType, TType
 
-from daemon.endpoint.differing_tables import Difference
+from daemon.endpoint.differing_tables import AnswerDifference
 from daemon.endpoint.protocol.wire import read_fields
 from state.errors import BadInput, TidelineError
 
@@ -167,7 +167,9 @@ class Verifier:
             hint=f"Run 'tideline partitions load {shlex.quote(sample.table)}'.",
         )
         self._differing.add(
-            Difference(sample.table, sample.number, sample.request.name, sample.event_id, int(time.time()))
+            AnswerDifference(
+                sample.table, sample.number, sample.request.name, sample.event_id, int(time.time())
+            )
         )
 
     def _run(self) -> None:
@@ -201,12 +203,12 @@ def read_value(data: bytes) -> Any:
 
 
 def _read_struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
-    found: dict[int, Any] = {}
+    fields: dict[int, Any] = {}
     while kind := data[at]:
         (number,) = struct.unpack_from(">h", data, at + 1)
         value, at = _read(data, at + 3, kind, depth)
-        found[number] = (kind, value)
-    return found, at + 1
+        fields[number] = (kind, value)
+    return fields, at + 1
 
 
 def _read(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:

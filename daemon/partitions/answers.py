@@ -9,7 +9,7 @@ import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from daemon.catalog.answers import CatalogAnswers, Known
+from daemon.catalog.answers import CatalogAnswers, SourceView
 from daemon.partitions.queries import (
     NAMES_MAX,
     PARTITIONS_MAX,
@@ -45,7 +45,7 @@ DIALECTS: Final = {"hive2": HIVE_2, "hive4": HIVE_4}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KnownPartitions(Known):
+class PartitionsView(SourceView):
     """The partition index of one source at one moment."""
 
     follower: PartitionFollower
@@ -79,8 +79,8 @@ class KnownPartitions(Known):
     def _row(self, table: str) -> Answer:
         load = self.under_load.get(table)
         indexed = table in self.follower.indexed
-        known = self.follower.index.known_tables().get(table) if indexed else None
-        columns = () if known is None else known.key_schema.columns
+        stored = self.follower.index.known_tables().get(table) if indexed else None
+        columns = () if stored is None else stored.key_schema.columns
         return {
             "table": table,
             "state": self.state(table),
@@ -92,7 +92,7 @@ class KnownPartitions(Known):
         }
 
 
-class PartitionAnswers(CatalogAnswers[KnownPartitions]):
+class PartitionAnswers(CatalogAnswers[PartitionsView]):
     """Answers from several sources; for any thread. An answer and its event id come from one snapshot."""
 
     no_source = "the source has no partition index"
@@ -106,26 +106,26 @@ class PartitionAnswers(CatalogAnswers[KnownPartitions]):
         """Return the answer; raise NotFound, BadInput, BadFilter, InvalidRequest, FilterTooExpensive, LimitExceeded."""
         if isinstance(query, ListTables):
             return self.list_tables(query)
-        source, known = self.find_table(query.name, query.source)
+        source, view = self.find_table(query.name, query.source)
         dialect = _find_dialect(query.dialect) if isinstance(query, FilterQuery) else HIVE_4
-        expression = known.read_expression(query)  # before the snapshot is open: it may take long
+        expression = view.read_expression(query)  # before the snapshot is open: it may take long
         began_s = time.perf_counter()
-        with known.follower.snapshot() as snapshot:
+        with view.follower.snapshot() as snapshot:
             if snapshot.catalog is not None and snapshot.record(query.name) is None:
                 raise NotFound("the table is not in the partition index", table=query.name)
             event_id, state = snapshot.event_id(), snapshot.table_state(query.name)
             result, matched = _answer(query, snapshot, dialect, expression)
-        if known.observer is not None:
+        if view.observer is not None:
             seconds = time.perf_counter() - began_s
-            known.observer.query_answered(_name_call(query), seconds, snapshot.index.counts, matched)
-        currency = self.currency(source, known)
+            view.observer.query_answered(_name_call(query), seconds, snapshot.index.counts, matched)
+        currency = self.currency(source, view)
         return {
             **currency,
             "event_id": currency["event_id"] if event_id is None else event_id,
             "table": query.name,
-            "state": known.state(query.name),
-            "problem": known.quarantined.get(query.name),
-            "table_state": known.describe_state(query.name) if state is None else state.describe(),
+            "state": view.state(query.name),
+            "problem": view.quarantined.get(query.name),
+            "table_state": view.describe_state(query.name) if state is None else state.describe(),
             **result,
         }
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from daemon.catalog.settings import CATALOG
-from daemon.partitions.answers import KnownPartitions
+from daemon.partitions.answers import PartitionsView
 from daemon.partitions.metrics import PartitionMeasures
 from daemon.process.inbox import SteppedWork
 from handlers.catalog.index.partition_drift import compare_partitions
@@ -56,10 +56,10 @@ class PartitionBranch:
                 return {"loading": len(self.projection.states.waiting())}
         raise BadInput("unknown request", request=str(request)[:200])
 
-    def known(self) -> KnownPartitions:
+    def view(self) -> PartitionsView:
         """Return the state from which queries are answered; for any thread."""
         states = self.projection.states
-        return KnownPartitions(
+        return PartitionsView(
             event_id=self.projection.position.applied_event_id,
             waiting=states.waiting(),
             quarantined=states.quarantined(),
@@ -90,15 +90,15 @@ class PartitionBranch:
         if table not in self.follower.indexed:
             raise NotFound("the table is not in the partition index", table=table)
         reflected = self.projection.position.applied_event_id
-        found = self._checks.advance(
+        comparison = self._checks.advance(
             table,
             lambda: compare_partitions(
                 self.projection.calls, self.follower, table, lambda: self.projection.position.applied_event_id
             ),
         )
-        if found.drift and not found.moving:
-            self._measures.count_drift(found.drift)
-        return {"table": table, "event_id": reflected, "drift": found.drift, **asdict(found)}
+        if comparison.drift and not comparison.moving:
+            self._measures.count_drift(comparison.drift)
+        return {"table": table, "event_id": reflected, "drift": comparison.drift, **asdict(comparison)}
 
     def _load(self, table: str) -> dict[str, Any]:
         """Schedule the load between batches, because a large table takes longer than a request may take."""
@@ -111,20 +111,20 @@ def partition_follower(settings: CatalogConfig) -> PartitionFollower:
 
     Raises Transient if the index has its own store and that cannot be reached.
     """
-    chosen = settings.partitions
-    if chosen is None:
+    section = settings.partitions
+    if section is None:
         return PartitionFollower(PartitionRules())
-    rules = PartitionRules(tuple(chosen.tables), tuple(chosen.exclude))
+    rules = PartitionRules(tuple(section.tables), tuple(section.exclude))
     return PartitionFollower(rules, _own_store(settings))
 
 
 def _own_store(settings: CatalogConfig) -> Store | None:
-    chosen = settings.partitions
-    if chosen is None or chosen.hbase is None:
+    rules = settings.partitions
+    if rules is None or rules.hbase is None:
         return None
     from handlers.hbase.store import open_store
 
-    at = chosen.hbase
+    at = rules.hbase
     return open_store(at.host, at.port, at.table, at.timeout_s)
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from prometheus_client import CollectorRegistry
 
-    from daemon.catalog.branch import BranchContext, CatalogView
+    from daemon.catalog.branch import BranchContext, OpenSource
     from daemon.catalog.queries import Query
     from daemon.config.model import Config
     from daemon.partitions.answers import PartitionAnswers
@@ -47,11 +47,11 @@ class Partitions(Capability):
 
         return CATALOG.of(config)[source].partitions is not None
 
-    def answers(self, views: Sequence[CatalogView], newest: Callable[[str], int | None]) -> PartitionAnswers:
-        """Return the answers to queries about the indexes of ``views``."""
+    def answers(self, sources: Sequence[OpenSource], newest: Callable[[str], int | None]) -> PartitionAnswers:
+        """Return the answers to queries about the indexes of ``sources``."""
         from daemon.partitions.answers import PartitionAnswers
 
-        return PartitionAnswers(views, newest)
+        return PartitionAnswers(sources, newest)
 
     def queries(self) -> Sequence[type[Query]]:
         """Return the queries of ``/api/v1/partitions``."""

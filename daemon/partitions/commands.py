@@ -128,14 +128,14 @@ def check(ctx: click.Context, tables: tuple[str, ...], repair: bool, options: Ca
     """Compare every field of TABLES (or all) with the source's metastore; exit with 1 where anything differs."""
     with options.access(_BRANCH) as access:
         named = [(table.lower(), options.source) for table in tables] or _list(access, options.source)
-        found = [
+        results = [
             check_table(access, source, {"do": "check-partitions", "table": table}) for table, source in named
         ]
-        differing = [one for one in found if one["drift"]]
+        differing = [one for one in results if one["drift"]]
         if options.as_json:
-            echo_json(found)
+            echo_json(results)
         else:
-            click.echo("\n".join(check_text(one) for one in found) or "no table is indexed")
+            click.echo("\n".join(check_text(one) for one in results) or "no table is indexed")
         if repair:
             loaded = [_load(access, options.source, one["table"], quiet=options.as_json) for one in differing]
             ctx.exit(0 if all(loaded) else 1)
@@ -257,24 +257,24 @@ def explain_text(answer: Answer) -> str:
     )
 
 
-def check_text(found: Mapping[str, Any]) -> str:
+def check_text(result: Mapping[str, Any]) -> str:
     """Return the differences that a check of one table found."""
-    if not found["drift"]:
-        return f"{found['table']}: {found['compared']} partitions match the source, {_as_of(found)}"
-    moving = " (the source changed during the check)" if found["moving"] else ""
-    return "\n".join([f"{found['table']}: differs{moving}, {_as_of(found)}", *_differences(found)])
+    if not result["drift"]:
+        return f"{result['table']}: {result['compared']} partitions match the source, {_as_of(result)}"
+    moving = " (the source changed during the check)" if result["moving"] else ""
+    return "\n".join([f"{result['table']}: differs{moving}, {_as_of(result)}", *_differences(result)])
 
 
-def _differences(found: Mapping[str, Any]) -> Iterator[str]:
+def _differences(result: Mapping[str, Any]) -> Iterator[str]:
     for kind in ("missing", "surplus"):
-        yield from (f"  {kind} {name}" for name in found[kind])
-        yield from more_lines(found[f"{kind}_count"] - len(found[kind]), kind)
-    yield from (f"  {name} differs in {', '.join(fields)}" for name, fields in found["differing"].items())
-    yield from more_lines(found["differing_count"] - len(found["differing"]), "that differ")
+        yield from (f"  {kind} {name}" for name in result[kind])
+        yield from more_lines(result[f"{kind}_count"] - len(result[kind]), kind)
+    yield from (f"  {name} differs in {', '.join(fields)}" for name, fields in result["differing"].items())
+    yield from more_lines(result["differing_count"] - len(result["differing"]), "that differ")
 
 
-def _as_of(found: Mapping[str, Any]) -> str:
-    return as_of({"event_id": found["event_id"], "current_event_id": found["source_event_id"]})
+def _as_of(result: Mapping[str, Any]) -> str:
+    return as_of({"event_id": result["event_id"], "current_event_id": result["source_event_id"]})
 
 
 def _cut(answer: Answer) -> list[str]:

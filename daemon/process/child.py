@@ -194,7 +194,7 @@ class Child:
 
     def _read(self, descriptor: int) -> bytes:
         """Return the available bytes, a few megabytes at most, so that the last events before its end are read together."""
-        found = bytearray()
+        buffer = bytearray()
         for _ in range(_CHUNKS_MAX):
             try:
                 data = os.read(descriptor, _CHUNK)
@@ -203,8 +203,8 @@ class Child:
             if not data:
                 self._selector.unregister(descriptor)
                 break
-            found += data
-        return bytes(found)
+            buffer += data
+        return bytes(buffer)
 
     def _parse(self, data: bytes) -> Iterator[Mapping[str, Any]]:
         for line in self._events.feed(data):

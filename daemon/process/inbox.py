@@ -160,12 +160,12 @@ def _read(path: Path) -> Request:
     try:
         if path.stat().st_size > REQUEST_BYTES_MAX:
             raise BadInput("the request is too long", limit_bytes=REQUEST_BYTES_MAX)
-        found = orjson.loads(path.read_bytes())
+        request = orjson.loads(path.read_bytes())
     except (OSError, orjson.JSONDecodeError) as error:
         raise BadInput("the request cannot be read", reason=str(error)) from error
-    if not isinstance(found, dict):
+    if not isinstance(request, dict):
         raise BadInput("the request is not a JSON object")
-    return found
+    return request
 
 
 def send_request(
@@ -196,11 +196,11 @@ def _await_answer(path: Path, timeout_s: float) -> Request:
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         if answer.exists():
-            found: Request = orjson.loads(answer.read_bytes())
+            content: Request = orjson.loads(answer.read_bytes())
             answer.unlink(missing_ok=True)
-            if "error" in found:
-                raise error_from_json(found["error"])
-            result: Request = found["result"]
+            if "error" in content:
+                raise error_from_json(content["error"])
+            result: Request = content["result"]
             return result
         time.sleep(_POLL_S)
     path.unlink(missing_ok=True)
@@ -226,7 +226,7 @@ def error_from_json(values: Request) -> TidelineError:
 
 
 def _classes(root: type[TidelineError]) -> dict[str, type[TidelineError]]:
-    found = {root.code: root}
+    classes = {root.code: root}
     for kind in root.__subclasses__():
-        found |= _classes(kind)
-    return found
+        classes |= _classes(kind)
+    return classes

@@ -114,7 +114,7 @@ def _acquire(descriptor: int, directory: Path) -> None:
 def _holder(descriptor: int) -> dict[str, object]:
     """Return what the holder wrote; empty between its locking and its writing."""
     try:
-        found = json.loads(os.pread(descriptor, 4096, 0))
+        holder = json.loads(os.pread(descriptor, 4096, 0))
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return holder if isinstance(holder, dict) else {}

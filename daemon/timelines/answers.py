@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from daemon.catalog.answers import CatalogAnswers, Known
+from daemon.catalog.answers import CatalogAnswers, SourceView
 from daemon.timelines.queries import CoverRange, FindLatest, ListTables, ShowTable
 from daemon.timelines.values import cover_of, ignored_of, summary_of, timeline_of
 from state.errors import BadInput, LimitExceeded, NotFound
@@ -28,7 +28,7 @@ CONDITION_PARTITIONS_MAX: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KnownTimelines(Known):
+class TimelinesView(SourceView):
     """The timelines of one source at one moment."""
 
     timelines: Timelines
@@ -55,7 +55,7 @@ class KnownTimelines(Known):
         return {"runs": count_runs(self.timelines), "facts": sorted(self.facts)}
 
 
-class TimelineAnswers(CatalogAnswers[KnownTimelines]):
+class TimelineAnswers(CatalogAnswers[TimelinesView]):
     """Answers from several sources; for any thread, since published timelines are only ever replaced as a whole."""
 
     no_source = "no catalog follows the source"
@@ -78,62 +78,62 @@ class TimelineAnswers(CatalogAnswers[KnownTimelines]):
                 return self._cover(query)
 
     def _show(self, query: ShowTable) -> Answer:
-        source, known = self.find_table(query.name, query.source)
-        timelines = [timeline_of(timeline) for timeline in known.timelines.timelines(query.name)]
+        source, view = self.find_table(query.name, query.source)
+        timelines = [timeline_of(timeline) for timeline in view.timelines.timelines(query.name)]
         return {
-            **self._about(source, known, [query.name]),
+            **self._about(source, view, [query.name]),
             "table": query.name,
-            "columns": list(known.timelines.settings(query.name).time_columns),
+            "columns": list(view.timelines.settings(query.name).time_columns),
             "timelines": timelines,
             "ignored": [
-                ignored_of(column, known.timelines.ignored(query.name, column))
-                for column in known.timelines.settings(query.name).time_columns
+                ignored_of(column, view.timelines.ignored(query.name, column))
+                for column in view.timelines.settings(query.name).time_columns
             ],
         }
 
     def _find_latest(self, query: FindLatest) -> Answer:
-        source, known, fact = self._find_fact(query.name, query.source)
-        columns = [query.column] if query.column else _columns(known.timelines, fact)
-        found = {column: fact.latest(known.timelines, column) for column in columns}
+        source, view, fact = self._find_fact(query.name, query.source)
+        columns = [query.column] if query.column else _columns(view.timelines, fact)
+        partitions = {column: fact.latest(view.timelines, column) for column in columns}
         latest = {
             column: None if part is None else {"period": part.period.lens_name, "value": str(part)}
-            for column, part in found.items()
+            for column, part in partitions.items()
         }
-        return {**self._about(source, known, _tables(fact)), "name": query.name, "latest": latest}
+        return {**self._about(source, view, _tables(fact)), "name": query.name, "latest": latest}
 
     def _cover(self, query: CoverRange) -> Answer:
-        source, known, fact = self._find_fact(query.name, query.source)
-        column = query.column or _only_column(known.timelines, fact)
+        source, view, fact = self._find_fact(query.name, query.source)
+        column = query.column or _only_column(view.timelines, fact)
         span = TimeRange.parse(query.start, query.end)
         periods = [UpdatePeriod.from_lens_name(name) for name in query.periods] or None
-        found = fact.cover(
-            known.timelines, column, span, periods, strict=query.strict, min_count=query.min_count
+        cover = fact.cover(
+            view.timelines, column, span, periods, strict=query.strict, min_count=query.min_count
         )
         answer = {
-            **self._about(source, known, _tables(fact)),
+            **self._about(source, view, _tables(fact)),
             "name": query.name,
             "column": column,
-            **cover_of(found),
+            **cover_of(cover),
         }
         if query.where is not None:
-            answer["where"] = _conditions(known.timelines, column, found, query)
+            answer["where"] = _conditions(view.timelines, column, cover, query)
         return answer
 
-    def _about(self, source: str, known: KnownTimelines, tables: Sequence[str]) -> Answer:
+    def _about(self, source: str, view: TimelinesView, tables: Sequence[str]) -> Answer:
         return {
-            **self.currency(source, known),
-            "states": {table: known.state(table) for table in tables},
-            "problems": {table: known.quarantined[table] for table in tables if table in known.quarantined},
-            "table_states": {table: known.describe_state(table) for table in tables},
+            **self.currency(source, view),
+            "states": {table: view.state(table) for table in tables},
+            "problems": {table: view.quarantined[table] for table in tables if table in view.quarantined},
+            "table_states": {table: view.describe_state(table) for table in tables},
         }
 
-    def _find_fact(self, name: str, source: str | None) -> tuple[str, KnownTimelines, Fact]:
+    def _find_fact(self, name: str, source: str | None) -> tuple[str, TimelinesView, Fact]:
         facts = [found for found in self.open_sources(source) if name in found[1].facts]
         if facts:
-            found, known = self.only_source(facts, name)
-            return found, known, known.facts[name]
-        found, known = self.find_table(name, source)
-        return found, known, Fact.of_table(name)
+            found, view = self.only_source(facts, name)
+            return found, view, view.facts[name]
+        found, view = self.find_table(name, source)
+        return found, view, Fact.of_table(name)
 
 
 def _tables(fact: Fact) -> list[str]:
@@ -161,16 +161,16 @@ def _only_column(timelines: Timelines, fact: Fact) -> str:
     return columns[0]
 
 
-def _conditions(timelines: Timelines, column: str, found: Cover, query: CoverRange) -> dict[str, str]:
+def _conditions(timelines: Timelines, column: str, cover: Cover, query: CoverRange) -> dict[str, str]:
     """Return the condition per table that the cover takes partitions from."""
-    if found.partition_count() > CONDITION_PARTITIONS_MAX and query.where != "between":
+    if cover.partition_count() > CONDITION_PARTITIONS_MAX and query.where != "between":
         raise LimitExceeded(
             "too many partitions for one condition", limit=CONDITION_PARTITIONS_MAX, hint="Use BETWEEN."
         )
     written = Column(column, query.alias)
     texts = {}
-    for table in found.tables():
-        runs = [run for run in found.runs() if run.table == table]
+    for table in cover.tables():
+        runs = [run for run in cover.runs() if run.table == table]
         held, ignored = timelines.storage(table, column).runs, timelines.ignored(table, column)
         if query.where != "between":
             refuse_shared_texts(runs, held, ignored)

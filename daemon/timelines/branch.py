@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 from daemon.catalog.settings import CATALOG
 from daemon.process.inbox import SteppedWork, StillWorking
 from daemon.sources.connections import measured_metastore
-from daemon.timelines.answers import KnownTimelines
+from daemon.timelines.answers import TimelinesView
 from daemon.timelines.settings import facts_of, rules_of
 from handlers.catalog.following.background import CallThread
 from handlers.catalog.timelines.drift import compare_timelines
 from handlers.catalog.timelines.property_writer import TimelineName, migrate
-from handlers.catalog.timelines.publisher import Publisher
+from handlers.catalog.timelines.publisher import TimelinePublisher
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from state.errors import BadInput
 from state.timelines.periods import UpdatePeriod
@@ -52,10 +52,10 @@ class TimelineBranch:
         """Take the projection that drives the follower."""
         self.projection = projection
 
-    def known(self) -> KnownTimelines:
+    def view(self) -> TimelinesView:
         """Return the state from which queries are answered; for any thread."""
         states = self.projection.states
-        return KnownTimelines(
+        return TimelinesView(
             event_id=self.projection.position.applied_event_id,
             waiting=states.waiting(),
             quarantined=states.quarantined(),
@@ -102,7 +102,7 @@ class TimelineBranch:
 
     def _check(self, table: str) -> dict[str, Any]:
         reflected = self.projection.position.applied_event_id
-        found = self._checks.advance(
+        comparison = self._checks.advance(
             table,
             lambda: compare_timelines(
                 self.projection.calls,
@@ -111,14 +111,14 @@ class TimelineBranch:
                 lambda: self.projection.position.applied_event_id,
             ),
         )
-        if found.drift and not found.moving:
-            self._observer.count_drift(len(found.drift))
-        drift = [asdict(one) | {"period": one.period.lens_name} for one in found.drift]
+        if comparison.drift and not comparison.moving:
+            self._observer.count_drift(len(comparison.drift))
+        drift = [asdict(one) | {"period": one.period.lens_name} for one in comparison.drift]
         return {
             "table": table,
             "event_id": reflected,
-            "current_event_id": found.source_event_id,
-            "moving": found.moving,
+            "current_event_id": comparison.source_event_id,
+            "moving": comparison.moving,
             "drift": drift,
         }
 
@@ -128,13 +128,13 @@ class TimelineBranch:
         # Properties are written at the source, or at the target that timelines are published to.
         calls = self.projection.calls if self.publisher is None else self.publisher.calls
         target = table if self.publisher is None else self.publisher.target_name(table)
-        done = self._migrations.advance(
+        result = self._migrations.advance(
             repr((name, to)), lambda: migrate(self._store, self.follower, calls, target, name, to)
         )
-        return asdict(done) | {"event_id": self.projection.position.applied_event_id}
+        return asdict(result) | {"event_id": self.projection.position.applied_event_id}
 
 
-def _publisher(context: BranchContext, follower: TimelineFollower) -> Publisher | None:
+def _publisher(context: BranchContext, follower: TimelineFollower) -> TimelinePublisher | None:
     config = context.tools.config
     settings = CATALOG.of(config)[context.source].publish
     if not settings.enabled:
@@ -145,7 +145,7 @@ def _publisher(context: BranchContext, follower: TimelineFollower) -> Publisher 
         cluster, uris = settings.target, config.targets[settings.target].metastore
         database = partial(config.name_on_target, context.source, settings.target)
     metastore = measured_metastore(context.tools.calls, cluster)(uris)
-    return Publisher(
+    return TimelinePublisher(
         calls=CallThread(metastore, f"catalog:{context.source}:publishing"),
         follower=follower,
         delay_s=settings.delay_s,

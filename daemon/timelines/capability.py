@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from prometheus_client import CollectorRegistry
 
-    from daemon.catalog.branch import BranchContext, CatalogView
+    from daemon.catalog.branch import BranchContext, OpenSource
     from daemon.catalog.queries import Query
     from daemon.config.document import Document, Problem
     from daemon.config.model import Config
@@ -59,11 +59,11 @@ class Timelines(Capability):
         del config, source
         return True
 
-    def answers(self, views: Sequence[CatalogView], newest: Callable[[str], int | None]) -> TimelineAnswers:
-        """Return the answers to queries about the timelines of ``views``."""
+    def answers(self, sources: Sequence[OpenSource], newest: Callable[[str], int | None]) -> TimelineAnswers:
+        """Return the answers to queries about the timelines of ``sources``."""
         from daemon.timelines.answers import TimelineAnswers
 
-        return TimelineAnswers(views, newest)
+        return TimelineAnswers(sources, newest)
 
     def queries(self) -> Sequence[type[Query]]:
         """Return the queries of ``/api/v1/timelines``."""

@@ -105,8 +105,8 @@ def migrate(table: str, column: str, period: str, form: str, options: CatalogOpt
 def rebuild(table: str, options: CatalogOptions) -> None:
     """Load the timelines of TABLE again from its partitions; ends its quarantine."""
     with options.access(_BRANCH) as access:
-        done = access.do(options.source, {"do": "rebuild", "table": table.lower()})
-        options.echo(done, lambda d: f"{d['table']} is loaded again: {d['timelines']} timelines")
+        answer = access.do(options.source, {"do": "rebuild", "table": table.lower()})
+        options.echo(answer, lambda d: f"{d['table']} is loaded again: {d['timelines']} timelines")
 
 
 @timeline.command()
@@ -117,12 +117,12 @@ def check(ctx: click.Context, tables: tuple[str, ...], options: CatalogOptions) 
     """Compare TABLES (or all) with the source's metastore; exit with 1 where anything differs."""
     with options.access(_BRANCH) as access:
         named = [(table.lower(), options.source) for table in tables] or _list(access, options.source)
-        found = [check_table(access, source, {"do": "check", "table": table}) for table, source in named]
+        results = [check_table(access, source, {"do": "check", "table": table}) for table, source in named]
     if options.as_json:
-        echo_json(found)
+        echo_json(results)
     else:
-        click.echo("\n".join(check_text(one) for one in found) or "no table has timelines")
-    ctx.exit(1 if any(one["drift"] for one in found) else 0)
+        click.echo("\n".join(check_text(one) for one in results) or "no table has timelines")
+    ctx.exit(1 if any(one["drift"] for one in results) else 0)
 
 
 def _list(access: Access, source: str | None) -> list[tuple[str, str | None]]:
@@ -132,11 +132,11 @@ def _list(access: Access, source: str | None) -> list[tuple[str, str | None]]:
     ]
 
 
-def _migration_text(done: dict[str, Any]) -> str:
-    timeline = f"{done['table']} {done['column']} {done['period']}"
-    if not done["written"]:
-        return f"{timeline} already has the form {done['after']}"
-    return f"{timeline} now has the form {done['after']} (before: {done['before']})"
+def _migration_text(result: dict[str, Any]) -> str:
+    timeline = f"{result['table']} {result['column']} {result['period']}"
+    if not result["written"]:
+        return f"{timeline} already has the form {result['after']}"
+    return f"{timeline} now has the form {result['after']} (before: {result['before']})"
 
 
 def listing_text(answer: Answer) -> str:
@@ -194,8 +194,8 @@ def _ignored_lines(one: Mapping[str, Any]) -> list[str]:
 def latest_text(answer: Answer) -> str:
     """Return the latest partition of each column."""
     rows = [
-        (column, found["value"] if found else "-", found["period"] if found else "-")
-        for column, found in answer["latest"].items()
+        (column, partition["value"] if partition else "-", partition["period"] if partition else "-")
+        for column, partition in answer["latest"].items()
     ]
     return "\n".join(
         [*aligned_lines(("column", "latest", "period"), rows), as_of(answer), *_problems(answer)]
@@ -220,13 +220,13 @@ def cover_text(answer: Answer) -> str:
     return "\n".join([*lines, as_of(answer), *_problems(answer)])
 
 
-def check_text(found: Mapping[str, Any]) -> str:
+def check_text(result: Mapping[str, Any]) -> str:
     """Return the differences that a check of one table found."""
-    if not found["drift"]:
-        return f"{found['table']}: matches the source, {as_of(found)}"
-    moving = " (the source changed during the check)" if found["moving"] else ""
-    lines = [f"{found['table']}: differs{moving}, {as_of(found)}"]
-    for one in found["drift"]:
+    if not result["drift"]:
+        return f"{result['table']}: matches the source, {as_of(result)}"
+    moving = " (the source changed during the check)" if result["moving"] else ""
+    lines = [f"{result['table']}: differs{moving}, {as_of(result)}"]
+    for one in result["drift"]:
         for kind in ("missing", "surplus"):
             lines += [f"  {one['column']} {one['period']} {kind} {part}" for part in one[kind][:LINES_MAX]]
             lines += _more(len(one[kind]), kind)

@@ -65,21 +65,21 @@ def ignored_of(column: str, ignored: IgnoredValues | None) -> dict[str, Any]:
     }
 
 
-def cover_of(found: Cover) -> dict[str, Any]:
+def cover_of(cover: Cover) -> dict[str, Any]:
     """Return the runs that cover a range, and the missing ranges with their total in seconds."""
     missing = [
         {"period": part.period.lens_name, "range": str(part)}
-        for part in islice(found.missing_ranges(), RUNS_MAX)
+        for part in islice(cover.missing_ranges(), RUNS_MAX)
     ]
     return {
-        "range": str(found.span),
-        "complete": found.complete,
-        "partitions": found.partition_count(),
-        "run_count": found.run_count(),
-        "tables": found.tables(),
-        "runs": [_run(run) for run in islice(found.runs(), RUNS_MAX)],
+        "range": str(cover.span),
+        "complete": cover.complete,
+        "partitions": cover.partition_count(),
+        "run_count": cover.run_count(),
+        "tables": cover.tables(),
+        "runs": [_run(run) for run in islice(cover.runs(), RUNS_MAX)],
         "missing": missing,
-        "missing_s": found.missing_s(),
+        "missing_s": cover.missing_s(),
     }
 
 

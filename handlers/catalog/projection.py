@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from handlers.catalog.following.background import BackgroundCalls
     from handlers.catalog.following.loads.pauses import Clock
     from handlers.catalog.following.ports import Follower
-    from handlers.catalog.timelines.publisher import Publisher
+    from handlers.catalog.timelines.publisher import TimelinePublisher
     from handlers.events import Event
     from handlers.metastore.client import Metastore
     from state.store import Store, Transaction
@@ -55,7 +55,7 @@ class CatalogProjection:
         store: Store,
         followers: Sequence[Follower],
         observer: Observer | None = None,
-        publisher: Publisher | None = None,
+        publisher: TimelinePublisher | None = None,
         clock: Clock = time.time,
         beat: Callable[[], None] = lambda: None,
         calls: BackgroundCalls | None = None,
@@ -182,7 +182,7 @@ class CatalogProjection:
         self._loader.abandon()
         self._reread()
         with self._store.transaction() as txn:
-            for name in sorted({*self.states.known(), *self.states.quarantined()}):
+            for name in sorted({*self.states.list_followed(), *self.states.quarantined()}):
                 self.states.request_load(txn, name, "unsure")
             txn.put(POSITION_KEY, newest.to_bytes())
         self.position = newest

@@ -157,10 +157,10 @@ def cover(
     """
     kinds = SegmentKinds()
     levels = build_levels(storages, periods, kinds)
-    found, rest = _tile(levels, span, min_count=min_count)
+    segments, rest = _tile(levels, span, min_count=min_count)
     finest = levels[-1].period if levels else _find_finest(periods)
     # 3. The storages.
-    segments, sources = _assign_storages(found, kinds, storages)
+    segments, sources = _assign_storages(segments, kinds, storages)
     answer = Cover(span, segments, rest, sources, finest)
     if strict and rest:
         raise _build_error(answer)
@@ -175,12 +175,12 @@ def _tile(
         return tile_longest_first(levels, span.start_s, span.end_s)
     if min_count:
         return tile_with_fewest(levels, span.start_s, span.end_s)
-    found, rest = tile_longest_first(levels, span.start_s, span.end_s)
+    segments, rest = tile_longest_first(levels, span.start_s, span.end_s)
     if not rest:
-        return found, rest
+        return segments, rest
     # 2. Periods do not nest: another tiling may cover what longest-first leaves open.
     other, other_rest = tile_with_fewest(levels, span.start_s, span.end_s)
-    return (other, other_rest) if _total_s(other_rest) < _total_s(rest) else (found, rest)
+    return (other, other_rest) if _total_s(other_rest) < _total_s(rest) else (segments, rest)
 
 
 def _total_s(stretches: Sequence[Stretch]) -> int:
@@ -188,21 +188,21 @@ def _total_s(stretches: Sequence[Stretch]) -> int:
 
 
 def _assign_storages(
-    found: list[Segment], kinds: SegmentKinds, storages: Sequence[Storage]
+    segments: list[Segment], kinds: SegmentKinds, storages: Sequence[Storage]
 ) -> tuple[list[Segment], list[tuple[str, UpdatePeriod]]]:
     """Choose the storages, and join neighbours that become one run by the choice."""
     listed = kinds.to_list()
     if len(storages) == 1:
-        return found, [(storages[0].table, kind.period) for kind in listed]
-    used = {listed[number] for _, _, number in found}
-    chosen = choose_storages({kind.holders for kind in used}, len(storages))
+        return segments, [(storages[0].table, kind.period) for kind in listed]
+    used = {listed[number] for _, _, number in segments}
+    mask = choose_storages({kind.holders for kind in used}, len(storages))
     sources: dict[tuple[str, UpdatePeriod], int] = {}
     renumbered = []
     for kind in listed:
-        able = (kind.holders & chosen) or kind.holders
+        able = (kind.holders & mask) or kind.holders
         table = storages[(able & -able).bit_length() - 1].table
         renumbered.append(sources.setdefault((table, kind.period), len(sources)))
-    return join_segments(found, renumbered), list(sources)
+    return join_segments(segments, renumbered), list(sources)
 
 
 def choose_storages(holders: Collection[int], storages: int) -> int:

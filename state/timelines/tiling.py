@@ -79,7 +79,7 @@ class Level:
     holders: Sequence[_Holder]
     kinds: SegmentKinds
 
-    def take(self, low_s: int, high_s: int, found: list[Segment], open_: list[Stretch]) -> None:
+    def take(self, low_s: int, high_s: int, segments: list[Segment], open_: list[Stretch]) -> None:
         """Move what exists within [low_s, high_s) to ``found`` and the rest to ``open_``, both in time order."""
         first, end = self.period.ceil(low_s), self.period.floor(high_s)
         parts = [
@@ -92,16 +92,20 @@ class Level:
         elif len(parts) == 1:
             bit, part = parts[0]
             _collect(
-                self.period.starts_s(part), self.kinds.number(self.period, bit), (low_s, high_s), found, open_
+                self.period.starts_s(part),
+                self.kinds.number(self.period, bit),
+                (low_s, high_s),
+                segments,
+                open_,
             )
         else:
-            self._take_shared(parts, (low_s, high_s), found, open_)
+            self._take_shared(parts, (low_s, high_s), segments, open_)
 
     def _take_shared(
         self,
         parts: list[tuple[int, array[int]]],
         stretch: Stretch,
-        found: list[Segment],
+        segments: list[Segment],
         open_: list[Stretch],
     ) -> None:
         """Sweep over the edges of several storages; every edge flips one bit of the mask."""
@@ -112,15 +116,15 @@ class Level:
             self.period.starts_s(edge for edge, _ in switches), switches, strict=True
         ):
             if at_s < edge_s:
-                self._emit((at_s, edge_s), holders, found, open_)
+                self._emit((at_s, edge_s), holders, segments, open_)
                 at_s = edge_s
             holders ^= bit
         if at_s < high_s:
             open_.append((at_s, high_s))
 
-    def _emit(self, stretch: Stretch, holders: int, found: list[Segment], open_: list[Stretch]) -> None:
+    def _emit(self, stretch: Stretch, holders: int, segments: list[Segment], open_: list[Stretch]) -> None:
         if holders:
-            found.append((*stretch, self.kinds.number(self.period, holders)))
+            segments.append((*stretch, self.kinds.number(self.period, holders)))
         else:
             open_.append(stretch)
 
@@ -135,34 +139,34 @@ def build_levels(
     storages: Sequence[Storage], periods: Iterable[UpdatePeriod] | None, kinds: SegmentKinds
 ) -> list[Level]:
     """Return the levels from the longest period to the shortest, for the periods of which a storage has partitions."""
-    held: dict[UpdatePeriod, list[_Holder]] = {}
+    holders: dict[UpdatePeriod, list[_Holder]] = {}
     for number, storage in enumerate(storages):
         for period, runs in storage.runs.items():
             if runs:
-                held.setdefault(period, []).append((1 << number, runs, *_window(storage, period)))
-    chosen = held if periods is None else held.keys() & set(periods)
-    return [Level(period, held[period], kinds) for period in sort_longest_first(chosen)]
+                holders.setdefault(period, []).append((1 << number, runs, *_window(storage, period)))
+    periods_ = holders if periods is None else holders.keys() & set(periods)
+    return [Level(period, holders[period], kinds) for period in sort_longest_first(periods_)]
 
 
 def tile_longest_first(
     levels: Sequence[Level], start_s: int, end_s: int
 ) -> tuple[list[Segment], list[Stretch]]:
     """Return what the levels cover of [start, end), longest periods first, and what stays open; both in time order."""
-    found: list[Segment] = []
+    segments: list[Segment] = []
     rest: list[Stretch] = [(start_s, end_s)] if start_s < end_s else []
     for level in levels:
         open_: list[Stretch] = []
         for low_s, high_s in rest:
-            level.take(low_s, high_s, found, open_)
+            level.take(low_s, high_s, segments, open_)
         rest = open_
-    found.sort()
-    return found, rest
+    segments.sort()
+    return segments, rest
 
 
-def join_segments(found: Iterable[Segment], numbers: Sequence[int]) -> list[Segment]:
+def join_segments(segments: Iterable[Segment], numbers: Sequence[int]) -> list[Segment]:
     """Renumber the kinds, and join neighbours that then have the same number."""
     together: list[Segment] = []
-    for start_s, end_s, kind in found:
+    for start_s, end_s, kind in segments:
         number = numbers[kind]
         if together and together[-1][1:] == (start_s, number):
             together[-1] = (together[-1][0], end_s, number)
@@ -183,10 +187,10 @@ def _cut(runs: Runs, first: int, end: int) -> array[int] | None:
 
 
 def _collect(
-    edges: list[int], kind: int, stretch: Stretch, found: list[Segment], open_: list[Stretch]
+    edges: list[int], kind: int, stretch: Stretch, segments: list[Segment], open_: list[Stretch]
 ) -> None:
     low_s, high_s = stretch
-    found.extend(zip(edges[::2], edges[1::2], repeat(kind)))
+    segments.extend(zip(edges[::2], edges[1::2], repeat(kind)))
     if low_s < edges[0]:
         open_.append((low_s, edges[0]))
     open_.extend(zip(edges[1:-1:2], edges[2::2], strict=True))
@@ -239,8 +243,8 @@ def tile_with_fewest(
             if there_s <= end_s and (there_s not in paths or cost < paths[there_s].cost):
                 paths[there_s] = step._replace(cost=cost)
     # 3. Back from the end.
-    found, open_ = _trace_back(paths, end_s)
-    return join_segments(found, range(len(levels[0].kinds.numbers))) if levels else found, open_
+    segments, open_ = _trace_back(paths, end_s)
+    return join_segments(segments, range(len(levels[0].kinds.numbers))) if levels else segments, open_
 
 
 def _narrow(levels: Sequence[Level], start_s: int, end_s: int) -> tuple[int, int]:
@@ -269,10 +273,10 @@ def _find_steps(
             there_s = level.period.start_s(ordinal + 1)
             kind = level.kinds.number(level.period, holders)
             yield there_s, _Path((0, 1), here_s, ((here_s, there_s, kind),), ())
-    found, open_ = tile_longest_first(short, here_s, next_s)
+    segments, open_ = tile_longest_first(short, here_s, next_s)
     kinds = short[0].kinds.to_list() if short else []
-    count = sum(count_partitions(kinds[kind].period, start_s, end_s) for start_s, end_s, kind in found)
-    yield next_s, _Path((sum(high_s - low_s for low_s, high_s in open_), count), here_s, found, open_)
+    count = sum(count_partitions(kinds[kind].period, start_s, end_s) for start_s, end_s, kind in segments)
+    yield next_s, _Path((sum(high_s - low_s for low_s, high_s in open_), count), here_s, segments, open_)
 
 
 def count_partitions(period: UpdatePeriod, start_s: int, end_s: int) -> int:
@@ -281,14 +285,14 @@ def count_partitions(period: UpdatePeriod, start_s: int, end_s: int) -> int:
 
 
 def _trace_back(paths: dict[int, _Path], end_s: int) -> tuple[list[Segment], list[Stretch]]:
-    found: list[Segment] = []
+    segments: list[Segment] = []
     rest: list[Stretch] = []
     at_s = end_s
     while (path := paths[at_s]).before_s != at_s:
-        found += reversed(path.segments)
+        segments += reversed(path.segments)
         rest += reversed(path.open_)
         at_s = path.before_s
-    return found[::-1], _join_stretches(rest[::-1])
+    return segments[::-1], _join_stretches(rest[::-1])
 
 
 def _join_stretches(stretches: list[Stretch]) -> list[Stretch]:

@@ -219,8 +219,8 @@ def _refuse_contradiction(
 ) -> None:
     """Lens changes the class and leaves the old form's keys behind; nothing shows which of the two is stale."""
     for other in list_forms():
-        found = None if other is form else other.read(period, own)
-        if found and found != runs:
+        others = None if other is form else other.read(period, own)
+        if others and others != runs:
             raise TimelineInconsistent(
                 "two forms hold different partitions", named=form.name, other=other.name
             )
@@ -275,8 +275,8 @@ def build_form_properties(
 
 
 def _form_of(own: Mapping[str, str]) -> StorageForm:
-    known = {form.class_name: form for form in list_forms()}
-    return known.get(own.get(STORAGE_CLASS, ""), ENDS_AND_HOLES)
+    forms = {form.class_name: form for form in list_forms()}
+    return forms.get(own.get(STORAGE_CLASS, ""), ENDS_AND_HOLES)
 
 
 def build_table_properties(
@@ -293,11 +293,11 @@ def build_table_properties(
     """
     written: dict[str, str] = {}
     present = list(timelines)
-    held = {(timeline.period.lens_name, timeline.column) for timeline in present}
+    names = {(timeline.period.lens_name, timeline.column) for timeline in present}
     for period, column in itertools.product(tuple(periods) or UpdatePeriod, columns):
-        old = {} if (period.lens_name, column) in held else select_keys(properties, period, column)
+        old = {} if (period.lens_name, column) in names else select_keys(properties, period, column)
         if old:
-            held.add((period.lens_name, column))
+            names.add((period.lens_name, column))
             present.append(Timeline(period, column, form=_form_of(old)))
     for timeline in present:
         written |= build_form_properties(timeline, timeline.form, properties)

@@ -102,38 +102,38 @@ def read_arguments(shape: Shape, body: bytes) -> Arguments:
         if fields.keys() != {1} or fields[1].kind != TType.STRUCT:
             raise NotAnswered(Reason.ARGUMENTS)
         fields = read_fields(fields[1].data)
-    found: dict[Role, Any] = {}
+    values: dict[Role, Any] = {}
     for number, value in fields.items():
         role = shape.roles.get(number)
         if role is None:
             raise NotAnswered(Reason.ARGUMENTS)
-        found[role] = _READERS[role](value)
-    if not shape.required <= found.keys():
+        values[role] = _READERS[role](value)
+    if not shape.required <= values.keys():
         raise NotAnswered(Reason.ARGUMENTS)
-    return _make(found)
+    return _make(values)
 
 
-def _make(found: dict[Role, Any]) -> Arguments:
-    catalog, db = split_catalog(found[Role.DB])
-    for named in (catalog, found.get(Role.CATALOG)):
+def _make(values: dict[Role, Any]) -> Arguments:
+    catalog, db = split_catalog(values[Role.DB])
+    for named in (catalog, values.get(Role.CATALOG)):
         if named is not None and named.lower() != CATALOG:
             raise NotAnswered(Reason.ARGUMENTS)
-    limit = found.get(Role.LIMIT, -1)
+    limit = values.get(Role.LIMIT, -1)
     if limit == 0 or limit < -1:
         raise NotAnswered(Reason.ARGUMENTS)  # the meaning depends on the version
     return Arguments(
         db=db,
-        table=found[Role.TABLE],
+        table=values[Role.TABLE],
         names_catalog=catalog is not None,
-        filter=found.get(Role.FILTER),
-        values=found.get(Role.VALUES),
-        name=found.get(Role.NAME),
-        names=found.get(Role.NAMES),
-        expression=found.get(Role.EXPRESSION),
-        default_partition=found.get(Role.DEFAULT_PARTITION),
+        filter=values.get(Role.FILTER),
+        values=values.get(Role.VALUES),
+        name=values.get(Role.NAME),
+        names=values.get(Role.NAMES),
+        expression=values.get(Role.EXPRESSION),
+        default_partition=values.get(Role.DEFAULT_PARTITION),
         limit=limit,
-        user=found.get(Role.USER),
-        capabilities=found.get(Role.CAPABILITIES),
+        user=values.get(Role.USER),
+        capabilities=values.get(Role.CAPABILITIES),
     )
 
 

@@ -138,8 +138,8 @@ class TypedColumns:
     @staticmethod
     def of(table: IndexedTable, node: Node | None) -> TypedColumns:
         """Return the typed columns that a filter names."""
-        found = () if node is None else (one.column for one in _conditions(node))
-        return TypedColumns(table, frozenset(found))
+        names = () if node is None else (one.column for one in _conditions(node))
+        return TypedColumns(table, frozenset(names))
 
     def has_invalid(self, index: PartitionIndex) -> bool:
         """Whether a partition has a value in these columns that is not of the column's type."""

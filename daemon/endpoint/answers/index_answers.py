@@ -117,22 +117,22 @@ class IndexAnswers:
             raise NotAnswered(Reason.REFUSED)
         if arguments.expression is not None:
             arguments = replace(arguments, tree=self._read_expression(arguments.expression))
-        found = arrived.read(
+        result = arrived.read(
             arguments.db, arguments.table, lambda view: self._make(call, request, view, arguments, rules)
         )
-        if isinstance(found, Forward):
-            raise NotAnswered(found.reason)
+        if isinstance(result, Forward):
+            raise NotAnswered(result.reason)
         self._was_answered = True
-        return found
+        return result
 
     def _make(
         self, call: PartitionCall, request: Message, view: TableView, arguments: Arguments, rules: ServerRules
     ) -> _Made:
         """Return the answer as it follows from a view, from memory where the table is the same as before."""
         content = TableContent.of(view)
-        kept = None if content is None else self._cache.get(request, rules, content)
-        if kept is not None:
-            return _Made(kept, is_repeated=True)
+        body_before = None if content is None else self._cache.get(request, rules, content)
+        if body_before is not None:
+            return _Made(body_before, is_repeated=True)
         body = _make_body(call, view, arguments, rules)
         if content is not None:
             self._cache.put(request, rules, content, body)
@@ -201,10 +201,10 @@ def _is_known(call: str, arguments: Arguments, rules: ServerRules) -> bool:
 
 
 def _without_write_id(row: bytes) -> bytes:
-    found = without_write_id(row)
-    if found is None:
+    shorter = without_write_id(row)
+    if shorter is None:
         raise NotAnswered(Reason.NOT_CERTAIN)
-    return found
+    return shorter
 
 
 def _join_specs(view: TableView, payloads: Sequence[bytes], db: str, table: str) -> list[bytes]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from daemon.config.model import Config
     from daemon.endpoint.answers.table_access import Reason, TableView
-    from daemon.endpoint.differing_tables import Difference
+    from daemon.endpoint.differing_tables import AnswerDifference
     from daemon.endpoint.metrics import EndpointMetrics
     from daemon.endpoint.protocol.wire import Message
     from daemon.endpoint.responders import Responder
@@ -99,7 +99,7 @@ class SourceAnswers:
         """Return the responders of one connection."""
         return (IndexAnswers(self._access, self._observer, self._read, self._cache),)
 
-    def list_differing(self) -> Sequence[Difference]:
+    def list_differing(self) -> Sequence[AnswerDifference]:
         """Return the tables whose answers differ; those that were loaded again or dropped meanwhile are forgotten."""
         for each in self._differing.all():
             try:

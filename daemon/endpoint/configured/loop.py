@@ -156,11 +156,11 @@ class _Samples:
         return sum(int(sample.value) for sample in self._samples if sample.name == name)
 
     def by_label(self, name: str, label: str) -> Counter[str]:
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for sample in self._samples:
             if sample.name == name:
-                found[sample.labels[label]] += int(sample.value)
-        return found
+                counts[sample.labels[label]] += int(sample.value)
+        return counts
 
 
 class EndpointCollector:

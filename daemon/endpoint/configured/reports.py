@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from prometheus_client import CollectorRegistry
 
-    from daemon.endpoint.differing_tables import Difference
+    from daemon.endpoint.differing_tables import AnswerDifference
 
 
 REPORT: Final = "report"
@@ -47,7 +47,7 @@ class Reports:
         self,
         descriptor: int,
         registry: CollectorRegistry,
-        differing: Callable[[], Sequence[Difference]],
+        differing: Callable[[], Sequence[AnswerDifference]],
     ) -> None:
         self._descriptor = descriptor
         self._registry = registry

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from daemon.config.model import Config
     from daemon.endpoint.configured.assembly import SourceAnswers
-    from daemon.endpoint.differing_tables import Difference
+    from daemon.endpoint.differing_tables import AnswerDifference
 
 
 def serve_source(
@@ -79,5 +79,5 @@ class _Endpoint:
                 answers.close()
 
 
-def _differing(endpoint: _Endpoint | None) -> Sequence[Difference]:
+def _differing(endpoint: _Endpoint | None) -> Sequence[AnswerDifference]:
     return () if endpoint is None or endpoint.answers is None else endpoint.answers.list_differing()

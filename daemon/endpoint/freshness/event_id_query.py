@@ -110,8 +110,8 @@ def _read_event_id(answer: Message) -> int:
     if answer.header.kind == TMessageType.REPLY and _is_usual(body):
         return int.from_bytes(body[6:14], signed=True)
     result = read_fields(answer.body).get(0) if answer.header.kind == TMessageType.REPLY else None
-    found = read_fields(result.data).get(1) if result is not None and result.kind == TType.STRUCT else None
-    if not isinstance(found, Value) or found.kind != TType.I64:
+    value = read_fields(result.data).get(1) if result is not None and result.kind == TType.STRUCT else None
+    if not isinstance(value, Value) or value.kind != TType.I64:
         raise BadInput("the metastore did not return its newest event id", kind=answer.header.kind)
-    (event_id,) = struct.unpack(">q", found.data)
+    (event_id,) = struct.unpack(">q", value.data)
     return int(event_id)

@@ -209,17 +209,17 @@ class PositionWatch:
         """Read until the position changes or the time ends; called with the lock, which is released meanwhile."""
         before, self._is_watched = self._position, True
         self._changed.release()
-        found = before
+        position = before
         try:
-            found = self._read_until_changed(before, end_s)
+            position = self._read_until_changed(before, end_s)
         finally:
             self._changed.acquire()
-            self._position, self._is_watched = found, False
+            self._position, self._is_watched = position, False
             self._changed.notify_all()
 
     def _read_until_changed(self, before: int, end_s: float) -> int:
         pause_s = FIRST_PAUSE_S
-        while (found := self._read()) == before and self._clock() < end_s:
+        while (position := self._read()) == before and self._clock() < end_s:
             self._pause(pause_s)
             pause_s = min(LONGEST_PAUSE_S, pause_s * 1.2)
-        return found
+        return position

@@ -74,8 +74,8 @@ class Patience:
 
     def after_timeout(self, event_id: int) -> Patience:
         """Return the patience after a request has waited for this event until its time-out."""
-        known = event_id if self.unreached_id is None else max(self.unreached_id, event_id)
-        return replace(self, unreached_id=known)
+        furthest_id = event_id if self.unreached_id is None else max(self.unreached_id, event_id)
+        return replace(self, unreached_id=furthest_id)
 
 
 class EventQuery(Protocol):
@@ -95,7 +95,7 @@ class Pending:
     newest: NewestEvent
     number: int
     """The number of the query that is needed."""
-    known: Observation | None = None
+    recent: Observation | None = None
     """An observation that is new enough already."""
 
     def result(self) -> Observation:
@@ -103,7 +103,7 @@ class Pending:
 
         Raises the error of the query, and Inconsistent if the source's newest event is older than before: the metastore was restored.
         """
-        return self.known or self.newest.finish(self.number)
+        return self.recent or self.newest.finish(self.number)
 
 
 class NewestEvent:
@@ -172,28 +172,28 @@ class NewestEvent:
 
     def _receive(self) -> None:
         failure: TidelineError = _unexpected()
-        found: Observation | None = None
+        observation: Observation | None = None
         try:
-            found = Observation(self._query.receive(), self._sent_s)
+            observation = Observation(self._query.receive(), self._sent_s)
         except TidelineError as error:
             failure = error
         finally:
-            self._end(found, failure)
+            self._end(observation, failure)
 
-    def _end(self, found: Observation | None, failure: TidelineError) -> None:
+    def _end(self, observation: Observation | None, failure: TidelineError) -> None:
         with self._changed:
             self._ended, self._is_busy = self._begun, False
-            self._failure = failure if found is None else self._check(found)
+            self._failure = failure if observation is None else self._check(observation)
             if self._failure is None:
-                self._last = found
+                self._last = observation
             self._changed.notify_all()
 
-    def _check(self, found: Observation) -> TidelineError | None:
-        if self._last is None or found.event_id >= self._last.event_id:
+    def _check(self, observation: Observation) -> TidelineError | None:
+        if self._last is None or observation.event_id >= self._last.event_id:
             return None
         return Inconsistent(
             "the source's newest event is older than before",
-            found=found.event_id,
+            found=observation.event_id,
             before=self._last.event_id,
             hint="If the metastore was restored from a backup, restart the endpoint once the catalog follows it again.",
         )

@@ -161,10 +161,10 @@ class Incoming(TTransportBase, CReadableTransport):  # type: ignore[misc]  # thr
 
 def receive_request(peer: Peer, transport: Transport, *, bytes_max: int, complete_s: float) -> Message:
     """Return the next request; what follows it stays with ``peer``."""
-    found = read_whole(peer.unread, transport, bytes_max)
-    if found is not None:
+    message = read_whole(peer.unread, transport, bytes_max)
+    if message is not None:
         peer.unread = b""
-        return found
+        return message
     deadline = time.monotonic() + complete_s
     incoming = Incoming(lambda: peer.receive(deadline - time.monotonic()), transport, bytes_max)
     message = incoming.message(incoming.read_to_end())

@@ -155,18 +155,18 @@ def read_fields(data: bytes) -> dict[int, Value]:
     """Return the fields of a struct by number; raise BadInput for bytes that are not exactly one struct."""
     transport = TMemoryBuffer(data)
     protocol = _protocol(transport)
-    found = {}
+    fields = {}
     try:
         while (kind := protocol.readByte()) != TType.STOP:
             number = protocol.readI16()
             start = transport.cstringio_buf.tell()
             skip_value(protocol, kind)
-            found[number] = Value(kind, data[start : transport.cstringio_buf.tell()])
+            fields[number] = Value(kind, data[start : transport.cstringio_buf.tell()])
     except MALFORMED as error:
         raise BadInput("the message is not valid Thrift", reason=str(error)) from error
     if transport.cstringio_buf.tell() != len(data):
         raise BadInput("the message has bytes after its end", bytes=len(data))
-    return found
+    return fields
 
 
 def read_header(read: Callable[[int], bytes]) -> Header:

@@ -151,8 +151,8 @@ def appends_columns(event: TableAltered) -> bool:
 def read_samples(name: str, samples: Sequence[SampledPartition], source: Metastore) -> FoundPartitions:
     """Read the sampled partitions, in the thread of calls."""
     db, _, table = name.partition(".")
-    found = source.get_partitions(db, table, [sample.name for sample in samples]) if samples else []
-    return FoundPartitions({tuple(one.values or ()): one for one in found}, source.current_event_id())
+    partitions = source.get_partitions(db, table, [sample.name for sample in samples]) if samples else []
+    return FoundPartitions({tuple(one.values or ()): one for one in partitions}, source.current_event_id())
 
 
 def _keeps_columns(event: TableAltered) -> bool:

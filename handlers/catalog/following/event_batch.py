@@ -23,7 +23,7 @@ from handlers.catalog.following.table_info import (
     describe_table,
     qualify,
 )
-from handlers.catalog.following.table_state import FROM_PARTITIONS, KnownTable
+from handlers.catalog.following.table_state import FROM_PARTITIONS, FollowedTable
 from handlers.decoding.header import UNREADABLE_KIND
 from handlers.events import (
     CATALOGS,
@@ -160,14 +160,14 @@ class EventBatch:
         return self._apply_partition_event(event, qualify(db, event.table or ""))
 
     def _apply_partition_event(self, event: Event, name: str) -> str | None:
-        known = self._states.get(name)
+        followed = self._states.get(name)
         progress = self._open_progress(name, event.event_id)
         if progress is not None:
             self._hand_partitions(event, name, progress.columns, self._staging)
             return None
-        reason = self._reason_to_skip(name, known, event.event_id)
-        if reason is None and known is not None:
-            self._hand_partitions(event, name, known.columns, self._changes)
+        reason = self._reason_to_skip(name, followed, event.event_id)
+        if reason is None and followed is not None:
+            self._hand_partitions(event, name, followed.columns, self._changes)
         return reason
 
     def _hand_partitions(
@@ -182,15 +182,15 @@ class EventBatch:
         progress = self._states.progress(name)
         return progress if progress is not None and event_id > progress.as_of else None
 
-    def _reason_to_skip(self, name: str, known: KnownTable | None, event_id: int) -> str | None:
+    def _reason_to_skip(self, name: str, followed: FollowedTable | None, event_id: int) -> str | None:
         """Return why an event about partitions is skipped; None where it is applied."""
-        if known is not None and known.code is not None:
+        if followed is not None and followed.code is not None:
             return "quarantined"
         if self._states.is_waiting(name):
             return "loading"
-        if known is None:
+        if followed is None:
             return OUT_OF_SCOPE
-        return "in-snapshot" if event_id <= known.as_of else None
+        return "in-snapshot" if event_id <= followed.as_of else None
 
     def _create(self, event_id: int, table: TableInfo) -> str | None:
         if self._is_in_listing(table.name, event_id):
@@ -199,7 +199,7 @@ class EventBatch:
         if not accepting:
             return self._drop(event_id, table.name)
         self._forget(table.name)
-        self._states.put(self._txn, table.name, KnownTable(table.columns, event_id))
+        self._states.put(self._txn, table.name, FollowedTable(table.columns, event_id))
         for change in accepting:
             self._hand(change, table.name, CreatedTable(table))
         return None
@@ -208,15 +208,15 @@ class EventBatch:
         table = describe_table(event.after.value)
         if table.name != name:
             return self._rename(event.event_id, name, table)
-        known = self._states.get(name)
-        if known is None and not self._states.is_waiting(name):
+        followed = self._states.get(name)
+        if followed is None and not self._states.is_waiting(name):
             return self._request_if_accepted(table, event.event_id)
         if self._open_progress(name, event.event_id) is not None:
             self._alter_followers(self._staging, table)
-        reason = self._reason_to_skip(name, known, event.event_id)
-        if reason is not None or known is None:
+        reason = self._reason_to_skip(name, followed, event.event_id)
+        if reason is not None or followed is None:
             return reason
-        if _is_own(event, known):
+        if _is_own(event, followed):
             overwritten = _find_overwritten(event)
             if not overwritten:
                 return "own"
@@ -229,10 +229,10 @@ class EventBatch:
             self._observer.published("overwrote")
         if not self._accepting(table):
             return self._drop(event.event_id, name)
-        if table.columns != known.columns:
+        if table.columns != followed.columns:
             self._states.request_load(self._txn, name, "changed", event.event_id)
         self._alter_followers(self._changes, table)
-        if event.event_id > known.until and appends_columns(event):
+        if event.event_id > followed.until and appends_columns(event):
             self._begin_check(table.name, event.event_id)
         return None
 
@@ -261,26 +261,26 @@ class EventBatch:
     def _rename(self, event_id: int, old: str, table: TableInfo) -> str | None:
         """Move a table to its new name, or request a load where the state of the old name is not sufficient."""
         listed = self._is_in_listing(table.name, event_id)
-        known = None if self._is_in_listing(old, event_id) else self._states.get(old)
+        followed = None if self._is_in_listing(old, event_id) else self._states.get(old)
         waits_for = self._states.waiting().get(old)
         before = self._states.state(old)
         accepting = self._accepting(table)
         if (
-            known is not None
+            followed is not None
             and waits_for is None
             and accepting
             and not listed
-            and _can_rename(known, event_id, table)
+            and _can_rename(followed, event_id, table)
         ):
             self._forget(table.name)
-            kept = [change for change, _ in accepting]
+            changes = [change for change, _ in accepting]
             for change in self._changes:
-                renamed = RenamedTable(old, table) if change in kept else ForgottenTable(old)
+                renamed = RenamedTable(old, table) if change in changes else ForgottenTable(old)
                 self._hand(change, table.name, renamed)
             self._states.forget(self._txn, old)
-            self._states.put(self._txn, table.name, replace(known, published=None))
+            self._states.put(self._txn, table.name, replace(followed, published=None))
             return None
-        if known is not None or waits_for is not None:
+        if followed is not None or waits_for is not None:
             self._forget(old)
         if listed:
             return "in-snapshot"
@@ -307,8 +307,8 @@ class EventBatch:
 
     def _is_in_listing(self, name: str, event_id: int) -> bool:
         """Whether the table's listing contains the event; False while the table waits to be listed."""
-        known = self._states.get(name)
-        return known is not None and not self._states.is_waiting(name) and event_id <= known.as_of
+        followed = self._states.get(name)
+        return followed is not None and not self._states.is_waiting(name) and event_id <= followed.as_of
 
     def _forget(self, name: str) -> None:
         self._states.forget(self._txn, name)
@@ -328,35 +328,35 @@ class EventBatch:
                 self._states.request_load(self._txn, each, "unsure", event.event_id)
             return "loading"
         name = qualify(event.db, event.table)
-        known = self._states.get(name)
+        followed = self._states.get(name)
         if self._states.is_waiting(name):
             if self._open_progress(name, event.event_id) is not None:
                 # The staged content lacks the event.
                 self._states.request_load(self._txn, name, "unsure", event.event_id)
             return "loading"
-        if known is None:
+        if followed is None:
             self._states.request_load(self._txn, name, "changed", event.event_id)
             return OUT_OF_SCOPE
-        if event.kind == UNREADABLE_KIND and known.code is None:  # nothing is wrong with the table
+        if event.kind == UNREADABLE_KIND and followed.code is None:  # nothing is wrong with the table
             self._states.request_load(self._txn, name, "unsure", event.event_id)
             return "loading"
-        if event.event_id > known.as_of and known.code is None:
+        if event.event_id > followed.as_of and followed.code is None:
             self._states.quarantine(self._txn, name, error, event.event_id)
             self._observer.table_quarantined(name, error)
         return "quarantined"
 
 
-def _can_rename(known: KnownTable, event_id: int, table: TableInfo) -> bool:
+def _can_rename(followed: FollowedTable, event_id: int, table: TableInfo) -> bool:
     """Whether the known state of a table is sufficient for its new name."""
-    return known.code is None and event_id > known.until and known.columns == table.columns
+    return followed.code is None and event_id > followed.until and followed.columns == table.columns
 
 
-def _is_own(event: TableAltered, known: KnownTable) -> bool:
+def _is_own(event: TableAltered, followed: FollowedTable) -> bool:
     """Whether publishing caused this event: it sets the event id that was written last."""
-    if known.published is None:
+    if followed.published is None:
         return False
     before, after = event.before.value.parameters or {}, event.after.value.parameters or {}
-    return before.get(APPLIED_EVENT) != after.get(APPLIED_EVENT) == known.published
+    return before.get(APPLIED_EVENT) != after.get(APPLIED_EVENT) == followed.published
 
 
 def _find_overwritten(event: TableAltered) -> list[str]:

@@ -101,15 +101,15 @@ class Survey:
         return self._awaited is not None
 
     def _survey(self) -> Steps:
-        left = {*self._states.known(), *self._states.waiting()}
+        unseen = {*self._states.list_followed(), *self._states.waiting()}
         for db in (yield from self._ask(lambda source: source.database_names())):
             names: list[str] = yield from self._ask(methodcaller("table_names", db))
             for start in range(0, len(names), TABLES_BATCH):
                 batch = names[start : start + TABLES_BATCH]
                 yield from self._survey_batch(db, batch)
-                left.difference_update(qualify(db, name) for name in batch)
+                unseen.difference_update(qualify(db, name) for name in batch)
         with open_changes(self._store, self._followers) as (txn, _):
-            for name in sorted(left):
+            for name in sorted(unseen):
                 if self._states.get(name) is not None and not self._states.is_waiting(name):
                     self._states.request_load(txn, name, "changed")
             self._finish(txn)
@@ -120,12 +120,12 @@ class Survey:
         try:
             answer = self._calls.submit(lambda source: source.get_tables(db, batch))
             yield answer
-            found = _tables(answer)
+            tables = _tables(answer)
             with open_changes(self._store, self._followers) as (txn, changes):
                 for name in names:
-                    if found is None or changes_of[name].events:
+                    if tables is None or changes_of[name].events:
                         self._request_load(txn, name)
-                for table in found or ():
+                for table in tables or ():
                     if not self._states.is_waiting(table.name) or self._states.is_quarantined(table.name):
                         self._decide(txn, table, changes)
         finally:

@@ -41,7 +41,7 @@ PAUSE_SHARE: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class KnownTable:
+class FollowedTable:
     """What is known about a table that is followed or quarantined. The field names are stored."""
 
     columns: tuple[str, ...]
@@ -107,7 +107,7 @@ class PostponedLoad:
 class TableState:
     """Everything about the progress of one table; ``load`` is None where nothing is to be done. The field names are stored."""
 
-    known: KnownTable | None = None
+    known: FollowedTable | None = None
     load: RequestedLoad | None = None
     progress: LoadProgress | None = None
     postponed: PostponedLoad | None = None
@@ -164,7 +164,7 @@ def parse_state(value: bytes) -> TableState:
     try:
         parts = _require_parts(orjson.loads(value))
         return TableState(
-            known=parse_known(parts["known"]) if "known" in parts else None,
+            known=parse_followed(parts["known"]) if "known" in parts else None,
             load=RequestedLoad(**parts["load"]) if "load" in parts else None,
             progress=parse_progress(parts["progress"]) if "progress" in parts else None,
             postponed=PostponedLoad(**parts["postponed"]) if "postponed" in parts else None,
@@ -173,9 +173,9 @@ def parse_state(value: bytes) -> TableState:
         raise StateCorrupt("the state of a table cannot be read", reason=str(error)) from error
 
 
-def parse_known(stored: dict[str, Any]) -> KnownTable:
+def parse_followed(stored: dict[str, Any]) -> FollowedTable:
     """Read a known table from its stored fields; raise TypeError, KeyError."""
-    return KnownTable(**(stored | {"columns": tuple(stored["columns"])}))
+    return FollowedTable(**(stored | {"columns": tuple(stored["columns"])}))
 
 
 def parse_progress(stored: dict[str, Any]) -> LoadProgress:

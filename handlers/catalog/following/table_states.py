@@ -15,12 +15,12 @@ import structlog
 
 from handlers.catalog.following.table_state import (
     FROM_PARTITIONS,
-    KnownTable,
+    FollowedTable,
     LoadProgress,
     PostponedLoad,
     RequestedLoad,
     TableState,
-    parse_known,
+    parse_followed,
     parse_progress,
     parse_state,
 )
@@ -68,11 +68,11 @@ class TableStates:
         """Return the state of a table; None for an unknown one. For other threads too."""
         return self._states.get(name)
 
-    def get(self, name: str) -> KnownTable | None:
+    def get(self, name: str) -> FollowedTable | None:
         """Return a followed or quarantined table; None for any other, which may be waiting to be loaded."""
         return self._states.get(name, _NONE).known
 
-    def put(self, txn: Transaction, name: str, known: KnownTable) -> None:
+    def put(self, txn: Transaction, name: str, known: FollowedTable) -> None:
         """Store what is known about a table."""
         self._save(txn, name, replace(self._states.get(name, _NONE), known=known))
 
@@ -88,7 +88,7 @@ class TableStates:
         It is loaded again after growing pauses, so it recovers when the cause is gone.
         """
         state, now_s = self._states.get(name, _NONE), self._clock()
-        known = state.known or KnownTable((), 0)
+        known = state.known or FollowedTable((), 0)
         if known.code is None:
             known = replace(
                 known, code=error.code, reason=str(error), failed_at=event_id, failed_s=int(now_s)
@@ -190,20 +190,20 @@ class TableStates:
 
     def failures(self) -> list[TableFailure]:
         """Return why each quarantined table is quarantined, by name; for other threads too."""
-        found = ((name, self.get(name)) for name in sorted(self._quarantined))
+        tables = ((name, self.get(name)) for name in sorted(self._quarantined))
         return [
             TableFailure(
-                name, known.failed_at or None, known.failed_s or None, known.code, known.reason or ""
+                name, table.failed_at or None, table.failed_s or None, table.code, table.reason or ""
             )
-            for name, known in found
-            if known is not None and known.code is not None
+            for name, table in tables
+            if table is not None and table.code is not None
         ]
 
     def tables_of_db(self, db: str) -> list[str]:
         """Return every table of a database that is known or waiting."""
         return sorted(name for name in self._states if name.startswith(f"{db}."))
 
-    def known(self) -> list[str]:
+    def list_followed(self) -> list[str]:
         """Return the name of every followed or quarantined table, sorted."""
         return sorted(name for name, state in self._states.items() if state.known is not None)
 
@@ -231,12 +231,12 @@ class TableStates:
         """Keep the quarantined tables in a map of their own: there are few, and every answer needs them."""
         problem = self._problem(name)
         if name in self._quarantined or problem is not None:
-            others = {known: reason for known, reason in self._quarantined.items() if known != name}
+            others = {other: reason for other, reason in self._quarantined.items() if other != name}
             self._quarantined = others if problem is None else {**others, name: problem}
 
     def _problem(self, name: str) -> str | None:
-        known = self.get(name)
-        return None if known is None or known.code is None else known.reason or known.code
+        table = self.get(name)
+        return None if table is None or table.code is None else table.reason or table.code
 
 
 def _with_retry(state: TableState) -> TableState:
@@ -252,7 +252,7 @@ def migrate_table_states(txn: Transaction) -> None:
     try:
         for name in tables.keys() | loads.keys():
             state = TableState(
-                known=parse_known(orjson.loads(tables[name])) if name in tables else None,
+                known=parse_followed(orjson.loads(tables[name])) if name in tables else None,
                 load=RequestedLoad(loads[name].decode()) if name in loads else None,
                 progress=parse_progress(orjson.loads(progress[name])) if name in progress else None,
                 postponed=PostponedLoad(**orjson.loads(postponed[name])) if name in postponed else None,
@@ -265,6 +265,6 @@ def migrate_table_states(txn: Transaction) -> None:
 
 def _take(txn: Transaction, prefix: bytes) -> Mapping[str, bytes]:
     """Return and delete the entries whose keys start with ``prefix``."""
-    found = {key[len(prefix) :].decode(): value for key, value in txn.scan(prefix, prefix_end(prefix))}
+    entries = {key[len(prefix) :].decode(): value for key, value in txn.scan(prefix, prefix_end(prefix))}
     txn.delete_range(prefix, prefix_end(prefix))
-    return found
+    return entries

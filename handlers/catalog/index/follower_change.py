@@ -223,11 +223,11 @@ class PartitionFollowerChange:
         return None
 
     def _put_partitions(self, target: str, partitions: Sequence[PartitionInfo]) -> None:
-        found = {tuple(one.values): one for one in map(_normalize, partitions)}
-        known = self._index.payloads(target, list(found))
-        for values, partition in found.items():
+        by_values = {tuple(one.values): one for one in map(_normalize, partitions)}
+        payloads = self._index.payloads(target, list(by_values))
+        for values, partition in by_values.items():
             self._index.add(target, values, self._pack(target, partition))
-        self._records.count(target, known.count(None))
+        self._records.count(target, payloads.count(None))
 
     def _pack(self, target: str, partition: Partition) -> bytes:
         record = self._records.get(target)

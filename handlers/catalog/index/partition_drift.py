@@ -62,7 +62,7 @@ def compare_partitions(
     index are only read where their number shows that some are not at the source.
     """
     began_at = event_id()
-    found = PartitionComparison()
+    comparison = PartitionComparison()
     db, _, table = name.partition(".")
     at_source = yield from await_in_steps(calls.submit(methodcaller("partition_names", db, table)))
     columns = tuple(column.name for column in follower.index.columns(name))
@@ -70,14 +70,16 @@ def compare_partitions(
     for start in range(0, len(at_source), PIECE):
         names = at_source[start : start + PIECE]
         fetched = yield from await_in_steps(calls.submit(methodcaller("get_partitions", db, table, names)))
-        indexed += _compare_piece(names, columns, fetched, follower, name, found)
+        indexed += _compare_piece(names, columns, fetched, follower, name, comparison)
         yield
     if indexed != follower.indexed.get(name, 0):
         surplus = set(follower.index.names(follower.index.prepare(name, ""))).difference(at_source)
-        found.surplus_count, found.surplus = len(surplus), sorted(surplus)[:SHOWN_MAX]
-    found.source_event_id = yield from await_in_steps(calls.submit(lambda source: source.current_event_id()))
-    found.moving = not began_at == event_id() == found.source_event_id
-    return found
+        comparison.surplus_count, comparison.surplus = len(surplus), sorted(surplus)[:SHOWN_MAX]
+    comparison.source_event_id = yield from await_in_steps(
+        calls.submit(lambda source: source.current_event_id())
+    )
+    comparison.moving = not began_at == event_id() == comparison.source_event_id
+    return comparison
 
 
 def _compare_piece(  # noqa: PLR0913, PLR0917 - one piece of both sides
@@ -86,40 +88,40 @@ def _compare_piece(  # noqa: PLR0913, PLR0917 - one piece of both sides
     fetched: Sequence[Partition],
     follower: PartitionFollower,
     name: str,
-    found: PartitionComparison,
+    comparison: PartitionComparison,
 ) -> int:
     """Compare the partitions of some names; return how many of the names are in the index."""
     values = [tuple(parse_partition_name(columns, one).spec.values()) for one in names]
-    known = dict(zip(values, follower.index.get_each(name, values), strict=True))
-    missing = [one for one, key in zip(names, values, strict=True) if known[key] is None]
-    found.missing_count += len(missing)
-    found.missing += missing[: SHOWN_MAX - len(found.missing)]
+    by_values = dict(zip(values, follower.index.get_each(name, values), strict=True))
+    missing = [one for one, key in zip(names, values, strict=True) if by_values[key] is None]
+    comparison.missing_count += len(missing)
+    comparison.missing += missing[: SHOWN_MAX - len(comparison.missing)]
     for partition in fetched:
-        one = known.get(tuple(partition.values or ()))
+        one = by_values.get(tuple(partition.values or ()))
         if one is not None:
-            _compare_fields(partition, one, follower, name, found)
+            _compare_fields(partition, one, follower, name, comparison)
     return len(names) - len(missing)
 
 
 def _compare_fields(
     partition: Partition,
-    known: IndexedPartition,
+    indexed: IndexedPartition,
     follower: PartitionFollower,
     name: str,
-    found: PartitionComparison,
+    comparison: PartitionComparison,
 ) -> None:
-    found.compared += 1
+    comparison.compared += 1
     source_fields = dict(_fields(normalize(partition)))
-    index_fields = dict(_fields(follower.whole(name, known)))
+    index_fields = dict(_fields(follower.whole(name, indexed)))
     fields = sorted(
         one
         for one in source_fields.keys() | index_fields.keys()
         if source_fields.get(one) != index_fields.get(one)
     )
     if fields:
-        found.differing_count += 1
-        if len(found.differing) < SHOWN_MAX:
-            found.differing[known.name] = fields
+        comparison.differing_count += 1
+        if len(comparison.differing) < SHOWN_MAX:
+            comparison.differing[indexed.name] = fields
 
 
 def _fields(value: Struct, prefix: str = "") -> Iterator[tuple[str, Any]]:

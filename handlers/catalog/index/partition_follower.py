@@ -137,8 +137,8 @@ class PartitionFollower:
         """Return the first partitions of a table by name: they are usually the oldest, which are rarely changed."""
         if name not in self.indexed:
             return ()
-        found = self.index.partitions(self.index.prepare(name, ""), SAMPLED)
-        return [SampledPartition(one.name, one.values, self.whole(name, one)) for one in found]
+        partitions = self.index.partitions(self.index.prepare(name, ""), SAMPLED)
+        return [SampledPartition(one.name, one.values, self.whole(name, one)) for one in partitions]
 
     @contextmanager
     def open_change(self, txn: Transaction) -> Iterator[PartitionFollowerChange]:
@@ -170,8 +170,8 @@ class PartitionFollower:
         for name in self.indexed:
             partitions = self.index.partitions(self.index.prepare(name, ""))
             assert len(partitions) == self.indexed[name], name
-            for found in partitions:
-                assert tuple(self.whole(name, found).values) == found.values, found
+            for partition in partitions:
+                assert tuple(self.whole(name, partition).values) == partition.values, partition
 
     def close(self) -> None:
         """Close the index's own store, if it has one."""

@@ -64,14 +64,14 @@ _LEFT_OUT: Final[Mapping[str, Callable[[], object]]] = {
 
 def normalize(partition: Partition, *, is_new: bool = False) -> Partition:
     """Return a partition as the metastore would send it: with a write id, and without fields sent only on request."""
-    kept = Partition(**partition.set_fields())
-    kept.colStats = kept.privileges = None
-    descriptor: StorageDescriptor | None = kept.sd
+    normal = Partition(**partition.set_fields())
+    normal.colStats = normal.privileges = None
+    descriptor: StorageDescriptor | None = normal.sd
     if descriptor is not None:
-        kept.sd = _complete(descriptor)
-    if is_new or kept.writeId is None:
-        kept.writeId = NO_WRITE_ID
-    return kept
+        normal.sd = _complete(descriptor)
+    if is_new or normal.writeId is None:
+        normal.writeId = NO_WRITE_ID
+    return normal
 
 
 def _complete(descriptor: StorageDescriptor) -> StorageDescriptor:
@@ -168,8 +168,8 @@ def pack(partition: Partition, number: bytes, dictionary: Dictionary) -> bytes:
 
 def merge_statistics(partition: Partition, parameters: Mapping[str, str], write_id: int | None) -> Partition:
     """Return a normalized partition with the parameters and write id of a statistics update."""
-    kept = Partition(**partition.set_fields())
-    kept.parameters = {**(partition.parameters or {}), **parameters}
+    merged = Partition(**partition.set_fields())
+    merged.parameters = {**(partition.parameters or {}), **parameters}
     if write_id is not None and write_id > 0:
-        kept.writeId = write_id
-    return kept
+        merged.writeId = write_id
+    return merged

@@ -63,7 +63,7 @@ def compare_timelines(
         *fresh,
         *((timeline.period, _column_number(settings, timeline)) for timeline in timelines.timelines(name)),
     }
-    found = [
+    differences = [
         _compare_runs(
             settings.time_columns[number],
             period,
@@ -72,7 +72,7 @@ def compare_timelines(
         )
         for period, number in sorted(keys, key=lambda key: (settings.time_columns[key[1]], -key[0].weight_ms))
     ]
-    drift = tuple(one for one in found if one.missing or one.surplus)
+    drift = tuple(one for one in differences if one.missing or one.surplus)
     return TimelineComparison(drift, newest, moving=not before == newest == event_id())
 
 
@@ -97,15 +97,15 @@ def _read_runs(
     return before, listing.runs, source.current_event_id()
 
 
-def _compare_runs(column: str, period: UpdatePeriod, source: Runs, known: Runs) -> Drift:
-    return Drift(column, period, _subtract(period, source, known), _subtract(period, known, source))
+def _compare_runs(column: str, period: UpdatePeriod, source: Runs, indexed: Runs) -> Drift:
+    return Drift(column, period, _subtract(period, source, indexed), _subtract(period, indexed, source))
 
 
 def _subtract(period: UpdatePeriod, left: Runs, right: Runs) -> tuple[str, ...]:
     """Return the ranges in ``left`` that are not in ``right``."""
-    found = []
+    names = []
     for start, end in left.pairs():
         edges = [start, *right.between(start, end), end]
         gaps = list(pairwise(edges))[::2]
-        found += [f"[{period.format(low)}, {period.format(high)})" for low, high in gaps if low < high]
-    return tuple(found)
+        names += [f"[{period.format(low)}, {period.format(high)})" for low, high in gaps if low < high]
+    return tuple(names)

@@ -165,29 +165,31 @@ def migrate(
     Events may be applied between the steps. Raises ConfigError for an unknown form, NotFound where the timeline does not exist,
     Conflict where other writers keep changing the table. After a crash between the two steps, migrate again.
     """
-    chosen, timeline = find_form(form), _find(follower, name)
+    target_form, timeline = find_form(form), _find(follower, name)
     before = timeline.form.name
     written = yield from await_in_steps(
         calls.submit(
             lambda metastore: write_properties(
-                metastore, target, lambda properties: build_form_properties(timeline, chosen, properties)
+                metastore, target, lambda properties: build_form_properties(timeline, target_form, properties)
             )
         )
     )
     failpoint("catalog.migrated")
-    found = _find(follower, name)  # an event may have dropped the table
+    current = _find(follower, name)  # an event may have dropped the table
     with store.transaction() as txn:
         change = follower.change(txn)
-        change.set_form(name.table, name.period, found.column, chosen.name)
+        change.set_form(name.table, name.period, current.column, target_form.name)
     change.publish()
-    return MigrationResult(name.table, found.column, name.period.lens_name, before, chosen.name, written)
+    return MigrationResult(
+        name.table, current.column, name.period.lens_name, before, target_form.name, written
+    )
 
 
 def _find(follower: TimelineFollower, name: TimelineName) -> Timeline:
     is_followed = name.table in follower.timelines.tables()
-    found = follower.timelines.timeline(name.table, name.period, name.column) if is_followed else None
-    if found is None:
+    timeline = follower.timelines.timeline(name.table, name.period, name.column) if is_followed else None
+    if timeline is None:
         raise NotFound(
             "the timeline does not exist", table=name.table, column=name.column, period=name.period.lens_name
         )
-    return found
+    return timeline

@@ -58,7 +58,7 @@ PAUSE_SHARE: Final = 10
 """After a failure, publishing of the table pauses at least this many times as long as the failed try took."""
 
 
-class Publisher:
+class TimelinePublisher:
     """Publishes the timelines of one source; used by the thread of its catalog."""
 
     def __init__(
@@ -121,8 +121,8 @@ class Publisher:
         if now_s < self._paused_until_s or len(self._begun) >= BEGUN_MAX:
             return
         for name, since_s in list(self._follower.unpublished.items()):
-            known = states.get(name)
-            if states.is_waiting(name) or (known is not None and known.code is not None):
+            followed = states.get(name)
+            if states.is_waiting(name) or (followed is not None and followed.code is not None):
                 continue
             if name not in self._begun and name not in tried and self._is_due(name, since_s, now_s):
                 self._begin(store, states, name, event_id)
@@ -134,14 +134,14 @@ class Publisher:
         return now_s - since_s >= self._delay_s and (retry is None or now_s >= retry.next_s)
 
     def _begin(self, store: Store, states: TableStates, name: str, event_id: int) -> None:
-        known, timelines = states.get(name), self._follower.timelines
-        if known is None or name not in timelines.tables():
+        followed, timelines = states.get(name), self._follower.timelines
+        if followed is None or name not in timelines.tables():
             self._observer.published("same")
             self._follower.mark_published(store, name)
             return
         if self.writes_source:  # step 2
             with store.transaction() as txn:
-                states.put(txn, name, replace(known, published=str(event_id)))
+                states.put(txn, name, replace(followed, published=str(event_id)))
         del self._follower.unpublished[name]  # a change from now on records it again
         write = partial(_publish, self.target_name(name), _properties(timelines, name, event_id))
         self._begun[name] = self.calls.submit(write)
@@ -225,9 +225,9 @@ def _properties(
     timelines: Timelines, name: str, event_id: int
 ) -> Callable[[Mapping[str, str]], Mapping[str, str]]:
     """Return a function that adds a table's present timelines to its properties; for any thread."""
-    found, settings = timelines.timelines(name), timelines.settings(name)
+    current, settings = timelines.timelines(name), timelines.settings(name)
     return lambda properties: build_table_properties(
-        found, properties, event_id, settings.time_columns, settings.periods
+        current, properties, event_id, settings.time_columns, settings.periods
     )
 
 

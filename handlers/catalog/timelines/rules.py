@@ -47,13 +47,13 @@ class Rule:
 
     def settings(self, table: TableInfo, columns: Iterable[str]) -> TableSettings | None:
         """Return the settings for ``columns`` of the table; None where it has none of them."""
-        known = set(table.columns)
-        chosen = tuple(column for column in columns if column.lower() in known)
-        if not chosen:
+        names = set(table.columns)
+        selected = tuple(column for column in columns if column.lower() in names)
+        if not selected:
             return None
         return TableSettings(
             table.columns,
-            chosen,
+            selected,
             periods=self.periods,
             iso_weeks=self.iso_weeks,
             form=self.form,

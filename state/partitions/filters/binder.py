@@ -137,18 +137,18 @@ class _Binder:
         below, above = self._edges(number, literal)
         match operator:
             case Operator.EQUAL:
-                found = point(below) if below < above else NOTHING
+                intervals = point(below) if below < above else NOTHING
             case Operator.NOT_EQUAL:
-                found = between(VALUE, below) + between(above, UNCONVERTIBLE)
+                intervals = between(VALUE, below) + between(above, UNCONVERTIBLE)
             case Operator.LESS:
-                found = between(VALUE, below)
+                intervals = between(VALUE, below)
             case Operator.LESS_OR_EQUAL:
-                found = between(VALUE, above)
+                intervals = between(VALUE, above)
             case Operator.GREATER:
-                found = between(above, UNCONVERTIBLE)
+                intervals = between(above, UNCONVERTIBLE)
             case _:
-                found = between(below, UNCONVERTIBLE)
-        return found
+                intervals = between(below, UNCONVERTIBLE)
+        return intervals
 
     def _means_null(self, type_: ColumnType, operator: Operator, literal: Literal) -> bool:
         if literal.value != self._default or self._dialect.hive_version is not HiveVersion.HIVE_4:

@@ -91,9 +91,9 @@ def compile_check(condition: Condition, columns: int) -> Check:
     if isinstance(condition, Leaf):
         return _compile_leaf(condition, columns)
     if isinstance(condition, AnyOf) and len(condition.children) >= _DISPATCHED_MIN:
-        found = _compile_dispatch(condition, columns)
-        if found is not None:
-            return found
+        dispatch = _compile_dispatch(condition, columns)
+        if dispatch is not None:
+            return dispatch
     checks = [compile_check(child, columns) for child in condition.children]
     if len(checks) == 2:
         one, other = checks

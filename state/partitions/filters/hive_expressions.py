@@ -130,10 +130,10 @@ class _Translator:
                 return UNKNOWN  # true where = is NULL, which no filter can express
         node = _match_condition(name, parts)
         try:
-            chosen = invert(node) if node is not None and negated else node
+            filter_ = invert(node) if node is not None and negated else node
         except BadFilter:
             return UNKNOWN
-        return UNKNOWN if chosen is None else _exact(self._without_null(chosen, parts))
+        return UNKNOWN if filter_ is None else _exact(self._without_null(filter_, parts))
 
     def _without_null(self, node: Node, parts: Sequence[Expression]) -> Node:
         """Exclude the default partition of text columns: a filter compares it as text, in an expression it is NULL."""
@@ -149,8 +149,12 @@ def _match_condition(name: str, parts: Sequence[Expression]) -> Node | None:
     match name, parts:
         case ("In", [ColumnReference() as column, *items]):
             literals = [_literal(column, item) for item in items]
-            known = tuple(literal for literal in literals if literal is not None)
-            return Membership(_column_of(column), known) if known and len(known) == len(literals) else None
+            constants = tuple(literal for literal in literals if literal is not None)
+            return (
+                Membership(_column_of(column), constants)
+                if constants and len(constants) == len(literals)
+                else None
+            )
         case ("Between", [Constant(text), ColumnReference() as column, low, high]):
             return _between(column, low, high, negated=text == "true")
         case (function, [ColumnReference() as column, Constant() as pattern]) if function == _LIKE:
@@ -206,16 +210,16 @@ def _value(text: str, type_: str) -> str | int | dt.date | Instant | None:
 
 
 def _combine_all(parts: Sequence[Translation]) -> Translation:
-    known = [part.filter for part in parts if part.filter is not None]
-    exact = len(known) == len(parts) and all(part.is_exact for part in parts)
-    return Translation(join_nodes(And, known), exact) if known else UNKNOWN
+    filters = [part.filter for part in parts if part.filter is not None]
+    exact = len(filters) == len(parts) and all(part.is_exact for part in parts)
+    return Translation(join_nodes(And, filters), exact) if filters else UNKNOWN
 
 
 def _combine_any(parts: Sequence[Translation]) -> Translation:
-    known = [part.filter for part in parts if part.filter is not None]
-    if not known or len(known) < len(parts):
+    filters = [part.filter for part in parts if part.filter is not None]
+    if not filters or len(filters) < len(parts):
         return UNKNOWN
-    return Translation(join_nodes(Or, known), all(part.is_exact for part in parts))
+    return Translation(join_nodes(Or, filters), all(part.is_exact for part in parts))
 
 
 def _exact(node: Node) -> Translation:

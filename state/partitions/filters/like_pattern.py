@@ -83,10 +83,10 @@ class LikePattern:
 
     def _piece(self, number: int) -> _Piece:
         """Return a piece as it is searched; most are never reached, so they are built one by one."""
-        found = self._built.get(number)
-        if found is None:
-            found = self._built[number] = _Piece.of(self.pieces[number])
-        return found
+        piece = self._built.get(number)
+        if piece is None:
+            piece = self._built[number] = _Piece.of(self.pieces[number])
+        return piece
 
 
 @dataclass(frozen=True)

@@ -167,12 +167,12 @@ def find_ranges(plan: FilterPlan, columns: int, path: int | None = None) -> Acce
     order = _order(path, columns)
     boxes = plan.plans()
     ranges_max = max(1, RANGES_MAX // max(1, len(boxes)))
-    found = [_find_box_ranges(box, order, ranges_max) for box in boxes]
-    ranges = _coalesce([range_ for one in found for range_ in one.ranges])
-    capped = any(one.capped for one in found)
-    exact = plan.is_exact and not capped and not any(one.unread for one in found)
+    box_ranges = [_find_box_ranges(box, order, ranges_max) for box in boxes]
+    ranges = _coalesce([range_ for one in box_ranges for range_ in one.ranges])
+    capped = any(one.capped for one in box_ranges)
+    exact = plan.is_exact and not capped and not any(one.unread for one in box_ranges)
     single = len(boxes) == 1 and plan.is_exact and not capped
-    unread = tuple(sorted(found[0].unread)) if single else ()
+    unread = tuple(sorted(box_ranges[0].unread)) if single else ()
     whole = (
         path is None
         and plan.is_exact

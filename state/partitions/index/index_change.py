@@ -128,8 +128,8 @@ class IndexChange:
     def payloads(self, name: str, values: Sequence[Sequence[str]]) -> list[bytes | None]:
         """Return the payload of each partition, or None, in one read. Raises as ``add``."""
         table = self._known(name)
-        found = records.get_each(self._txn, table, [table.key_schema.row(one) for one in values])
-        return [None if content is None else content[1] for content in found]
+        contents = records.get_each(self._txn, table, [table.key_schema.row(one) for one in values])
+        return [None if content is None else content[1] for content in contents]
 
     def load(self, name: str, partitions: Iterable[tuple[Sequence[str], bytes]]) -> int:
         """Replace a table's partitions by these (values, payload) and return their number. Raises as ``add``."""

@@ -53,12 +53,12 @@ class KeyScan:
 
     def keys(self, prepared: PreparedFilter, budget: AnswerBudget) -> Iterator[bytes]:
         """Yield the key of every partition that matches; raise FilterTooExpensive."""
-        found = self._scan(prepared, budget)
+        scan = self._scan(prepared, budget)
         if prepared.further:
-            found = _drop_repeated(found)
+            scan = _drop_repeated(scan)
         if self._remote is None or prepared.access.column is None:
-            return found
-        return _drop_orphans(self._remote, prepared.table, found, self._counts)
+            return scan
+        return _drop_orphans(self._remote, prepared.table, scan, self._counts)
 
     def _scan(self, prepared: PreparedFilter, budget: AnswerBudget) -> Iterator[bytes]:
         if prepared.check is not None and prepared.residual is not None:

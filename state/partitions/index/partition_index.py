@@ -140,11 +140,11 @@ class PartitionIndex:
 
     def partitions(self, prepared: PreparedFilter, limit: int = NO_LIMIT) -> list[IndexedPartition]:
         """Return the first ``limit`` partitions that match, in the order of names."""
-        found = self.find_rows(prepared, limit)
-        contents = records.get_each(self._reader, prepared.table, [row for _, row in found])
+        rows = self.find_rows(prepared, limit)
+        contents = records.get_each(self._reader, prepared.table, [row for _, row in rows])
         return [
             IndexedPartition(name.decode(errors="surrogatepass"), *content)
-            for (name, _), content in zip(found, contents, strict=True)
+            for (name, _), content in zip(rows, contents, strict=True)
             if content is not None
         ]
 
@@ -202,10 +202,10 @@ class PartitionIndex:
 
     def get_each(self, table: str, values: Sequence[Sequence[str]]) -> list[IndexedPartition | None]:
         """Return the partitions with these values, None where one does not exist. Raises NotFound, BadPartitionValue."""
-        known = self.table(table)
-        contents = records.get_each(self._reader, known, [known.key_schema.row(one) for one in values])
+        indexed = self.table(table)
+        contents = records.get_each(self._reader, indexed, [indexed.key_schema.row(one) for one in values])
         return [
-            None if content is None else IndexedPartition(known.key_schema.name(one), *content)
+            None if content is None else IndexedPartition(indexed.key_schema.name(one), *content)
             for one, content in zip(values, contents, strict=True)
         ]
 

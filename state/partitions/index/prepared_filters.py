@@ -64,10 +64,10 @@ class PlanCache:
         """Keep a plan, unless its filter is too long, and return it."""
         if len(key[1]) > _PREPARED_CHARS_MAX:
             return planned
-        kept = self._plans[key] = replace(planned, cache_key=key)
+        entry = self._plans[key] = replace(planned, cache_key=key)
         if len(self._plans) > _PREPARED_MAX:
             self._plans.popitem(last=False)
-        return kept
+        return entry
 
     def review(self, prepared: PreparedFilter, scanned: int) -> None:
         """Have a filter planned again next time where the table has outgrown the choice of its path."""

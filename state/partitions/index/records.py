@@ -168,9 +168,9 @@ def sweep(txn: Transaction, limit: int) -> bool:
         return False
     for group in (_ROWS, _POSTINGS):
         start = group + discarded[len(_DISCARDED) :]
-        found = list(islice(txn.scan_keys(start, prefix_end(start)), limit))
-        if found:
-            txn.delete_range(start, found[-1] + b"\x00")
+        keys = list(islice(txn.scan_keys(start, prefix_end(start)), limit))
+        if keys:
+            txn.delete_range(start, keys[-1] + b"\x00")
             return True
     txn.delete(discarded)
     return True
@@ -246,17 +246,17 @@ def check(reader: Reader, table: IndexedTable) -> int:
     return rows
 
 
-def check_numbers(reader: Reader, known: set[int]) -> None:
+def check_numbers(reader: Reader, numbers: set[int]) -> None:
     """Assert that nothing is stored under a number that belongs to no table and is not discarded."""
     discarded = {
         int.from_bytes(key[len(_DISCARDED) :]) for key in reader.scan_keys(_DISCARDED, prefix_end(_DISCARDED))
     }
-    unknown = [number for number in _stored_numbers(reader) if number not in known | discarded]
+    unknown = [number for number in _stored_numbers(reader) if number not in numbers | discarded]
     assert not unknown, unknown
     versions = {
         int.from_bytes(key[len(VERSIONS) :]) for key in reader.scan_keys(VERSIONS, prefix_end(VERSIONS))
     }
-    assert versions <= known, versions - known
+    assert versions <= numbers, versions - numbers
 
 
 def _stored_numbers(reader: Reader) -> Iterator[int]:

@@ -116,8 +116,8 @@ def field_length(type_: ColumnType, data: bytes) -> int | None:
     if marker == VALUE and width:
         return width if len(data) >= width else None
     form = _DECIMAL if marker == VALUE and type_.kind is TypeKind.DECIMAL else _TERMINATED
-    found = form.match(data, 1) if marker in {VALUE, UNCONVERTIBLE} else None
-    return None if found is None else found.end()
+    match = form.match(data, 1) if marker in {VALUE, UNCONVERTIBLE} else None
+    return None if match is None else match.end()
 
 
 def terminate(data: bytes) -> bytes:

@@ -17,7 +17,7 @@ from state.timelines.ignored_values import IgnoredValues
 from state.timelines.storage_forms import find_form
 from state.timelines.tables import records
 from state.timelines.tables.listing import ListingLoad, list_ignored, list_time_values, list_values
-from state.timelines.tables.records import Entry
+from state.timelines.tables.records import PartitionEntry
 from state.timelines.tables.table_timelines import TableTimelines, TimelineKey, read_timelines
 
 
@@ -71,8 +71,8 @@ class TimelineChange:
         current = self._current(name)
         if current is not None and current.settings == settings:
             return
-        kept = current is not None and current.settings.form == settings.form
-        forms = dict(current.forms) if current is not None and kept else {}
+        keeps_form = current is not None and current.settings.form == settings.form
+        forms = dict(current.forms) if current is not None and keeps_form else {}
         self.forget(name)
         self._save(name, TableTimelines(records.draw_number(self._txn), settings, forms=forms))
 
@@ -159,7 +159,7 @@ class TimelineChange:
             table.timelines[key] = table.new_timeline(key, table.timelines[key].runs)
         self._save(name, table)
 
-    def _replace(self, table: TableTimelines, spec: Spec, after: tuple[Entry, ...] | None) -> None:
+    def _replace(self, table: TableTimelines, spec: Spec, after: tuple[PartitionEntry, ...] | None) -> None:
         """Replace the entries of a partition by ``after``, or forget the partition if that is None."""
         values = list_values(table.settings, spec)
         sole = table.settings.is_sole
@@ -180,7 +180,9 @@ class TimelineChange:
         elif before != after:
             records.put_entries(self._txn, table.number, values, after)
 
-    def _replace_ignored(self, table: TableTimelines, spec: Spec, after: tuple[Entry, ...] | None) -> None:
+    def _replace_ignored(
+        self, table: TableTimelines, spec: Spec, after: tuple[PartitionEntry, ...] | None
+    ) -> None:
         """Record which values of a partition are ignored; ``after`` are its entries, or None if it is dropped."""
         if table.ignored is None:
             return
@@ -196,8 +198,10 @@ class TimelineChange:
             ):
                 table.ignored[column] = before.without_value(text)
 
-    def _read(self, table: TableTimelines, spec: Spec, period: UpdatePeriod | None) -> tuple[Entry, ...]:
-        found = []
+    def _read(
+        self, table: TableTimelines, spec: Spec, period: UpdatePeriod | None
+    ) -> tuple[PartitionEntry, ...]:
+        entries = []
         for number, column in enumerate(table.settings.time_columns):
             read = table.settings.read(spec.get(column.lower(), ""), period)
             timeline = table.timelines.get((read[0], number)) if read else None
@@ -206,8 +210,8 @@ class TimelineChange:
             elif timeline is not None and timeline.is_stray(read[1]):
                 self.skipped["stray"] += 1
             else:
-                found.append(Entry(read[0], number, read[1]))
-        return tuple(found)
+                entries.append(PartitionEntry(read[0], number, read[1]))
+        return tuple(entries)
 
     def _current(self, name: str) -> TableTimelines | None:
         return self._touched[name] if name in self._touched else self._before.get(name)
@@ -253,11 +257,11 @@ class TimelineChange:
         records.put_table(self._txn, name, table.to_record())
 
 
-def _find_entries(table: TableTimelines, text: str) -> tuple[Entry, ...]:
+def _find_entries(table: TableTimelines, text: str) -> tuple[PartitionEntry, ...]:
     """Return the entries of the one partition with this value, in a table with a single partition column."""
     found = ((key, timeline.period.parse_or_none(text)) for key, timeline in table.timelines.items())
     return tuple(
-        Entry(*key, ordinal)
+        PartitionEntry(*key, ordinal)
         for key, ordinal in found
         if ordinal is not None and ordinal in table.timelines[key].runs
     )

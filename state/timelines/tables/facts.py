@@ -47,16 +47,16 @@ class Fact:
     def storages(self, timelines: Timelines, column: str) -> list[Storage]:
         """Return the partitions of the fact's tables by a time column; raise NotFound if none of them is followed."""
         followed = set(timelines.tables())
-        found = [
+        storages_ = [
             timelines.storage(table.table, column, start_s=table.start_s, end_s=table.end_s)
             for table in self.tables
             if table.table in followed
         ]
-        if not found:
+        if not storages_:
             raise NotFound(
                 "no table of the fact has timelines", fact=self.name, tables=[t.table for t in self.tables]
             )
-        return found
+        return storages_
 
     def cover(
         self,

@@ -19,7 +19,7 @@ from state.store import get_many
 from state.timelines.ignored_values import IgnoredValues
 from state.timelines.runs import Runs
 from state.timelines.tables import records
-from state.timelines.tables.records import Entry
+from state.timelines.tables.records import PartitionEntry
 from state.timelines.timeline import Timeline
 
 
@@ -84,16 +84,18 @@ class ListingLoad:
         if self.settings.is_sole and not self.skipped.total():
             return
         for spec, period in self._partitions():
-            kept = [entry for entry in self._read(spec, period) if entry.ordinal in self.runs[entry.timeline]]
+            entries = [
+                entry for entry in self._read(spec, period) if entry.ordinal in self.runs[entry.timeline]
+            ]
             values = list_values(self.settings, spec)
             if not self.settings.is_sole:
-                yield records.encode_entries(number, values, kept)
-            for column, text in list_ignored(self.settings, spec, kept):
+                yield records.encode_entries(number, values, entries)
+            for column, text in list_ignored(self.settings, spec, entries):
                 self.ignored[column] = self.ignored.get(column, IgnoredValues()).with_value(text)
                 yield records.encode_ignored(number, column, text, values), b""
         for key, (ordinals, counts) in self._shared.items():
             for ordinal, count in zip(ordinals, counts, strict=True):
-                yield records.encode_count(number, Entry(*key, ordinal), count)
+                yield records.encode_count(number, PartitionEntry(*key, ordinal), count)
 
     def _compute_timeline(self, key: TimelineKey, listed: array[int]) -> None:
         ordered = sort_in_steps(listed, self._pause)
@@ -103,13 +105,13 @@ class ListingLoad:
         if not self.settings.is_sole:
             self._shared[key] = _count_repeated(ordered, timeline.runs)
 
-    def _read(self, spec: Mapping[str, str], period: UpdatePeriod | None) -> list[Entry]:
-        found = []
+    def _read(self, spec: Mapping[str, str], period: UpdatePeriod | None) -> list[PartitionEntry]:
+        entries = []
         for number, column in enumerate(self.settings.time_columns):
             read = self.settings.read(spec.get(column.lower(), ""), period)
             if read is not None:
-                found.append(Entry(read[0], number, read[1]))
-        return found
+                entries.append(PartitionEntry(read[0], number, read[1]))
+        return entries
 
 
 class ListingWriter:
@@ -200,7 +202,7 @@ def list_values(settings: TableSettings, spec: Mapping[str, str]) -> Sequence[st
 
 
 def list_ignored(
-    settings: TableSettings, spec: Mapping[str, str], entries: Sequence[Entry]
+    settings: TableSettings, spec: Mapping[str, str], entries: Sequence[PartitionEntry]
 ) -> list[tuple[int, str]]:
     """Return (number of the time column, value) of the values of a partition that are in none of its entries."""
     if len(entries) == len(settings.time_columns):

@@ -94,8 +94,8 @@ class Timelines:
         """Return a table, with its validity window, as input for ``cover``."""
         followed = self._table(table)
         number = followed.column_number(column)
-        held = {key[0]: timeline.runs for key, timeline in followed.timelines.items() if key[1] == number}
-        return Storage(table, held, start_s, end_s)
+        runs = {key[0]: timeline.runs for key, timeline in followed.timelines.items() if key[1] == number}
+        return Storage(table, runs, start_s, end_s)
 
     def check(self, reader: Reader) -> None:
         """Assert that memory equals the store, and that counts and runs agree with the recorded partitions."""

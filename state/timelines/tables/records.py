@@ -54,7 +54,7 @@ _decoder: Final = json.JSONDecoder()
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PartitionEntry:
     """One value of one partition in one timeline; ``column`` is the number of the table's time column."""
 
     period: UpdatePeriod
@@ -102,9 +102,9 @@ def sweep(txn: Transaction, limit: int) -> bool:
         return False
     for group in _GROUPS:
         start = group + discarded[len(_DISCARDED) :]
-        found = list(islice(txn.scan_keys(start, prefix_end(start)), limit))
-        if found:
-            txn.delete_range(start, found[-1] + b"\x00")
+        keys = list(islice(txn.scan_keys(start, prefix_end(start)), limit))
+        if keys:
+            txn.delete_range(start, keys[-1] + b"\x00")
             return True
     txn.delete(discarded)
     return True
@@ -168,7 +168,7 @@ def encode_run(table: int, timeline: tuple[UpdatePeriod, int], pair: tuple[int, 
     return start + _encode_ordinal(pair[0]), _encode_ordinal(pair[1])
 
 
-def add_entry(txn: Transaction, table: int, entry: Entry, into: Runs) -> None:
+def add_entry(txn: Transaction, table: int, entry: PartitionEntry, into: Runs) -> None:
     """Count one more partition with this value; if it is the first, extend the runs in memory and in the store."""
     if not into.add(entry.ordinal):
         count = _read_count(txn, table, entry)
@@ -182,7 +182,7 @@ def add_entry(txn: Transaction, table: int, entry: Entry, into: Runs) -> None:
     txn.put(start + _encode_ordinal(run[0]), _encode_ordinal(run[1]))
 
 
-def drop_entry(txn: Transaction, table: int, entry: Entry, from_: Runs) -> None:
+def drop_entry(txn: Transaction, table: int, entry: PartitionEntry, from_: Runs) -> None:
     """Count one partition less with this value; if it was the last, cut the runs in memory and in the store."""
     count = _read_count(txn, table, entry)
     if count > 2:
@@ -193,34 +193,34 @@ def drop_entry(txn: Transaction, table: int, entry: Entry, from_: Runs) -> None:
         _cut_run(txn, table, entry, from_)
 
 
-def encode_count(table: int, entry: Entry, count: int) -> tuple[bytes, bytes]:
+def encode_count(table: int, entry: PartitionEntry, count: int) -> tuple[bytes, bytes]:
     """Return the key and value for how many partitions have a value; at least two."""
     return _encode_key(_COUNTS, table, entry), count.to_bytes(8)
 
 
-def read_counts(reader: Reader, table: int) -> Iterator[tuple[Entry, int]]:
+def read_counts(reader: Reader, table: int) -> Iterator[tuple[PartitionEntry, int]]:
     """Yield every stored count."""
     start = _COUNTS + table.to_bytes(8)
     for key, value in reader.scan(start, prefix_end(start)):
         column = int.from_bytes(key[len(start) + 1 : -8])
         yield (
-            Entry(_PERIODS[key[len(start)]], column, int.from_bytes(key[-8:]) - _SIGN),
+            PartitionEntry(_PERIODS[key[len(start)]], column, int.from_bytes(key[-8:]) - _SIGN),
             int.from_bytes(value),
         )
 
 
-def read_entries(reader: Reader, table: int, values: Sequence[str]) -> tuple[Entry, ...] | None:
+def read_entries(reader: Reader, table: int, values: Sequence[str]) -> tuple[PartitionEntry, ...] | None:
     """Return the entries of a partition, or None if it is unknown."""
     value = reader.get(_encode_partition_key(table, values))
     return None if value is None else tuple(_decode_entries(value))
 
 
-def put_entries(txn: Transaction, table: int, values: Sequence[str], added: Iterable[Entry]) -> None:
+def put_entries(txn: Transaction, table: int, values: Sequence[str], added: Iterable[PartitionEntry]) -> None:
     """Record the entries of a partition, even if there are none."""
     txn.put(*encode_entries(table, values, added))
 
 
-def encode_entries(table: int, values: Sequence[str], added: Iterable[Entry]) -> tuple[bytes, bytes]:
+def encode_entries(table: int, values: Sequence[str], added: Iterable[PartitionEntry]) -> tuple[bytes, bytes]:
     """Return the key and value for the entries of a partition."""
     plain = ",".join([f"[{_CODES[entry.period]},{entry.column},{entry.ordinal}]" for entry in added])
     return _encode_partition_key(table, values), f"[{plain}]".encode()
@@ -231,7 +231,7 @@ def delete_entries(txn: Transaction, table: int, values: Sequence[str]) -> None:
     txn.delete(_encode_partition_key(table, values))
 
 
-def read_all_entries(reader: Reader, table: int) -> Iterator[Entry]:
+def read_all_entries(reader: Reader, table: int) -> Iterator[PartitionEntry]:
     """Yield the entries of every partition of a table."""
     start = _PARTITIONS + table.to_bytes(8)
     for _, value in reader.scan(start, prefix_end(start)):
@@ -270,7 +270,7 @@ def _scan_ignored(reader: Reader, prefix: bytes) -> Iterator[str]:
         start = after
 
 
-def _cut_run(txn: Transaction, table: int, entry: Entry, from_: Runs) -> None:
+def _cut_run(txn: Transaction, table: int, entry: PartitionEntry, from_: Runs) -> None:
     run = from_.run_at(entry.ordinal)
     if run is None:
         raise StateCorrupt("a partition is recorded, but its value does not exist", period=entry.period.name)
@@ -284,12 +284,12 @@ def _cut_run(txn: Transaction, table: int, entry: Entry, from_: Runs) -> None:
         txn.put(start + _encode_ordinal(entry.ordinal + 1), _encode_ordinal(run[1]))
 
 
-def _read_count(txn: Transaction, table: int, entry: Entry) -> int:
+def _read_count(txn: Transaction, table: int, entry: PartitionEntry) -> int:
     return int.from_bytes(txn.get(_encode_key(_COUNTS, table, entry)) or b"\x01")
 
 
-def _decode_entries(value: bytes) -> Iterator[Entry]:
-    return (Entry(_PERIODS[code], column, ordinal) for code, column, ordinal in _decode_json(value))
+def _decode_entries(value: bytes) -> Iterator[PartitionEntry]:
+    return (PartitionEntry(_PERIODS[code], column, ordinal) for code, column, ordinal in _decode_json(value))
 
 
 def _decode_json(value: bytes) -> Any:
@@ -311,7 +311,7 @@ def _encode_timeline_key(group: bytes, table: int, timeline: tuple[UpdatePeriod,
     return group + table.to_bytes(8) + bytes([_CODES[timeline[0]]]) + timeline[1].to_bytes(2)
 
 
-def _encode_key(group: bytes, table: int, entry: Entry) -> bytes:
+def _encode_key(group: bytes, table: int, entry: PartitionEntry) -> bytes:
     return _encode_timeline_key(group, table, entry.timeline) + _encode_ordinal(entry.ordinal)
 
 

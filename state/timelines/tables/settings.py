@@ -58,10 +58,10 @@ class TableSettings:
 
     def __post_init__(self) -> None:
         """Refuse time columns that are not partition columns."""
-        known = {name.lower() for name in self.partition_columns}
-        unknown = [name for name in self.time_columns if name.lower() not in known]
+        names = {name.lower() for name in self.partition_columns}
+        unknown = [name for name in self.time_columns if name.lower() not in names]
         if unknown or not self.time_columns:
-            raise BadInput("time columns must be partition columns", unknown=unknown, columns=sorted(known))
+            raise BadInput("time columns must be partition columns", unknown=unknown, columns=sorted(names))
 
     @property
     def is_sole(self) -> bool:
@@ -106,8 +106,8 @@ class TableSettings:
 
 def find_lens_columns(properties: Mapping[str, str], partition_columns: Iterable[str]) -> tuple[str, ...]:
     """Return the time columns that the table's own properties declare and that are partition columns of the table."""
-    known = {name.lower() for name in partition_columns}
-    return tuple(name for name in read_time_columns(properties) if name.lower() in known)
+    names = {name.lower() for name in partition_columns}
+    return tuple(name for name in read_time_columns(properties) if name.lower() in names)
 
 
 def detect_time_columns(

@@ -110,8 +110,8 @@ class TableTimelines:
 
     def check(self, reader: Reader, stored: TableTimelines) -> None:
         """Assert that memory equals the store, and that counts and runs agree with the recorded partitions."""
-        held = {key: timeline.runs for key, timeline in self.timelines.items() if timeline.runs}
-        assert held == {key: timeline.runs for key, timeline in stored.timelines.items()}, self.number
+        runs_by_key = {key: timeline.runs for key, timeline in self.timelines.items() if timeline.runs}
+        assert runs_by_key == {key: timeline.runs for key, timeline in stored.timelines.items()}, self.number
         assert self.to_record() == stored.to_record(), self.number
         for timeline in self.timelines.values():
             timeline.check()
@@ -122,7 +122,7 @@ class TableTimelines:
             expected = Counter(records.read_all_entries(reader, self.number))
             counts = dict(records.read_counts(reader, self.number))
             assert counts == {entry: count for entry, count in expected.items() if count > 1}, self.number
-            members = {(key, ordinal) for key, runs in held.items() for ordinal in runs}
+            members = {(key, ordinal) for key, runs in runs_by_key.items() for ordinal in runs}
             assert members == {(entry.timeline, entry.ordinal) for entry in expected}, self.number
 
 

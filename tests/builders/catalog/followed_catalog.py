@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from dev.stack.endpoints import Endpoints
-    from handlers.catalog.timelines.publisher import Publisher
+    from handlers.catalog.timelines.publisher import TimelinePublisher
     from handlers.events import Event
     from handlers.structs.objects import Partition
     from state.positions import Position
@@ -104,7 +104,7 @@ def followed_catalog(
     rules: Rules,
     *,
     store: Store | None = None,
-    publisher: type[Publisher] | None = None,
+    publisher: type[TimelinePublisher] | None = None,
     delay_s: float = 0,
     partitions: PartitionRules | None = None,
 ) -> FollowedCatalog:

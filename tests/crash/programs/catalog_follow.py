@@ -11,7 +11,7 @@ import sys
 from handlers.catalog.following.loads import steps
 from handlers.catalog.index.partition_follower import PartitionRules
 from handlers.catalog.timelines import timeline_load
-from handlers.catalog.timelines.publisher import Publisher
+from handlers.catalog.timelines.publisher import TimelinePublisher
 from state.store.sqlite import SqliteStore
 from tests.builders.catalog.followed_catalog import followed_catalog, indexed_content, rules_for
 
@@ -24,7 +24,7 @@ timeline_load.WRITTEN = 1  # type: ignore[misc]  # and its timelines in steps of
 def main(uri: str, database: str, path: str, *options: str) -> None:
     store = SqliteStore(path, schema_version=1)
     rules = rules_for(database, columns=("dt", "it"))
-    publisher = Publisher if "publish" in options else None
+    publisher = TimelinePublisher if "publish" in options else None
     indexed = PartitionRules((f"{database}.*",))
     catalog = followed_catalog(uri, rules, store=store, publisher=publisher, partitions=indexed)
     position = catalog.projection.open()

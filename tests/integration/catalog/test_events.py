@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.catalog.branch import CatalogView
-from daemon.timelines.answers import KnownTimelines, TimelineAnswers
+from daemon.catalog.branch import OpenSource
+from daemon.timelines.answers import TimelineAnswers, TimelinesView
 from daemon.timelines.queries import CoverRange
 from dev.fixtures.hive_tables import a_partition
 from handlers.catalog.timelines.rules import Rules
@@ -93,8 +93,8 @@ def test_a_condition_of_a_cover_selects_what_the_cover_names_or_is_refused(
 
     def select(where: str) -> list[str]:
         catalog.follow()
-        known = KnownTimelines(event_id=1, waiting={}, quarantined={}, timelines=catalog.timelines)
-        answers = TimelineAnswers([CatalogView("lake", lambda: known)], lambda _: None)
+        view = TimelinesView(event_id=1, waiting={}, quarantined={}, timelines=catalog.timelines)
+        answers = TimelineAnswers([OpenSource("lake", lambda: view)], lambda _: None)
         asked = CoverRange(name=name, start="2024-01-01", end="2024-01-04", where=where)
         condition = answers.answer(asked)["where"][name]
         return sorted(row[0] for row in hive.rows(f"SHOW PARTITIONS days WHERE {condition}"))

@@ -13,7 +13,7 @@ from handlers.catalog.following.ports import NullObserver
 from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines import property_writer
 from handlers.catalog.timelines.property_writer import _MODIFIED, TimelineName, migrate, write_properties
-from handlers.catalog.timelines.publisher import Publisher
+from handlers.catalog.timelines.publisher import TimelinePublisher
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from handlers.events import TableAltered
 from handlers.metastore.client import Metastore
@@ -58,7 +58,7 @@ def hive(source_sql: Session, database: str) -> Session:
 @pytest.fixture
 def catalog(hive: Session, source: ClusterEndpoints, database: str) -> Iterator[FollowedCatalog]:
     rules = rules_for(database, columns=("dt", "it"))
-    built = followed_catalog(source.metastore, rules, publisher=Publisher)
+    built = followed_catalog(source.metastore, rules, publisher=TimelinePublisher)
     yield built
     built.projection.close()
 
@@ -106,7 +106,7 @@ def test_several_changes_are_one_write(
     hive: Session, source: ClusterEndpoints, client: Metastore, database: str
 ) -> None:
     catalog = followed_catalog(
-        source.metastore, rules_for(database, columns=("dt",)), publisher=Publisher, delay_s=3600
+        source.metastore, rules_for(database, columns=("dt",)), publisher=TimelinePublisher, delay_s=3600
     )
     catalog.follow()
     for day in range(2, 6):
@@ -254,7 +254,7 @@ def test_timelines_of_the_source_are_written_to_a_target_once_its_table_exists(
     follower = TimelineFollower(rules_for(database, columns=("dt",)), publishes=True)
     observer = Outcomes()
     there = Metastore([target.metastore])
-    publisher = Publisher(
+    publisher = TimelinePublisher(
         calls=CallsAtOnce(there),
         follower=follower,
         delay_s=0,

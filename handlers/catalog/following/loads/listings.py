@@ -102,15 +102,15 @@ def _read_piece(source: Metastore, table: TableInfo, request: ListingRequest, as
         names = _read_names(source, table, request.pause)
     before = request.progress or LoadProgress(as_of, table.columns)
     start = bisect_right(names, before.last) if before.last else 0
-    chosen = names[start : start + request.size]
-    found = source.get_partitions(table.db, table.table, chosen) if chosen else []
+    piece_names = names[start : start + request.size]
+    whole = source.get_partitions(table.db, table.table, piece_names) if piece_names else []
     after = replace(
         before,
-        last=chosen[-1] if chosen else before.last,
-        done=before.done + len(found),
+        last=piece_names[-1] if piece_names else before.last,
+        done=before.done + len(whole),
         total=len(names),
     )
-    partitions = [describe_partition(table.columns, partition) for partition in found]
+    partitions = [describe_partition(table.columns, partition) for partition in whole]
     is_last = start + request.size >= len(names)
     return Piece(partitions, after, names, is_first=request.progress is None, is_last=is_last)
 
@@ -137,13 +137,13 @@ def _read_whole(
     read = piece if piece is not None and piece.is_whole else None
     if all(one.names_suffice(table) for one in followers):
         return read.names if read else _read_names(source, table, pause)
-    found = read.partitions if read else list_partitions(source, table, by_name=False)
+    partitions = read.partitions if read else list_partitions(source, table, by_name=False)
     keys = sorted({key for one in followers for key in one.partition_parameters})
     shared: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
     whole = {}
-    for one in found:
-        kept = tuple((key, one.parameters[key]) for key in keys if key in one.parameters)
-        whole[json.dumps(list(one.spec.values()))] = shared.setdefault(kept, dict(kept))
+    for one in partitions:
+        parameters = tuple((key, one.parameters[key]) for key in keys if key in one.parameters)
+        whole[json.dumps(list(one.spec.values()))] = shared.setdefault(parameters, dict(parameters))
     return whole
 
 
@@ -194,8 +194,8 @@ class TextList(Sequence[str]):
             start, stop, step = at.indices(self._length)
             assert step == 1, "a part of the list is read in its order"
             first, last = start // BLOCK, -(-stop // BLOCK)
-            found = [text for block in self._blocks[first:last] for text in _split(*block)]
-            return found[start - first * BLOCK : max(stop - first * BLOCK, 0)]
+            texts = [text for block in self._blocks[first:last] for text in _split(*block)]
+            return texts[start - first * BLOCK : max(stop - first * BLOCK, 0)]
         number = range(self._length)[at]
         joined, ends = self._blocks[number // BLOCK]
         within = number % BLOCK

@@ -30,7 +30,7 @@ from handlers.catalog.following.loads.listings import ListingRequest
 from handlers.catalog.following.loads.table_loads import read_loads
 from handlers.catalog.following.ports import NullObserver, open_changes
 from handlers.catalog.following.table_info import AcceptedColumns, ForgottenTable, describe_table
-from handlers.catalog.following.table_state import FROM_PARTITIONS, KnownTable, TableState
+from handlers.catalog.following.table_state import FROM_PARTITIONS, FollowedTable, TableState
 from handlers.events import TableAltered
 from handlers.failpoints import failpoint
 from state.errors import BadInput, Inconsistent, NotFound, Refused, TidelineError
@@ -269,8 +269,8 @@ class LoadSteps:
         table = listing.table
         before = self._states.get(table.name)
         published = before.published if before is not None else None
-        known = KnownTable(table.columns, listing.as_of, listing.until, published=published)
-        self._states.put(txn, table.name, known)
+        followed = FollowedTable(table.columns, listing.as_of, listing.until, published=published)
+        self._states.put(txn, table.name, followed)
         self._states.finish_load(txn, table.name)
 
     def _forget_missing(self, name: str) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from daemon.catalog import loop
-from daemon.catalog.answers import Known
+from daemon.catalog.answers import SourceView
 from daemon.catalog.loop import build_catalog
 from daemon.consumer import projection
 from daemon.consumer.projection import ProjectionStatus
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from daemon.catalog.queries import Answer
 
 
-class KnownTable(Known):
+class TableView(SourceView):
     """One table, as of event 7."""
 
     def tables(self) -> Collection[str]:
@@ -61,10 +61,10 @@ def catalog_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[boo
             failures=tuple,
             close=lambda: None,
         )
-        known = KnownTable(event_id=7, waiting={}, quarantined={})
+        view = TableView(event_id=7, waiting={}, quarantined={})
         opened = SimpleNamespace(
             projection=projection,
-            branches={"tables": SimpleNamespace(known=lambda: known)},
+            branches={"tables": SimpleNamespace(view=lambda: view)},
             do=None,
             close=lambda: None,
         )
@@ -81,13 +81,13 @@ def test_a_catalog_with_a_state_answers_from_it_and_says_that_it_is_stale(
     catalog_of: Callable[[bool], CatalogPart], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     part = catalog_of(True)
-    assert part.known("tables") is None, "not opened yet"
+    assert part.view("tables") is None, "not opened yet"
     heartbeat: Any = QuietHeartbeat()
     for _ in range(2):
         with pytest.raises(KafkaUnavailable):
             part.job.run(heartbeat)
-        known = part.known("tables")
-        assert (known.event_id, known.stale) == (7, True)
+        view = part.view("tables")
+        assert (view.event_id, view.stale) == (7, True)
     assert part.part.counts() is None
     status = part.part.status()
     assert (status.position, status.quarantined) == (Position(7), ("db.b",))
@@ -98,14 +98,14 @@ def test_a_catalog_with_a_state_answers_from_it_and_says_that_it_is_stale(
         status = ProjectionStatus("catalog:lake", "lake", "following", Position(8), None)
         monkeypatch.setattr(loop, "MEASURE_S", 1e9)
         report(status)
-        assert not part.known("tables").stale
+        assert not part.view("tables").stale
         raise KafkaUnavailable("the broker went away")
 
     monkeypatch.setattr(loop, "topic_reader", lambda *_, **__: SimpleNamespace(status=None))
     monkeypatch.setattr(projection, "follow", follow)
     with pytest.raises(KafkaUnavailable):
         part.job.run(heartbeat)
-    assert part.known("tables").stale, "until the loop runs again"
+    assert part.view("tables").stale, "until the loop runs again"
 
 
 def test_a_catalog_that_never_had_a_state_has_no_answers(catalog_of: Callable[[bool], CatalogPart]) -> None:
@@ -113,5 +113,5 @@ def test_a_catalog_that_never_had_a_state_has_no_answers(catalog_of: Callable[[b
     heartbeat: Any = QuietHeartbeat()
     with pytest.raises(KafkaUnavailable):
         part.job.run(heartbeat)
-    assert part.known("tables") is None
+    assert part.view("tables") is None
     assert part.part.status().position is None

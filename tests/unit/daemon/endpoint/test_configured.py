@@ -15,7 +15,7 @@ from daemon.endpoint.configured.loop import EndpointCollector, EndpointLoop
 from daemon.endpoint.configured.reports import Reports
 from daemon.endpoint.configured.settings import SERVE, choose_source, endpoint_settings
 from daemon.endpoint.configured.status import ENDPOINTS
-from daemon.endpoint.differing_tables import Difference
+from daemon.endpoint.differing_tables import AnswerDifference
 from daemon.endpoint.metrics import EndpointMetrics
 from daemon.process.supervisor import LoopState, LoopStatus
 from daemon.service.configuration import read_config
@@ -97,7 +97,7 @@ def test_the_daemon_runs_the_endpoints_unless_it_only_relays_or_they_run_elsewhe
     assert loops(config(), relays_only=True) == []
 
 
-def reported(differing: list[Difference]) -> list[dict[str, Any]]:
+def reported(differing: list[AnswerDifference]) -> list[dict[str, Any]]:
     """Return what an endpoint reports."""
     registry = CollectorRegistry()
     metrics = EndpointMetrics(registry)
@@ -126,7 +126,7 @@ def loop_with(events: list[dict[str, Any]]) -> tuple[EndpointLoop, Nudges]:
 
 
 def test_the_daemon_shows_what_the_endpoint_reports() -> None:
-    events = reported([Difference("db.t", 3, "get_partitions", 17, 5)])
+    events = reported([AnswerDifference("db.t", 3, "get_partitions", 17, 5)])
     assert {event["event"] for event in events} == {"started", "report", "behind", "stopped"}
     loop, nudges = loop_with(events)
     assert nudges.of("lake").is_set()
@@ -150,7 +150,7 @@ def test_the_daemon_shows_what_the_endpoint_reports() -> None:
 
 
 def test_a_table_that_differs_is_in_the_list_of_what_needs_an_operator_with_its_command() -> None:
-    loop, _ = loop_with(reported([Difference("db.t", 3, "get_partitions", 17, 5)]))
+    loop, _ = loop_with(reported([AnswerDifference("db.t", 3, "get_partitions", 17, 5)]))
     sections = {"endpoints": (loop.status(FOLLOWING),)}
     status = DaemonStatus("1", "host", 1, 0.0, 10.0, sections=sections)
     [action] = list_actions(status, SECTIONS)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daemon.endpoint.differing_tables import Difference
+from daemon.endpoint.differing_tables import AnswerDifference
 from daemon.endpoint.freshness.newest_event import Freshness
 from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog import projection
@@ -153,7 +153,7 @@ def test_an_answer_is_not_repeated_where_it_would_not_be_given(source: MemorySou
     assert [repeated(), repeated()] == [False, True], "another load may have found other partitions"
     found = opened.access.arrive().read(DB, "a", lambda view: view.snapshot.index.table(f"{DB}.a").number)
     assert isinstance(found, tuple)
-    opened.differing.add(Difference(f"{DB}.a", found[0], "get_partitions", 6, 0))
+    opened.differing.add(AnswerDifference(f"{DB}.a", found[0], "get_partitions", 6, 0))
     assert not repeated(), "an answer differed from the metastore's"
     assert [each.value for each in opened.outcomes.reasons] == ["not-fresh", "not-following", "differs"]
 
@@ -276,7 +276,7 @@ def test_a_table_that_differs_is_forwarded_until_it_is_loaded_again(opened: Open
     found = opened.access.arrive().read(DB, "a", lambda view: view.snapshot.index.table(f"{DB}.a").number)
     assert isinstance(found, tuple)
     number = found[0]
-    opened.differing.add(Difference(f"{DB}.a", number, "get_partitions", 6, 0))
+    opened.differing.add(AnswerDifference(f"{DB}.a", number, "get_partitions", 6, 0))
     assert opened.read("a") == "differs"
     opened.indexed.projection.reload(f"{DB}.a")
     assert len(opened.read("a")) == 5

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from thrift.Thrift import TMessageType, TType
 
-from daemon.endpoint.differing_tables import Difference, DifferingTables
+from daemon.endpoint.differing_tables import AnswerDifference, DifferingTables
 from daemon.endpoint.protocol.wire import Header, Message, Value, struct_value, text_value, write_struct
 from daemon.endpoint.verifier import WAITING_MAX, Outcome, Sample, Verifier, is_same_answer
 from state.errors import BadInput, MetastoreUnavailable
@@ -168,8 +168,8 @@ def test_answers_that_are_not_thrift_are_refused(data: bytes) -> None:
 def test_differing_tables_survive_a_restart_and_end_with_another_number(tmp_path: Path) -> None:
     path = tmp_path / "serve-lake.json"
     found = DifferingTables(path)
-    found.add(Difference("db.t", 3, "get_partitions", 17, 5))
-    found.add(Difference("db.t", 3, "get_partition", 18, 6))
+    found.add(AnswerDifference("db.t", 3, "get_partitions", 17, 5))
+    found.add(AnswerDifference("db.t", 3, "get_partition", 18, 6))
     again = DifferingTables(path)
     assert [(one.call, one.event_id) for one in again.all()] == [("get_partitions", 17)]
     assert (again.contains("db.t", 3), again.contains("db.t", 4)) == (True, False)

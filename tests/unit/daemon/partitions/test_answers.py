@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from daemon.catalog.access import RemoteAnswers
-from daemon.catalog.branch import CatalogView
+from daemon.catalog.branch import OpenSource
 from daemon.catalog.queries import query_routes
-from daemon.partitions.answers import KnownPartitions, PartitionAnswers, plain
+from daemon.partitions.answers import PartitionAnswers, PartitionsView, plain
 from daemon.partitions.commands import check_text, count_text, explain_text, filter_text, listing_text
 from daemon.partitions.metrics import PartitionMeasures, PartitionMetrics
 from daemon.partitions.queries import (
@@ -68,9 +68,9 @@ def finished(work: Generator[None, None, PartitionComparison]) -> PartitionCompa
             return found
 
 
-def known_of(follower: PartitionFollower, **changes: Any) -> KnownPartitions:
+def view_of(follower: PartitionFollower, **changes: Any) -> PartitionsView:
     """An index with nothing left to load."""
-    return KnownPartitions(
+    return PartitionsView(
         follower=follower, event_id=10, waiting={}, quarantined={}, under_load={}, **changes
     )
 
@@ -94,7 +94,7 @@ def registry() -> CollectorRegistry:
 @pytest.fixture
 def answers(follower: PartitionFollower, registry: CollectorRegistry) -> PartitionAnswers:
     measures = PartitionMeasures(PartitionMetrics(registry), "catalog:lake")
-    known = KnownPartitions(
+    view = PartitionsView(
         follower=follower,
         event_id=10,
         waiting={f"{DB}.new": "snapshot"},
@@ -102,7 +102,7 @@ def answers(follower: PartitionFollower, registry: CollectorRegistry) -> Partiti
         under_load={f"{DB}.new": LoadProgress(9, ("dt",), "dt=1", 500, 2000)},
         observer=measures,
     )
-    views = [CatalogView("lake", lambda: known), CatalogView("late", lambda: None)]
+    views = [OpenSource("lake", lambda: view), OpenSource("late", lambda: None)]
     return PartitionAnswers(views, {"lake": 12}.get)
 
 
@@ -170,8 +170,8 @@ def test_what_is_not_there_or_not_clear_is_told(answers: PartitionAnswers) -> No
 
 
 def test_a_table_of_two_sources_has_to_be_told_apart(follower: PartitionFollower) -> None:
-    known = known_of(follower)
-    both = PartitionAnswers([CatalogView(name, lambda: known) for name in ("lake", "pond")], lambda _: None)
+    view = view_of(follower)
+    both = PartitionAnswers([OpenSource(name, lambda: view) for name in ("lake", "pond")], lambda _: None)
     with pytest.raises(BadInput, match="several sources"):
         both.answer(CountPartitions(name=TABLE))
     assert both.answer(CountPartitions(name=TABLE, source="pond"))["count"] == 4
@@ -264,8 +264,8 @@ def test_an_expression_that_is_read_is_answered_exactly(follower: PartitionFollo
         function = "org.apache.hadoop.hive.ql.udf.generic.GenericUDFOPEqual"
         return Call(function, (ColumnReference("dt", "string"), Constant("2015-01-02", "string")))
 
-    known = known_of(follower, read=read)
-    answers = PartitionAnswers([CatalogView("lake", lambda: known)], lambda _: None)
+    view = view_of(follower, read=read)
+    answers = PartitionAnswers([OpenSource("lake", lambda: view)], lambda _: None)
     answer = answers.answer(PartitionsByExpression(name=TABLE, expression=b"kryo"))
     assert [one["values"] for one in answer["partitions"]] == [["2015-01-02", "x"]]
     assert (answer["has_unknown"], asked) == (False, [b"kryo"])

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from daemon.catalog.access import RemoteAnswers
-from daemon.catalog.branch import CatalogView
+from daemon.catalog.branch import OpenSource
 from daemon.catalog.queries import query_routes
 from daemon.status.client import fetch
-from daemon.timelines.answers import KnownTimelines, TimelineAnswers
+from daemon.timelines.answers import TimelineAnswers, TimelinesView
 from daemon.timelines.commands import check_text, cover_text, latest_text, listing_text, show_text
 from daemon.timelines.queries import QUERIES, CoverRange, FindLatest, ListTables, ShowTable
 from state.errors import BadInput, LimitExceeded, MalformedEvent, NotFound, Transient, Uncoverable
@@ -49,7 +49,7 @@ def timelines(tables: Mapping[str, tuple[Sequence[str], Sequence[Sequence[str]]]
 
 
 @pytest.fixture
-def known() -> KnownTimelines:
+def view() -> TimelinesView:
     sales = Fact("sales", (StorageTable(DAYS), StorageTable(HOURS), StorageTable("shop.gone")))
     held = timelines(
         {
@@ -58,7 +58,7 @@ def known() -> KnownTimelines:
             TWO: (["dt", "pt"], [["2015-01-01", "2015-01"]]),
         }
     )
-    return KnownTimelines(
+    return TimelinesView(
         event_id=10,
         waiting={"shop.new": "snapshot"},
         quarantined={TWO: "[malformed-event] broken"},
@@ -68,12 +68,12 @@ def known() -> KnownTimelines:
 
 
 @pytest.fixture
-def answers(known: KnownTimelines) -> TimelineAnswers:
-    pond = KnownTimelines(event_id=3, waiting={}, quarantined={}, timelines=timelines({TWO: (["dt"], [])}))
+def answers(view: TimelinesView) -> TimelineAnswers:
+    pond = TimelinesView(event_id=3, waiting={}, quarantined={}, timelines=timelines({TWO: (["dt"], [])}))
     views = [
-        CatalogView("lake", lambda: known),
-        CatalogView("pond", lambda: pond),
-        CatalogView("late", lambda: None),
+        OpenSource("lake", lambda: view),
+        OpenSource("pond", lambda: pond),
+        OpenSource("late", lambda: None),
     ]
     return TimelineAnswers(views, {"lake": 12}.get)
 
@@ -139,10 +139,8 @@ def test_the_condition_is_written_as_asked(answers: TimelineAnswers, where: str,
 
 def test_between_is_refused_where_it_would_select_an_ignored_value() -> None:
     days = [["2024-01-01"], ["2024-01-02"], ["2024-01-02_backup"], ["2024-01-03"], ["latest"]]
-    known = KnownTimelines(
-        event_id=1, waiting={}, quarantined={}, timelines=timelines({DAYS: (["dt"], days)})
-    )
-    answers = TimelineAnswers([CatalogView("lake", lambda: known)], lambda _: None)
+    view = TimelinesView(event_id=1, waiting={}, quarantined={}, timelines=timelines({DAYS: (["dt"], days)}))
+    answers = TimelineAnswers([OpenSource("lake", lambda: view)], lambda _: None)
     with pytest.raises(BadInput, match="2024-01-02_backup"):
         answers.answer(cover(DAYS, "2024-01-01", "2024-01-04", where="between"))
     for where in ("in", "or"):

@@ -12,7 +12,7 @@ from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog.following.ports import NullObserver
 from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines.property_writer import TimelineName, migrate
-from handlers.catalog.timelines.publisher import BEGUN_MAX, PAUSE_MAX_S, Publisher
+from handlers.catalog.timelines.publisher import BEGUN_MAX, PAUSE_MAX_S, TimelinePublisher
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from handlers.metastore.hive_version import V4_0
 from state.errors import NotFound, ServerFault, TidelineError
@@ -71,7 +71,7 @@ class Publishing:
         source: Any = self.source
         self.calls = LateCalls(self.flaky)
         self.follower = TimelineFollower(TIMELINES, publishes=True)
-        publisher = Publisher(
+        publisher = TimelinePublisher(
             calls=self.calls,
             follower=self.follower,
             delay_s=0,

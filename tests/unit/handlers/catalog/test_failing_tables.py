@@ -126,7 +126,9 @@ class Followed:
 
     def following(self) -> set[str]:
         states = self.projection.states
-        return {name for name in states.known() if not states.is_waiting(name)} - {*states.quarantined()}
+        return {name for name in states.list_followed() if not states.is_waiting(name)} - {
+            *states.quarantined()
+        }
 
 
 @pytest.fixture

@@ -355,7 +355,7 @@ def test_a_column_added_with_cascade_reaches_the_partitions_of_a_table_renamed_i
     source.cascade("a")
     source.rename("a", "b")
     indexed.apply()
-    assert f"{DB}.b" in {*indexed.projection.states.waiting(), *indexed.projection.states.known()}
+    assert f"{DB}.b" in {*indexed.projection.states.waiting(), *indexed.projection.states.list_followed()}
     indexed.follow()
     assert indexed.held() == expected(source)
 

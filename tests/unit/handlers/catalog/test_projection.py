@@ -254,9 +254,9 @@ def test_a_renamed_table_is_no_longer_known_under_its_old_name(source: MemorySou
     followed.follow()
     source.rename("a", "b")
     followed.follow()
-    assert followed.projection.states.known() == [f"{DB}.b"]
+    assert followed.projection.states.list_followed() == [f"{DB}.b"]
     followed.reopen()
-    assert followed.projection.states.known() == [f"{DB}.b"]
+    assert followed.projection.states.list_followed() == [f"{DB}.b"]
 
 
 def test_a_rename_during_a_listing_causes_a_load_under_the_new_name() -> None:

@@ -15,7 +15,7 @@ from handlers.catalog.following.ports import NullObserver
 from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines.drift import TimelineComparison, compare_timelines
 from handlers.catalog.timelines.property_writer import TimelineName, migrate, write_properties
-from handlers.catalog.timelines.publisher import PAUSE_MIN_S, Publisher
+from handlers.catalog.timelines.publisher import PAUSE_MIN_S, TimelinePublisher
 from handlers.catalog.timelines.rules import Rule, Rules
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from handlers.events import TableAltered
@@ -103,7 +103,7 @@ class Published:
         source: Any = self.source
         rules = Rules((Rule((f"{DB}.*",), columns=("dt",), form=self.form),), lens=False)
         self.follower = TimelineFollower(rules, self.observer, publishes=True)
-        publisher = Publisher(
+        publisher = TimelinePublisher(
             calls=CallsAtOnce(source),
             follower=self.follower,
             delay_s=self.delay_s,

@@ -68,7 +68,7 @@ def test_events_are_applied_and_tables_are_loaded_between_the_batches_of_a_surve
     surveyed.open("*")
     surveyed.step(calls=3)
     states = surveyed.projection.states
-    assert {*states.known(), *states.waiting()} == {f"{DB}.a1", f"{DB}.a2"}
+    assert {*states.list_followed(), *states.waiting()} == {f"{DB}.a1", f"{DB}.a2"}
     surveyed.source.create("new")
     surveyed.source.add("new", "2015-01-01", "x")
     surveyed.source.drop_table("a3")

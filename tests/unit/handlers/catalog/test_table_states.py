@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from handlers.catalog.following.table_state import KnownTable, LoadProgress
+from handlers.catalog.following.table_state import FollowedTable, LoadProgress
 from handlers.catalog.following.table_states import TableStates, migrate_table_states
 from state.errors import MalformedEvent, Refused, ServerFault, StateCorrupt
 from state.store.memory import MemoryStore
@@ -36,7 +36,7 @@ def test_a_table_that_is_followed_again_is_no_longer_quarantined() -> None:
     with store.transaction() as txn:
         states.quarantine(txn, NAME, MalformedEvent("first"))
         states.quarantine(txn, "db.b", MalformedEvent("first"))
-        states.put(txn, NAME, KnownTable(("dt",), 1))
+        states.put(txn, NAME, FollowedTable(("dt",), 1))
     assert list(states.quarantined()) == list(reopen(store).quarantined()) == ["db.b"]
 
 
@@ -56,11 +56,11 @@ def test_a_requested_load_starts_from_the_beginning() -> None:
 def test_a_forgotten_table_is_neither_known_nor_waiting() -> None:
     store, states = MemoryStore(), TableStates()
     with store.transaction() as txn:
-        states.put(txn, NAME, KnownTable(("dt",), 1))
+        states.put(txn, NAME, FollowedTable(("dt",), 1))
         states.request_load(txn, NAME, "asked")
         states.forget(txn, NAME)
     for each in (states, reopen(store)):
-        assert each.known() == each.tables_of_db("db") == []
+        assert each.list_followed() == each.tables_of_db("db") == []
         assert not each.is_waiting(NAME)
     assert list(store.scan(b"", None)) == []
 
@@ -93,7 +93,7 @@ def test_every_state_has_its_name_and_says_why() -> None:
         states.save_progress(txn, NAME, LoadProgress(1, ("dt",), "dt=1", 1, 2))
     assert described() == ["loading", "snapshot", None, 0, None]
     with store.transaction() as txn:
-        states.put(txn, NAME, KnownTable(("dt",), 1))
+        states.put(txn, NAME, FollowedTable(("dt",), 1))
         states.finish_load(txn, NAME)
     assert described() == ["following", None, None, 0, None]
     with store.transaction() as txn:
@@ -137,7 +137,7 @@ def test_states_of_version_1_are_migrated() -> None:
             txn.put(key, value)
         migrate_table_states(txn)
     states = reopen(store)
-    assert states.get("db.a") == KnownTable(("dt",), 3, 4, published="5")
+    assert states.get("db.a") == FollowedTable(("dt",), 3, 4, published="5")
     assert {name: state.name for name in ("db.a", "db.b", "db.c") if (state := states.state(name))} == {
         "db.a": "doubtful",
         "db.b": "quarantined",
