@@ -1,7 +1,8 @@
 """Access to catalogs for the command line: through the running daemon or, if none runs, in the state files that it left.
 
-A state file belongs to one process at a time. A running daemon is therefore queried over HTTP, and receives changes as request files
-(``daemon.process.inbox``). Without a daemon, the state files are opened here, under the lock of the state directory.
+A state file belongs to one process at a time. A running daemon is therefore queried over HTTP, and receives
+changes as request files (``daemon.process.inbox``). Without a daemon, the state files are opened here, under
+the lock of the state directory.
 """
 
 from __future__ import annotations
@@ -70,8 +71,8 @@ class RemoteAnswers:
 def catalog_access(tools: CatalogTools, branch: CatalogBranch, url: str | None = None) -> Iterator[Access]:
     """Give access to a branch of the catalogs of the configured daemon, or of the one at ``url``.
 
-    Raises ConfigError if no catalog is configured, NotFound if it has no state yet, and StateLocked if a daemon has locked the state but
-    does not answer.
+    Raises ConfigError if no catalog is configured, NotFound if it has no state yet, and StateLocked if a
+    daemon has locked the state but does not answer.
     """
     config = tools.config
     if url is None and not CATALOG.of(config):

@@ -1,7 +1,8 @@
 """Branches of a source's catalog, as other capabilities provide them: timelines, and the partition index.
 
-The catalog reads the topic and the metastore once for all branches. It does not import them: the assembly passes them in. A branch
-provides its follower, the requests that it serves, and the state from which its queries are answered.
+The catalog reads the topic and the metastore once for all branches. It does not import them: the assembly
+passes them in. A branch provides its follower, the requests that it serves, and the state from which its
+queries are answered.
 """
 
 from __future__ import annotations

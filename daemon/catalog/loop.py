@@ -1,7 +1,8 @@
 """The loop of a source's catalog: it follows the topic, and serves requests between batches.
 
-The state is opened in the loop's own thread when it first runs, and stays open over restarts of the loop. Queries can be answered
-once the state has been read. After a gap, all tables are loaded again from the metastore, without an operator.
+The state is opened in the loop's own thread when it first runs, and stays open over restarts of the loop.
+Queries can be answered once the state has been read. After a gap, all tables are loaded again from the
+metastore, without an operator.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Opens the catalog of a source: from the settings to the projection that drives its branches.
 
-The daemon's loop keeps it open. The command line opens it if no daemon runs, under the lock of the state directory. Only one process
-at a time may have it open.
+The daemon's loop keeps it open. The command line opens it if no daemon runs, under the lock of the state
+directory. Only one process at a time may have it open.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Queries about catalogs as values: a command builds one, a route parses one, and both pass it to ``answer(query)``.
 
-The class of a query names its HTTP path, and each field says how it is written as a parameter. The route and the client read the
-same declaration, so a parameter has one name, one format and one limit. The answers are the same objects in the process and over
-HTTP (``Answers``).
+The class of a query names its HTTP path, and each field says how it is written as a parameter. The route and
+the client read the same declaration, so a parameter has one name, one format and one limit. The answers are
+the same objects in the process and over HTTP (``Answers``).
 """
 
 from __future__ import annotations

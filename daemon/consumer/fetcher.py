@@ -1,10 +1,12 @@
 """Fetches records in a separate thread, into a bounded queue.
 
-Applying one batch may take minutes (a large copy), and a Kafka client must be polled all the time. The thread keeps polling. While
-the queue is full it pauses the partition, so that memory stays bounded however far the projection is behind.
+Applying one batch may take minutes (a large copy), and a Kafka client must be polled all the time. The thread
+keeps polling. While the queue is full it pauses the partition, so that memory stays bounded however far the
+projection is behind.
 
-Offsets come only from the caller: ``assign`` instead of a group, and ``auto.offset.reset=error``. If the topic has lost the requested
-offset, the result says so (``lost``), instead of jumping silently to the end as librdkafka does by default.
+Offsets come only from the caller: ``assign`` instead of a group, and ``auto.offset.reset=error``. If the
+topic has lost the requested offset, the result says so (``lost``), instead of jumping silently to the end as
+librdkafka does by default.
 """
 
 from __future__ import annotations

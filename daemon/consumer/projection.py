@@ -4,12 +4,13 @@
 
 A projection is a reader of the topic with its own position, state file and failure domain.
 
-The consumer decodes, drops duplicates and proves contiguity, so a projection receives events in order, and each once per run. It owns
-its store, and commits its position in the same store transaction as the effects of the events. After a crash it receives all
-events that were not recorded again; ``apply`` is therefore idempotent.
+The consumer decodes, drops duplicates and proves contiguity, so a projection receives events in order, and
+each once per run. It owns its store, and commits its position in the same store transaction as the effects of
+the events. After a crash it receives all events that were not recorded again; ``apply`` is therefore
+idempotent.
 
-Every error ends the loop. The supervisor starts it again, and ``open`` returns the position to continue from. Recovery is therefore
-the same as a normal start.
+Every error ends the loop. The supervisor starts it again, and ``open`` returns the position to continue from.
+Recovery is therefore the same as a normal start.
 """
 
 from __future__ import annotations
@@ -67,14 +68,15 @@ class Projection(Protocol):
     def open(self) -> Position:
         """Open the state and return the position to continue from.
 
-        Called at every (re)start, so it also discards what a failed ``apply`` left in memory. Raises ConfigError if the
-        projection was never started (no position yet) and cannot choose one itself.
+        Called at every (re)start, so it also discards what a failed ``apply`` left in memory. Raises
+        ConfigError if the projection was never started (no position yet) and cannot choose one itself.
         """
 
     def apply(self, events: Sequence[Event]) -> Position:
         """Apply ``events`` in order and return the new position, which is then durable.
 
-        May apply only the first of them and raise. Recorded events count; the rest is passed again after a restart.
+        May apply only the first of them and raise. Recorded events count; the rest is passed again after a
+        restart.
         """
 
     def settle(self) -> bool | None:
@@ -125,9 +127,9 @@ class ProjectionLoop:
     ) -> None:
         """``position`` and ``applied_time_s`` are what the state says before it is open.
 
-        ``open_reader`` is called by the first run, and again after it failed. ``report`` receives the status in every iteration.
-        ``cross_gap`` lets the projection continue after lost events, and returns the error that then ends the run. Without it, the
-        loop fails.
+        ``open_reader`` is called by the first run, and again after it failed. ``report`` receives the status
+        in every iteration. ``cross_gap`` lets the projection continue after lost events, and returns the
+        error that then ends the run. Without it, the loop fails.
         """
         self._projection = projection
         self._open_reader = open_reader
@@ -193,9 +195,9 @@ def follow(
 ) -> None:
     """Drive ``projection`` until ``heartbeat`` requests a stop; ``report`` receives the status in every iteration.
 
-    ``last`` is the status of the run before, or as the state has it. Its position and quarantine are reported until the projection is
-    open: while a target is down, they must not vanish. Raises what ``projection`` and ``reader`` raise. Does not close the
-    projection: the caller does.
+    ``last`` is the status of the run before, or as the state has it. Its position and quarantine are reported
+    until the projection is open: while a target is down, they must not vanish. Raises what ``projection`` and
+    ``reader`` raise. Does not close the projection: the caller does.
     """
     if last is None:
         last = ProjectionStatus(projection.name, projection.source, "starting", None, None)

@@ -7,8 +7,9 @@ Offsets are not stored. A seek has up to four steps:
 3. after a restart of the loop, try the offset that is still in memory;
 4. search by event id (``daemon.kafka.offset_search``), which takes a fraction of a second.
 
-Formats without event ids have only offsets: there, position n means "offset n comes next", and steps 3 and 4 only verify that the topic
-still has this offset. If it does not, the topic was truncated or recreated, which is a gap.
+Formats without event ids have only offsets: there, position n means "offset n comes next", and steps 3 and 4
+only verify that the topic still has this offset. If it does not, the topic was truncated or recreated, which
+is a gap.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Turns the records of a topic into contiguous events.
 
-Offsets prove little: some have no record (markers, expiry), and a topic can be truncated or recreated while it is read. Event ids are
-contiguous, so each event is compared with the last one delivered:
+Offsets prove little: some have no record (markers, expiry), and a topic can be truncated or recreated while
+it is read. Event ids are contiguous, so each event is compared with the last one delivered:
 
 - The next event is delivered.
 - An event that was delivered before is dropped and counted.
@@ -11,14 +11,17 @@ contiguous, so each event is compared with the last one delivered:
   2. read the missing events from the notification log, encoded as by the relay;
   3. if the log does not contain them either, raise GapDetected.
 
-A relay that lost events itself writes one record that says which (``EventsLost``). It is a gap for every position before its end.
+A relay that lost events itself writes one record that says which (``EventsLost``). It is a gap for every
+position before its end.
 
-A record that cannot be decoded goes to the dead letters first (``record_decoder``). If it contains its event id, it is then delivered as Undecodable, so that
-its table can be quarantined. If it does not name a database, it could concern every table; it is then read again from the notification
-log, and only delivered as Undecodable if that fails too. A record without event id is skipped: had it been an event, the gap in the ids
+A record that cannot be decoded goes to the dead letters first (``record_decoder``). If it contains its event
+id, it is then delivered as Undecodable, so that its table can be quarantined. If it does not name a database,
+it could concern every table; it is then read again from the notification log, and only delivered as
+Undecodable if that fails too. A record without event id is skipped: had it been an event, the gap in the ids
 would show it.
 
-Formats without event ids have only offsets. Then the id is offset + 1, missing offsets are normal, and gaps cannot be filled.
+Formats without event ids have only offsets. Then the id is offset + 1, missing offsets are normal, and gaps
+cannot be filled.
 """
 
 from __future__ import annotations
@@ -203,7 +206,8 @@ class TopicReader:
     def _read_again(self, record: TopicRecord, event: Undecodable) -> tuple[TopicRecord, Event]:
         """Return the record and event of the notification log in place of a record that could concern every table.
 
-        Returns the given ones, with a hint, if the log does not have the event, or has nothing better. Raises Transient.
+        Returns the given ones, with a hint, if the log does not have the event, or has nothing better. Raises
+        Transient.
         """
         if record.offset is None or self._filler is None or self._decoder.offsets_are_ids:
             return record, event
@@ -226,7 +230,8 @@ class TopicReader:
     def _ends_partial_event(self, record: TopicRecord, event: Event) -> bool:
         """Return whether this is the last part of the event whose first parts were read, as the notification log has it.
 
-        The relay may have added parts that are read from files (``handlers.decoding.records.commit_parts``); the log has fewer then.
+        The relay may have added parts that are read from files (``handlers.decoding.records.commit_parts``);
+        the log has fewer then.
         """
         position = self._position
         return (

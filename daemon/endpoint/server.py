@@ -1,7 +1,8 @@
 """The listening socket: one thread for each connection, and a limit on their number.
 
-Threads, because a session only waits for two sockets, and because a defect in one session then ends that session only. A connection
-above the limit is closed at once, which clients report and repeat; it would otherwise wait without an answer.
+Threads, because a session only waits for two sockets, and because a defect in one session then ends that
+session only. A connection above the limit is closed at once, which clients report and repeat; it would
+otherwise wait without an answer.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Calls that Hive 4.0.1 dropped, answered through their successors.
 
-The original call is sent first. Only if the server answers that it does not have the call is it translated, from then on without
-another attempt. A connection ends at one server of one version, so each connection needs one attempt for each call, and an
-upgrade or a mixture of versions behind one address cannot confuse it.
+The original call is sent first. Only if the server answers that it does not have the call is it translated,
+from then on without another attempt. A connection ends at one server of one version, so each connection needs
+one attempt for each call, and an upgrade or a mixture of versions behind one address cannot confuse it.
 
-Tables are moved between the answers as bytes, so that no field is lost. Exceptions need no translation: the successors declare the
-same ones under the same numbers.
+Tables are moved between the answers as bytes, so that no field is lost. Exceptions need no translation: the
+successors declare the same ones under the same numbers.
 """
 
 from __future__ import annotations

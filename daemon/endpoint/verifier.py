@@ -1,16 +1,18 @@
 """Verification: a sample of the answers from the index is compared with the metastore's, in a thread of its own.
 
-The source changes meanwhile, so one difference proves nothing. The metastore's answer is therefore requested between two answers of the
-index: the live one and a later one. If those two are equal, and the metastore's differs from them, the table has not changed in between as
-far as the index knows. This must be so ``ATTEMPTS`` times in a row before it counts as a difference. A table that changes all the time
-remains undecided. Later answers contain everything that was committed before them, even if live ones need not: otherwise a follower that
-is a second behind would look like a difference.
+The source changes meanwhile, so one difference proves nothing. The metastore's answer is therefore requested
+between two answers of the index: the live one and a later one. If those two are equal, and the metastore's
+differs from them, the table has not changed in between as far as the index knows. This must be so
+``ATTEMPTS`` times in a row before it counts as a difference. A table that changes all the time remains
+undecided. Later answers contain everything that was committed before them, even if live ones need not:
+otherwise a follower that is a second behind would look like a difference.
 
 A difference is logged and counted, and the table's calls are forwarded from then on (``differing_tables``).
 
-Two answers are equal if they have the same fields, in any order of maps and sets. They are compared as generic values, without their
-declarations, so no field can be forgotten. ``UNORDERED`` calls are those for which a metastore defines no order: its SQL has no ORDER BY,
-so rows come in the order of the index that the database chose. Hive 4.2 does this for names, Hive 2.3 and 3.1 for partitions as well.
+Two answers are equal if they have the same fields, in any order of maps and sets. They are compared as
+generic values, without their declarations, so no field can be forgotten. ``UNORDERED`` calls are those for
+which a metastore defines no order: its SQL has no ORDER BY, so rows come in the order of the index that the
+database chose. Hive 4.2 does this for names, Hive 2.3 and 3.1 for partitions as well.
 """
 
 from __future__ import annotations

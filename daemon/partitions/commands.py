@@ -1,7 +1,7 @@
 """``tideline partitions list | filter | explain | count | names | check | load``.
 
-Queries go to the running daemon; where none runs, the state that it left is opened. ``check`` and ``load`` run on the machine and
-as the user of the daemon.
+Queries go to the running daemon; where none runs, the state that it left is opened. ``check`` and ``load``
+run on the machine and as the user of the daemon.
 """
 
 from __future__ import annotations
@@ -149,7 +149,8 @@ def check(ctx: click.Context, tables: tuple[str, ...], repair: bool, options: Ca
 def load(ctx: click.Context, table: str, options: CatalogOptions) -> None:
     """Load TABLE again from the source's metastore and show the progress; ends its quarantine.
 
-    Queries see the old state until the load has ended. It continues in the daemon when this command is interrupted.
+    Queries see the old state until the load has ended. It continues in the daemon when this command is
+    interrupted.
     """
     with options.access(_BRANCH) as access:
         ctx.exit(0 if _load(access, options.source, table.lower(), quiet=False) else 1)

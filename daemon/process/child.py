@@ -1,9 +1,9 @@
 """A Tideline command as a child process: start it, listen to it, end it.
 
-Children are the Spark driver of a flat table (``tideline split run``) and the miner (``tideline keys mine``). A child reports its
-progress as JSON lines on a pipe; its other output goes to the daemon's log. It leads its own process group, so that ending it ends
-its JVM too: a JVM that survived its driver could still write while the next driver begins. When the daemon dies, the child ends on
-its own (``daemon.process.signals``).
+Children are the Spark driver of a flat table (``tideline split run``) and the miner (``tideline keys mine``).
+A child reports its progress as JSON lines on a pipe; its other output goes to the daemon's log. It leads its
+own process group, so that ending it ends its JVM too: a JVM that survived its driver could still write while
+the next driver begins. When the daemon dies, the child ends on its own (``daemon.process.signals``).
 
 Lines that are too long or not a JSON object are counted and ignored.
 """

@@ -1,7 +1,8 @@
 """The loop around a child process: start it, pass on what it reports, end it, and raise the error that its end means.
 
-The supervisor restarts the loop like any other, so an error of a child is retried or stops the loop by its class
-(``daemon.process.retry_policy``). A restarted child continues from its own durable state, so killing one is always safe.
+The supervisor restarts the loop like any other, so an error of a child is retried or stops the loop by its
+class (``daemon.process.retry_policy``). A restarted child continues from its own durable state, so killing
+one is always safe.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
 """What the supervisor and a loop know of each other: ``Heartbeat``, through which a loop reports, and ``Loop``, which can be run.
 
-They are protocols, so that loops do not depend on the supervisor and tests can replace it. ``LazyLoop`` builds a loop in its own
-thread when it first runs: opening state can fail (a damaged file, an invalid setting), and must then fail this loop and not the process.
-After StateCorrupt it is closed and built again by the next run, so that a state file that an operator has replaced is opened.
+They are protocols, so that loops do not depend on the supervisor and tests can replace it. ``LazyLoop``
+builds a loop in its own thread when it first runs: opening state can fail (a damaged file, an invalid
+setting), and must then fail this loop and not the process. After StateCorrupt it is closed and built again by
+the next run, so that a state file that an operator has replaced is opened.
 
-A batch or a copy may take longer than the age at which ``/livez`` fails. The components that do such work (metastore clients, copy
-pools, projections) therefore report each step through a ``Pulse``. Work that makes no step sends no heartbeat, and still looks stuck.
+A batch or a copy may take longer than the age at which ``/livez`` fails. The components that do such work
+(metastore clients, copy pools, projections) therefore report each step through a ``Pulse``. Work that makes
+no step sends no heartbeat, and still looks stuck.
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
 """Requests from a command to the running daemon: files in a directory that only the daemon's user can write to.
 
-HTTP is read-only: clients that reach the port can read everything and change nothing. The file system decides who
-may change something: the directory lies in the state directory (mode 0700). A request is one JSON file that appears whole, by
-rename. The addressed loop takes it between two batches, serves it and writes the answer beside it. A request that was being
-served when the daemon died is served again, so every request must be repeatable.
+HTTP is read-only: clients that reach the port can read everything and change nothing. The file system decides
+who may change something: the directory lies in the state directory (mode 0700). A request is one JSON file
+that appears whole, by rename. The addressed loop takes it between two batches, serves it and writes the
+answer beside it. A request that was being served when the daemon died is served again, so every request must
+be repeatable.
 
-The loop that serves a request also applies events, so no request may keep it for longer than about ``STEP_S``. A request that takes
-longer is done in steps (``SteppedWork``), and served again until it is finished.
+The loop that serves a request also applies events, so no request may keep it for longer than about
+``STEP_S``. A request that takes longer is done in steps (``SteppedWork``), and served again until it is
+finished.
 """
 
 from __future__ import annotations
@@ -68,8 +70,9 @@ class Inbox:
     def serve(self, do: Callable[[Request], Request]) -> int:
         """Serve the waiting requests in order of arrival and return how many are finished.
 
-        A request that fails gets its error as answer. One that is not finished (``StillWorking``) stays, to be served again.
-        Raises FilesUnavailable if an answer cannot be written; the request is then served again.
+        A request that fails gets its error as answer. One that is not finished (``StillWorking``) stays, to
+        be served again. Raises FilesUnavailable if an answer cannot be written; the request is then served
+        again.
         """
         try:
             finished = self._serve_waiting(do)
@@ -173,7 +176,8 @@ def send_request(
 ) -> Request:
     """Send a request to the daemon that serves ``directory`` and return its answer.
 
-    Raises ``absent`` if no loop serves the directory, the error that the daemon answers with, and Transient if no answer comes in time.
+    Raises ``absent`` if no loop serves the directory, the error that the daemon answers with, and Transient
+    if no answer comes in time.
     """
     if absent is not None and not directory.is_dir():
         raise absent

@@ -1,11 +1,12 @@
 """Logs: one JSON object per line on standard output, or readable lines on a terminal.
 
-Nothing is logged per event while all is well; metrics count events. A repeated warning or error is written once and then only
-counted for a while, so that a metastore that is down for an hour costs a few lines. Secrets are masked wherever they occur: by their
-text, which is known from the configuration, and by the names of fields that hold them, also in tracebacks and in what libraries log
-through the standard library.
+Nothing is logged per event while all is well; metrics count events. A repeated warning or error is written
+once and then only counted for a while, so that a metastore that is down for an hour costs a few lines.
+Secrets are masked wherever they occur: by their text, which is known from the configuration, and by the names
+of fields that hold them, also in tracebacks and in what libraries log through the standard library.
 
-Context (``loop``, ``projection``, ``event_id``, ``table``) is bound with ``structlog.contextvars`` where it is known.
+Context (``loop``, ``projection``, ``event_id``, ``table``) is bound with ``structlog.contextvars`` where it
+is known.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ class LogSettings:
 class Repeats:
     """Lets a warning or error pass once per ``repeat_s``; the next one that passes says how many were left out.
 
-    Two records are the same if level, text, error code and subject (loop, projection, table, topic) are the same.
+    Two records are the same if level, text, error code and subject (loop, projection, table, topic) are the
+    same.
     """
 
     def __init__(self, repeat_s: float, clock: Callable[[], float] = time.monotonic) -> None:

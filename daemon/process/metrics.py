@@ -2,9 +2,10 @@
 
 The metrics of a capability are declared in one ``MetricTable``.
 
-Histograms of calls, events and answers share their bounds between a millisecond and 2.5 seconds, so that they can be compared; they
-differ in the lowest and highest bounds. Histograms of delays that users see have bounds at round limits: a minute, a quarter of an
-hour, a day. The bounds are public, because queries of dashboards name them.
+Histograms of calls, events and answers share their bounds between a millisecond and 2.5 seconds, so that they
+can be compared; they differ in the lowest and highest bounds. Histograms of delays that users see have bounds
+at round limits: a minute, a quarter of an hour, a day. The bounds are public, because queries of dashboards
+name them.
 """
 
 from __future__ import annotations

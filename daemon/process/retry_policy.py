@@ -1,9 +1,10 @@
 """Retry policy: decides, from the class of an error, whether a loop is restarted and after which delay.
 
-Transient errors are retried indefinitely with exponential backoff and full jitter. Refusals of the other side and unexpected errors
-are retried a few times in this way, because reopening may clear them. After that, and at once for errors that need an operator (a gap,
-invalid configuration, corrupt state), the loop is reported as failed. A failed loop is still tried again, with longer pauses: no
-restart of the daemon is needed once the cause is gone. Every other module raises; only this one decides.
+Transient errors are retried indefinitely with exponential backoff and full jitter. Refusals of the other side
+and unexpected errors are retried a few times in this way, because reopening may clear them. After that, and
+at once for errors that need an operator (a gap, invalid configuration, corrupt state), the loop is reported
+as failed. A failed loop is still tried again, with longer pauses: no restart of the daemon is needed once the
+cause is gone. Every other module raises; only this one decides.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
 """What ends a process: SIGTERM and SIGINT, and, for a child process, the end of its parent.
 
-The first signal requests an orderly stop, the second ends the process at once. State survives any crash, so ending at once is safe;
-some work is repeated after the restart. Exit codes are those that container platforms expect: 0 after an orderly stop, 1 otherwise.
+The first signal requests an orderly stop, the second ends the process at once. State survives any crash, so
+ending at once is safe; some work is repeated after the restart. Exit codes are those that container platforms
+expect: 0 after an orderly stop, 1 otherwise.
 
-The parent of a child holds the write end of the child's standard input and never writes. However the parent ends, even by
-``kill -9``, the kernel closes that end; the child then reads the end of its input and kills its whole process group, which includes
-the JVM of a Spark driver. This needs no polling, and no signal that a third process could miss.
+The parent of a child holds the write end of the child's standard input and never writes. However the parent
+ends, even by ``kill -9``, the kernel closes that end; the child then reads the end of its input and kills its
+whole process group, which includes the JVM of a Spark driver. This needs no polling, and no signal that a
+third process could miss.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The state directory: one SQLite store for each part, the address of the HTTP server, the last status, and one daemon at a time.
 
-Two processes that apply the same events to the same target would undo each other's order, so the directory is locked for as long
-as the process lives. The kernel holds the lock (``flock`` on an open file): it disappears with the process, even after ``kill -9``,
-so there is never a stale lock to remove. The holder's pid and host are written into the file only to be shown.
+Two processes that apply the same events to the same target would undo each other's order, so the directory is
+locked for as long as the process lives. The kernel holds the lock (``flock`` on an open file): it disappears
+with the process, even after ``kill -9``, so there is never a stale lock to remove. The holder's pid and host
+are written into the file only to be shown.
 """
 
 from __future__ import annotations
@@ -72,7 +73,8 @@ LOCK_NAME: Final = "lock"
 def state_lock(directory: Path) -> Iterator[None]:
     """Lock ``directory`` for this process; it is created (mode 0700) if it is missing.
 
-    Raises StateLocked, with the holder's pid and host, if another process holds it, and ConfigError if it cannot be used.
+    Raises StateLocked, with the holder's pid and host, if another process holds it, and ConfigError if it
+    cannot be used.
     """
     descriptor = _open(directory)
     try:

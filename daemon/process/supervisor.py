@@ -1,11 +1,13 @@
 """Keeps the daemon's loops running: one thread each, restarted after failures, isolated from one another.
 
-A loop ends only on a stop request or with an error. ``retry_policy`` decides what follows from the error: the loop runs
-again after a pause, or is reported as failed. A failed loop runs again as soon as an operator requests it, and after longer pauses
-automatically, because its cause may be gone. It counts as failed until it has followed for a while or made progress.
+A loop ends only on a stop request or with an error. ``retry_policy`` decides what follows from the error: the
+loop runs again after a pause, or is reported as failed. A failed loop runs again as soon as an operator
+requests it, and after longer pauses automatically, because its cause may be gone. It counts as failed until
+it has followed for a while or made progress.
 
-A failing loop never stops another. Progress resets a loop's count of failures. Stopping is bounded by a deadline.
-Liveness depends on heartbeats alone, never on other systems: a metastore that is down must not restart the daemon.
+A failing loop never stops another. Progress resets a loop's count of failures. Stopping is bounded by a
+deadline. Liveness depends on heartbeats alone, never on other systems: a metastore that is down must not
+restart the daemon.
 """
 
 from __future__ import annotations
@@ -83,7 +85,8 @@ class LoopHeartbeat:
         self._loop.note(beat_s=now_s)
         has_settled = status.followed_s is not None and now_s - status.followed_s >= self._settled_s
         if status.problem is not None and has_settled:
-            # What ended the run before has passed, even if an idle source leaves nothing to make progress with.
+            # What ended the run before has passed, even if an idle source leaves nothing to make progress
+            # with.
             self._loop.note(state=LoopState.FOLLOWING, failed_s=None, problem=None, code=None)
 
     def following(self) -> None:

@@ -122,8 +122,8 @@ def build_projection(
 ) -> tuple[ReplicationProjection, CopyPool]:
     """Open the policy's state and return its projection with its copy pool; raise StateCorrupt, StateLocked, ConfigError.
 
-    ``pulse`` gets each step of long work: an applied event, an answered call, bytes of a copy. A bootstrap reports to
-    ``progress``, by default to the log, and copy jobs to ``job_changed``.
+    ``pulse`` gets each step of long work: an applied event, an answered call, bytes of a copy. A bootstrap
+    reports to ``progress``, by default to the log, and copy jobs to ``job_changed``.
     """
     beat = pulse.beat
     settings = config.policy(name)

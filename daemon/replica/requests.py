@@ -1,7 +1,7 @@
 """Requests of commands about one policy (``served_requests``).
 
-A running daemon gets them as files and serves them between two batches. Without a daemon, a command opens the policy's state itself
-(``daemon.status.client.serve_request``).
+A running daemon gets them as files and serves them between two batches. Without a daemon, a command opens the
+policy's state itself (``daemon.status.client.serve_request``).
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ def _stops_at_gap(config: Config, source: str) -> bool:
 def _serve_here(config: Config, policy: str, request: Request) -> Request:
     """Open the policy in this process, without following it, and serve a request.
 
-    Raises NotFound if the policy has no state here: a request must neither create a state file nor begin a bootstrap.
+    Raises NotFound if the policy has no state here: a request must neither create a state file nor begin a
+    bootstrap.
     """
     from prometheus_client import CollectorRegistry
 

@@ -1,7 +1,7 @@
 """``tideline timeline show | cover | latest | migrate | rebuild | check``.
 
-Queries go to the running daemon; where none runs, the state that it left is opened. ``migrate``, ``rebuild`` and ``check`` run on
-the machine and as the user of the daemon.
+Queries go to the running daemon; where none runs, the state that it left is opened. ``migrate``, ``rebuild``
+and ``check`` run on the machine and as the user of the daemon.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The catalog projection: follows one source's topic and metastore for all followers.
 
-The position, the table states and the followers' state commit in one store transaction for each batch. Tables are loaded between
-batches, for a bounded time, so that neither a long topic nor a large catalog delays the other. A failed ``apply`` or load leaves the
-store unchanged; ``open`` reads everything from it again.
+The position, the table states and the followers' state commit in one store transaction for each batch. Tables
+are loaded between batches, for a bounded time, so that neither a long topic nor a large catalog delays the
+other. A failed ``apply`` or load leaves the store unchanged; ``open`` reads everything from it again.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class CatalogProjection:
     ) -> None:
         """``clock`` returns the Unix time at which failed loads are tried again.
 
-        ``beat`` is called after each applied event and each loaded table or piece. ``calls`` makes the calls that a slow metastore
-        would delay; without it they are made in the caller's thread.
+        ``beat`` is called after each applied event and each loaded table or piece. ``calls`` makes the calls
+        that a slow metastore would delay; without it they are made in the caller's thread.
         """
         self._beat = beat
         self._publisher = publisher
@@ -176,7 +176,8 @@ class CatalogProjection:
     def cross_gap(self) -> tuple[Position, Position]:
         """Continue after the source's newest event, and load all tables again, because events were lost.
 
-        Returns the positions before and after. Until a table is loaded, its answers say so. Raises Transient; then nothing has changed.
+        Returns the positions before and after. Until a table is loaded, its answers say so. Raises Transient;
+        then nothing has changed.
         """
         before, newest = self.position, self._read_newest()
         self._loader.abandon()
@@ -248,8 +249,8 @@ class CatalogProjection:
     def reload(self, name: str) -> None:
         """Load a table from its partitions now, which also ends its quarantine.
 
-        Raises NotFound where the table does not exist or is not followed. Raises Transient where the load failed; it then continues
-        between batches.
+        Raises NotFound where the table does not exist or is not followed. Raises Transient where the load
+        failed; it then continues between batches.
         """
         self.request_load(name)
         while not self._loader.load(name, "asked"):

@@ -2,6 +2,6 @@
 
 Purpose, guarantees and failure behaviour: DESIGN.md beside this file. For users: docs/PARTITIONS.md.
 
-Three packages, each importing only those before it: ``keys`` (partitions as sortable bytes), ``filters`` (the filter language,
-down to conditions on those bytes), ``index`` (planning, storing, answering).
+Three packages, each importing only those before it: ``keys`` (partitions as sortable bytes), ``filters`` (the
+filter language, down to conditions on those bytes), ``index`` (planning, storing, answering).
 """

@@ -1,16 +1,18 @@
 """Calendar units: moments as consecutive numbers, and these numbers as Lens' partition values.
 
-A timeline has to know which partition comes next, and calendars make that hard: months differ in length, and weeks do not
-nest in months. Every unit is therefore numbered consecutively, so that the next piece is always ``+ 1``. Only this module
-knows what a month or a week is.
+A timeline has to know which partition comes next, and calendars make that hard: months differ in length, and
+weeks do not nest in months. Every unit is therefore numbered consecutively, so that the next piece is always
+``+ 1``. Only this module knows what a month or a week is.
 
-Moments are whole seconds since 1970-01-01T00:00:00Z, in years 1 to 9999. All arithmetic is in UTC: in a time zone with
-daylight saving time, a day of 23 hours breaks every alignment rule (reference: lens-timelines.md §1.1).
+Moments are whole seconds since 1970-01-01T00:00:00Z, in years 1 to 9999. All arithmetic is in UTC: in a time
+zone with daylight saving time, a day of 23 hours breaks every alignment rule (reference: lens-timelines.md
+§1.1).
 
-Text is read strictly: a text is a value only if writing it again gives the same text. Lens uses a lenient SimpleDateFormat,
-which turns 2015-02-31 into 3 March and ``15aa`` into the year 15 (reference: lens-timelines.md §1.1). Reading is fast, because a
-value is two look-ups: its date, which neighbouring values share, and its time of day. ``read`` raises ValueError or KeyError
-for any other text; ``UpdatePeriod.parse`` turns these into a typed error.
+Text is read strictly: a text is a value only if writing it again gives the same text. Lens uses a lenient
+SimpleDateFormat, which turns 2015-02-31 into 3 March and ``15aa`` into the year 15 (reference:
+lens-timelines.md §1.1). Reading is fast, because a value is two look-ups: its date, which neighbouring values
+share, and its time of day. ``read`` raises ValueError or KeyError for any other text; ``UpdatePeriod.parse``
+turns these into a typed error.
 """
 
 from __future__ import annotations
@@ -185,9 +187,9 @@ def _write_quarter(ordinal: int) -> str:
 class _Weeks:
     """Weeks written as ``yyyy-Www``, where ``yyyy`` is the year to which the week belongs.
 
-    ``anchor_day`` is the day of January that is always in week 1. ``owner_day`` is the day of the week, counted from its
-    start, whose year the week belongs to. Sunday weeks with one minimal day (Java's default outside Europe) use 1 and
-    Saturday; ISO weeks use 4 and Thursday.
+    ``anchor_day`` is the day of January that is always in week 1. ``owner_day`` is the day of the week,
+    counted from its start, whose year the week belongs to. Sunday weeks with one minimal day (Java's default
+    outside Europe) use 1 and Saturday; ISO weeks use 4 and Thursday.
     """
 
     pieces: FixedPieces

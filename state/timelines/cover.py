@@ -1,6 +1,7 @@
 """Covering a range of time with partitions, in time proportional to the runs touched.
 
-A recursive cover checks every partition for existence; a year of minutes takes 534,738 checks. Here the range is one open stretch:
+A recursive cover checks every partition for existence; a year of minutes takes 534,738 checks. Here the range
+is one open stretch:
 
 1. Each update period, from the longest to the shortest, takes out of every open stretch what exists of its aligned inside,
    run by run. What is open at the end is exactly what is missing.
@@ -8,8 +9,8 @@ A recursive cover checks every partition for existence; a year of minutes takes 
    the caller requests the fewest partitions, the tiling comes from ``tile_with_fewest``.
 3. The storages that answer are chosen for the whole cover, so that the fewest do.
 
-A missing parent is never reported beside its children, one missing hour does not cost its day, and adjacent missing
-partitions are tiled together (a week across two missing months is used).
+A missing parent is never reported beside its children, one missing hour does not cost its day, and adjacent
+missing partitions are tiled together (a week across two missing months is used).
 """
 
 from __future__ import annotations
@@ -64,8 +65,8 @@ class CoverRun:
 class Cover:
     """The answer: runs in time order, and what is missing.
 
-    It is kept as moments. Runs and partitions are built on demand, because formatting half a million names takes longer than
-    finding them. All iterators can be requested repeatedly.
+    It is kept as moments. Runs and partitions are built on demand, because formatting half a million names
+    takes longer than finding them. All iterators can be requested repeatedly.
     """
 
     __slots__ = ("_missing", "_segments", "_sources", "finest", "span")
@@ -152,8 +153,9 @@ def cover(
 ) -> Cover:
     """Cover ``span`` from the storages, with the given periods or all they have.
 
-    Longest periods come first; with ``min_count``, the fewest partitions win. If several storages hold the same partitions,
-    as few storages as possible are used. ``strict`` raises Uncoverable, with the missing ranges, if anything is missing.
+    Longest periods come first; with ``min_count``, the fewest partitions win. If several storages hold the
+    same partitions, as few storages as possible are used. ``strict`` raises Uncoverable, with the missing
+    ranges, if anything is missing.
     """
     kinds = SegmentKinds()
     levels = build_levels(storages, periods, kinds)
@@ -208,9 +210,9 @@ def _assign_storages(
 def choose_storages(holders: Collection[int], storages: int) -> int:
     """Return the bit mask of the fewest storages that together hold every segment; ``holders`` are the segments' masks.
 
-    A query over one table is cheaper than a union over two, so the choice is made for the whole cover and not for each
-    segment. It is a minimum hitting set over the few distinct masks: exact up to ``EXACT_MAX`` storages, greedy beyond. Of
-    several equally small choices, the one whose storages come first wins.
+    A query over one table is cheaper than a union over two, so the choice is made for the whole cover and not
+    for each segment. It is a minimum hitting set over the few distinct masks: exact up to ``EXACT_MAX``
+    storages, greedy beyond. Of several equally small choices, the one whose storages come first wins.
     """
     masks = set(holders)
     if all(masks) and storages <= EXACT_MAX:

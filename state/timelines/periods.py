@@ -1,12 +1,12 @@
 """Update periods: how often a table gets partitions, under Lens' names.
 
-A partition value is an integer ordinal, consecutive within its period, so that the next partition is always ``+ 1``. There
-are two orders. ``rank`` is Lens' enum order (CONTINUOUS last); ``weight_ms`` is the order of length (CONTINUOUS first).
-Covering uses the weight.
+A partition value is an integer ordinal, consecutive within its period, so that the next partition is always
+``+ 1``. There are two orders. ``rank`` is Lens' enum order (CONTINUOUS last); ``weight_ms`` is the order of
+length (CONTINUOUS first). Covering uses the weight.
 
-Weeks start on Sunday, and the week that contains 1 January is week 1. A table with ISO weeks uses WEEKLY_ISO, which has the
-same name in properties. MONTHLY and QUARTERLY have the same text form, and so do SECONDLY and CONTINUOUS: text alone does not
-distinguish them.
+Weeks start on Sunday, and the week that contains 1 January is week 1. A table with ISO weeks uses WEEKLY_ISO,
+which has the same name in properties. MONTHLY and QUARTERLY have the same text form, and so do SECONDLY and
+CONTINUOUS: text alone does not distinguish them.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class UpdatePeriod(Enum):
         """Return the first moment of a partition; it ends where its successor starts."""
         self._unit = unit
 
-    # Members are singletons, so identity is enough. Enum's own hash is the slowest part of a look-up by period.
+    # Members are singletons, so identity is enough. Enum's own hash is the slowest part of a look-up by
+    # period.
     __hash__ = object.__hash__
 
     @property
@@ -144,7 +145,8 @@ def sort_longest_first(periods: Iterable[UpdatePeriod]) -> list[UpdatePeriod]:
 def find_longest_within(periods: Iterable[UpdatePeriod], start_s: int, end_s: int) -> UpdatePeriod | None:
     """Return the longest period with at least one whole, aligned partition within [start, end).
 
-    Length alone does not decide: a range of 36 days may contain no whole month (reference: lens-timelines.md §2.2).
+    Length alone does not decide: a range of 36 days may contain no whole month (reference: lens-timelines.md
+    §2.2).
     """
     return next(
         (period for period in sort_longest_first(periods) if period.count_within(start_s, end_s)[0]), None

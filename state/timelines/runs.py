@@ -1,17 +1,18 @@
 """Runs: a set of ordinals, kept as the edges of its runs of consecutive members.
 
-Partitions usually come in order and are seldom missing, so a year of minutes is one run instead of half a million members.
-The edges are in one sorted array: start, end, start, end and so on (ends excluded). An ordinal is a member if the number of
-edges at or below it is odd. Existence is therefore one binary search, an interval operation is one slice, and a run costs 16
-bytes.
+Partitions usually come in order and are seldom missing, so a year of minutes is one run instead of half a
+million members. The edges are in one sorted array: start, end, start, end and so on (ends excluded). An
+ordinal is a member if the number of edges at or below it is odd. Existence is therefore one binary search, an
+interval operation is one slice, and a run costs 16 bytes.
 
-A bitmap would cost time per member for loading and listing runs, needs a compiled library, and is better only if every second
-member is missing. A tree would be slower below about 100,000 runs, where moving a slice of an array is cheaper than
-rebalancing.
+A bitmap would cost time per member for loading and listing runs, needs a compiled library, and is better only
+if every second member is missing. A tree would be slower below about 100,000 runs, where moving a slice of an
+array is cheaper than rebalancing.
 
-An array creates an integer for every edge that a search looks at. So a set that is queried often is also kept as a map with one byte for each
-ordinal between its ends, until it changes. A look-up there takes less time, however many runs there are. Only the newest maps of
-the process are kept, so together they never take more than 64 MiB.
+An array creates an integer for every edge that a search looks at. So a set that is queried often is also kept
+as a map with one byte for each ordinal between its ends, until it changes. A look-up there takes less time,
+however many runs there are. Only the newest maps of the process are kept, so together they never take more
+than 64 MiB.
 
 Promises exact set semantics for every sequence of operations; ``check()`` asserts the invariant.
 """
@@ -254,7 +255,8 @@ class Runs:
 def draw_bar(runs: Runs, width: int, start: int | None = None, end: int | None = None) -> str:
     """Return [start, end) as one line of at most ``width`` cells; by default from the first to the last member.
 
-    A cell is full, partly filled or empty. It stands for at least one member, so few members give a short line.
+    A cell is full, partly filled or empty. It stands for at least one member, so few members give a short
+    line.
     """
     assert width > 0, width
     first = runs.first if start is None else start

@@ -1,10 +1,12 @@
 """The three storage forms of a timeline, and the registry that finds a form by its name.
 
-StoreAll lists every partition. EndsAndHoles (Lens' default) lists the first, the latest and the holes between them. Ranges
-lists the runs. They differ only in what they write into table properties: the set behind all three is ``Runs``, so none of
-them has the defects of Lens' own implementations. A deployment may register its own form under its class name.
+StoreAll lists every partition. EndsAndHoles (Lens' default) lists the first, the latest and the holes between
+them. Ranges lists the runs. They differ only in what they write into table properties: the set behind all
+three is ``Runs``, so none of them has the defects of Lens' own implementations. A deployment may register its
+own form under its class name.
 
-Reading is strict. Contradictions (reference: lens-timelines.md §1.2, §6) raise TimelineInconsistent, and the caller rebuilds.
+Reading is strict. Contradictions (reference: lens-timelines.md §1.2, §6) raise TimelineInconsistent, and the
+caller rebuilds.
 """
 
 from __future__ import annotations
@@ -185,8 +187,8 @@ def list_forms() -> list[StorageForm]:
 def find_form(name: str) -> StorageForm:
     """Return the form of a class name or short name.
 
-    Raises ConfigError with the known names for any other. Lens silently falls back to its default instead, and then serves
-    an empty timeline.
+    Raises ConfigError with the known names for any other. Lens silently falls back to its default instead,
+    and then serves an empty timeline.
     """
     if name not in _forms:
         raise ConfigError(

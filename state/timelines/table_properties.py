@@ -1,8 +1,9 @@
 """Table properties of timelines, byte for byte as Lens writes them.
 
-One timeline is a handful of keys under ``…timeline.cache.<PERIOD>.<column>.``. A long list is split into chunks of at most
-3,999 characters, because old metastores keep property values in VARCHAR(4000). Metastore properties are seldom removed, so an
-empty list is written as size 0, and stale higher chunks are ignored (reference: lens-timelines.md §1.3).
+One timeline is a handful of keys under ``…timeline.cache.<PERIOD>.<column>.``. A long list is split into
+chunks of at most 3,999 characters, because old metastores keep property values in VARCHAR(4000). Metastore
+properties are seldom removed, so an empty list is written as size 0, and stale higher chunks are ignored
+(reference: lens-timelines.md §1.3).
 """
 
 from __future__ import annotations
@@ -72,8 +73,8 @@ def select_keys(properties: Mapping[str, str], period: UpdatePeriod, column: str
 def write_list(key: str, items: Iterable[str], *, length_max: int = CHUNK_LENGTH_MAX) -> dict[str, str]:
     """Write ``key.size`` and ``key0`` … ``keyN``: items joined by commas, never split, chunks ending in a comma.
 
-    Lens closes a chunk before an item that would just fit. The same is done here, so that both write the same bytes. An item
-    longer than the limit gets its own chunk.
+    Lens closes a chunk before an item that would just fit. The same is done here, so that both write the same
+    bytes. An item longer than the limit gets its own chunk.
     """
     chunks: list[str] = []
     parts: list[str] = []

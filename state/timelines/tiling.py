@@ -1,11 +1,11 @@
 """Tiling: cover an open stretch of time with the partitions of several storages, one update period at a time.
 
-A level takes from every open stretch what the storages have of its period. Several storages may hold the same partition.
-A segment therefore carries its kind: its period, and a bit mask of the storages that hold it. Which storage answers is
-decided when the whole cover is known (``cover.choose_storages``).
+A level takes from every open stretch what the storages have of its period. Several storages may hold the same
+partition. A segment therefore carries its kind: its period, and a bit mask of the storages that hold it.
+Which storage answers is decided when the whole cover is known (``cover.choose_storages``).
 
-Cost: one binary search per storage and open stretch, and a few C-level passes over the runs inside. No code here visits a
-single partition.
+Cost: one binary search per storage and open stretch, and a few C-level passes over the runs inside. No code
+here visits a single partition.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _WEEKS: Final = (UpdatePeriod.WEEKLY, UpdatePeriod.WEEKLY_ISO)
 class Storage:
     """One storage table of a fact: its partitions by one time column, and the time for which it may answer.
 
-    ``start_s`` and ``end_s`` are its validity window (seconds, UTC). Only partitions that are wholly inside count.
+    ``start_s`` and ``end_s`` are its validity window (seconds, UTC). Only partitions that are wholly inside
+    count.
     """
 
     table: str
@@ -218,9 +219,10 @@ def tile_with_fewest(
 ) -> tuple[list[Segment], list[Stretch]]:
     """Return what covers [start, end) with the least missing time, then the fewest partitions, and what stays open.
 
-    Days nest in weeks and in months, but weeks do not nest in months. Taking a month may cut a week whose days do not exist,
-    and two missing months are tiled better by the eight weeks across them than by seven weeks and a dozen days. Longest-first
-    is then neither complete nor minimal. Instead, this is a shortest path:
+    Days nest in weeks and in months, but weeks do not nest in months. Taking a month may cut a week whose
+    days do not exist, and two missing months are tiled better by the eight weeks across them than by seven
+    weeks and a dozen days. Longest-first is then neither complete nor minimal. Instead, this is a shortest
+    path:
 
     1. the points are the starts of weeks, months, quarters and years within the range;
     2. the steps are whole partitions that exist, and, from a point to the next one, whatever the periods up to a day cover

@@ -1,16 +1,17 @@
 """One timeline: which partitions of one table, update period and time column exist, and its table properties.
 
-A timeline offers Lens' operations (add, drop, batches, latest, to and from properties) over ``Runs``. Its storage form
-only matters when it is written, so all three forms behave alike: adding an existing partition and dropping an absent one
-return False and change nothing.
+A timeline offers Lens' operations (add, drop, batches, latest, to and from properties) over ``Runs``. Its
+storage form only matters when it is written, so all three forms behave alike: adding an existing partition
+and dropping an absent one return False and change nothing.
 
-Two kinds of partition are refused: one of another period (PeriodMismatch), and a stray, which is further than ``jump_max``
-periods from all others (LimitExceeded). A stray 1970 or 9999 would make ``latest`` useless and write millions of holes into
-properties.
+Two kinds of partition are refused: one of another period (PeriodMismatch), and a stray, which is further than
+``jump_max`` periods from all others (LimitExceeded). A stray 1970 or 9999 would make ``latest`` useless and
+write millions of holes into properties.
 
-``build_form_properties`` changes the storage form of one timeline. Lens never got this (LENS-489): it needs a flag on the whole
-table, a restart, and reading every partition again. Here the runs in memory are all that the new form needs, so the change is
-a pure function from old properties to those to write in one ``alter_table``. No other timeline of the table is touched.
+``build_form_properties`` changes the storage form of one timeline. Lens never got this (LENS-489): it needs a
+flag on the whole table, a restart, and reading every partition again. Here the runs in memory are all that
+the new form needs, so the change is a pure function from old properties to those to write in one
+``alter_table``. No other timeline of the table is touched.
 """
 
 from __future__ import annotations
@@ -79,8 +80,9 @@ class Timeline:
     ) -> Timeline:
         """Build from a table's properties, in the form that they name (EndsAndHoles if they name none).
 
-        Raises ConfigError for an unknown form. Raises TimelineInconsistent if the properties are incomplete or contradict
-        each other, or if the keys of another form hold other partitions than those of the named form.
+        Raises ConfigError for an unknown form. Raises TimelineInconsistent if the properties are incomplete
+        or contradict each other, or if the keys of another form hold other partitions than those of the named
+        form.
         """
         own = select_keys(properties, period, column)
         form = find_form(own[STORAGE_CLASS]) if own.get(STORAGE_CLASS) else ENDS_AND_HOLES
@@ -125,8 +127,8 @@ class Timeline:
     def load(self, ordinals: Iterable[int]) -> int:
         """Replace the content and return how many values were refused as strays.
 
-        If values are further apart than ``jump_max``, only the largest group stays (the later one of two equal groups). A
-        listing does not show which values came first, and so which ones are strays.
+        If values are further apart than ``jump_max``, only the largest group stays (the later one of two
+        equal groups). A listing does not show which values came first, and so which ones are strays.
         """
         return self.load_runs(Runs.of(ordinals))
 
@@ -241,15 +243,16 @@ def build_form_properties(
 ) -> dict[str, str]:
     """Return the properties that store ``timeline`` in ``form``, in the order in which to write them.
 
-    A reader of any prefix of that order finds the same partitions or a contradiction, never an empty timeline:
+    A reader of any prefix of that order finds the same partitions or a contradiction, never an empty
+    timeline:
 
     1. the keys of the new form, with stale chunks of its own emptied;
     2. the keys of the other forms in ``properties``, emptied: size 0 or empty text, because a metastore that merges
        parameters cannot remove a key;
     3. ``storage.class``.
 
-    ``timeline`` itself does not change: set its ``form`` after the metastore has accepted the properties. Raises LimitExceeded
-    where the form would take too much text.
+    ``timeline`` itself does not change: set its ``form`` after the metastore has accepted the properties.
+    Raises LimitExceeded where the form would take too much text.
     """
     length = form.length(timeline.period, timeline.runs)
     if length > PROPERTIES_CHARS_MAX:
@@ -288,8 +291,10 @@ def build_table_properties(
 ) -> dict[str, str]:
     """Return the properties that store all timelines of a table as of an event, the flag last.
 
-    A timeline of ``columns`` and ``periods`` (none: all) that stands in ``properties`` and not in ``timelines`` has lost its last
-    partition, and is written as empty; otherwise its readers would still find the dropped partitions. The event id serves compare-and-set, and identifies the ALTER_TABLE event that this write causes.
+    A timeline of ``columns`` and ``periods`` (none: all) that stands in ``properties`` and not in
+    ``timelines`` has lost its last partition, and is written as empty; otherwise its readers would still find
+    the dropped partitions. The event id serves compare-and-set, and identifies the ALTER_TABLE event that
+    this write causes.
     """
     written: dict[str, str] = {}
     present = list(timelines)

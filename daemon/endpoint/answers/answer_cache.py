@@ -1,10 +1,12 @@
 """Whole answers kept in memory, for clients that repeat their calls.
 
-An answer is determined by the request, by the rules of the server, and by what the index holds of the table: the version of its rows,
-its number, and its record. All of these are read from the snapshot that the answer would be made from. So an answer is found here only if
-making it from this snapshot would give the same bytes, and whether the snapshot is fresh enough is decided as for any other answer.
+An answer is determined by the request, by the rules of the server, and by what the index holds of the table:
+the version of its rows, its number, and its record. All of these are read from the snapshot that the answer
+would be made from. So an answer is found here only if making it from this snapshot would give the same bytes,
+and whether the snapshot is fresh enough is decided as for any other answer.
 
-An answer whose table has changed is dropped when its call is repeated. Two halves bound the memory, as in ``payload_reader.JoinedRows``.
+An answer whose table has changed is dropped when its call is repeated. Two halves bound the memory, as in
+``payload_reader.JoinedRows``.
 """
 
 from __future__ import annotations

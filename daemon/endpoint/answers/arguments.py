@@ -1,7 +1,8 @@
 """The arguments of the partition calls, in the forms of Hive 2.3 to 4.2.
 
-Each call is declared as a map from field numbers to roles. A field that is not declared, or has a value that the index does not
-answer (statistics, a selection of parameters), means that the call is forwarded. So a field of a future version is never ignored.
+Each call is declared as a map from field numbers to roles. A field that is not declared, or has a value that
+the index does not answer (statistics, a selection of parameters), means that the call is forwarded. So a
+field of a future version is never ignored.
 """
 
 from __future__ import annotations

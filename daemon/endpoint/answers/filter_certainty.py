@@ -1,8 +1,9 @@
 """Where metastores differ in the answer to a filter, or differ from the index: such calls are forwarded.
 
-A filter is examined twice. Its text decides most cases (``find_doubt``). What remains depends on the partitions: a metastore compares
-a number partly as text, so ``hr = 7`` does not find ``hr=007``, and it reports an error for a value that is not of its column's type.
-``TypedColumns`` therefore looks for such values. The differences are listed in docs/PARTITIONS.md.
+A filter is examined twice. Its text decides most cases (``find_doubt``). What remains depends on the
+partitions: a metastore compares a number partly as text, so ``hr = 7`` does not find ``hr=007``, and it
+reports an error for a value that is not of its column's type. ``TypedColumns`` therefore looks for such
+values. The differences are listed in docs/PARTITIONS.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The responder of the partition calls: answers one from the index, or decides why it is forwarded.
 
-An answer is made only if it equals the metastore's. Everything else is forwarded and counted by its reason, errors included: an error of
-the index, or a defect, costs the client the time of the attempt and nothing more.
+An answer is made only if it equals the metastore's. Everything else is forwarded and counted by its reason,
+errors included: an error of the index, or a defect, costs the client the time of the attempt and nothing
+more.
 """
 
 from __future__ import annotations

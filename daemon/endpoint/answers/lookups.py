@@ -1,7 +1,7 @@
 """Which partitions a call finds: the lookups of the index, refused where the metastore's answer may differ.
 
-Each function returns a ``CheckedSelection``, from which the names or the payloads are read. It raises NotAnswered where the
-metastore's answer may differ, and the errors of the index.
+Each function returns a ``CheckedSelection``, from which the names or the payloads are read. It raises
+NotAnswered where the metastore's answer may differ, and the errors of the index.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class CheckedSelection:
         joined = b"".join(names)
         if joined.isascii():
             return
-        # The order depends on the database: Derby compares UTF-16 units. Where some of several names are requested, names that are
-        # not here may come before one of them.
+        # The order depends on the database: Derby compares UTF-16 units. Where some of several names are
+        # requested, names that are not here may come before one of them.
         is_cut = isinstance(self.selection, Selection) and self.selection.limit >= 0
         differs = [one.search(joined) is not None for one in (_HIGH, _BEYOND)]
         if any(differs) if is_cut else all(differs):

@@ -1,8 +1,9 @@
 """What a metastore's settings say about its answers; they are read once for each connection.
 
-A metastore can filter answers by the client's user, refuse large answers, or read filters in another way. Its answers then depend on
-more than the partitions, and every call is forwarded. The settings of a server do not change while it runs, and a connection ends at
-one server; only the client's own ``setMetaConf`` may change them for its connection.
+A metastore can filter answers by the client's user, refuse large answers, or read filters in another way. Its
+answers then depend on more than the partitions, and every call is forwarded. The settings of a server do not
+change while it runs, and a connection ends at one server; only the client's own ``setMetaConf`` may change
+them for its connection.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The query for the newest event id, on a connection of its own to the metastore.
 
-It is sent for almost every answer from the index, so it is one prepared message, and its answer is read as bytes. Sending and
-receiving are separate: the answer from the index is made in between.
+It is sent for almost every answer from the index, so it is one prepared message, and its answer is read as
+bytes. Sending and receiving are separate: the answer from the index is made in between.
 """
 
 from __future__ import annotations

@@ -8,8 +8,9 @@ A table is read in four steps:
    No answer is made from a snapshot that is known to be too old;
 4. otherwise wait for the follower, for a bounded time, and make the answer from another snapshot, with the table checked again.
 
-The event id is queried after the request arrived. Every change that was committed before that has an id that is not above it, because the
-metastore allocates ids in the order of commits. So an answer contains every change that was committed before its request.
+The event id is queried after the request arrived. Every change that was committed before that has an id that
+is not above it, because the metastore allocates ids in the order of commits. So an answer contains every
+change that was committed before its request.
 """
 
 from __future__ import annotations
@@ -155,7 +156,8 @@ class IndexAccess:
             return Forward(Reason.UNKNOWN_TABLE)
         event_id = snapshot.event_id()
         if event_id is None or state.name != "following" or event_id < state.known.until:
-            # A listing may contain later events up to 'until': before that, the content never existed in this form.
+            # A listing may contain later events up to 'until': before that, the content never existed in this
+            # form.
             return Forward(Reason.NOT_FOLLOWING)
         if self._differing.contains(name, snapshot.index.table(name).number):
             return Forward(Reason.DIFFERS)
@@ -174,8 +176,8 @@ def _guard(step: Callable[[], T]) -> T | Forward:
 class PositionWatch:
     """Waits, for many threads, until the follower has committed an event.
 
-    The follower is another process, and SQLite has no notifications. One of the waiting threads therefore reads the position again
-    and again, and wakes the others. Nothing is read while no thread waits.
+    The follower is another process, and SQLite has no notifications. One of the waiting threads therefore
+    reads the position again and again, and wakes the others. Nothing is read while no thread waits.
     """
 
     def __init__(

@@ -1,7 +1,8 @@
 """The source's newest event id, and whether an answer from a copy of the source is new enough for a request.
 
-The source reports its newest event id on request. A copy that contains this event contains everything that was committed before the
-query was sent. So a copy at event V may answer a request if some query was sent late enough, and V is not below its result:
+The source reports its newest event id on request. A copy that contains this event contains everything that
+was committed before the query was sent. So a copy at event V may answer a request if some query was sent late
+enough, and V is not below its result:
 
 ========== ===================================== ==========================================================
 mode       the query must be sent                the answer contains every change committed before
@@ -11,11 +12,12 @@ bounded    at most ``age_max_s`` before that     ``age_max_s`` before that
 eventual   never                                 the copy's own position, however old that is
 ========== ===================================== ==========================================================
 
-While a query is under way, requests that arrive wait for the next one, and one query then serves all of them. So the metastore
-receives at most one such call at a time, however many clients there are.
+While a query is under way, requests that arrive wait for the next one, and one query then serves all of them.
+So the metastore receives at most one such call at a time, however many clients there are.
 
-A query is begun and finished in two steps, so that a request is answered while the metastore answers the query. The first request that
-needs the result receives it for all: a request that takes long after it began a query delays no other.
+A query is begun and finished in two steps, so that a request is answered while the metastore answers the
+query. The first request that needs the result receives it for all: a request that takes long after it began a
+query delays no other.
 """
 
 from __future__ import annotations
@@ -62,8 +64,9 @@ class Freshness:
 class Patience:
     """Whether waiting for the copy is worth it.
 
-    A request that waited until its time-out shows that the copy is further behind than the longest wait, or does not advance at all.
-    Until the copy reaches the event that this request needed, no other request waits: each would only be forwarded later.
+    A request that waited until its time-out shows that the copy is further behind than the longest wait, or
+    does not advance at all. Until the copy reaches the event that this request needed, no other request
+    waits: each would only be forwarded later.
     """
 
     unreached_id: int | None = None
@@ -101,7 +104,8 @@ class Pending:
     def result(self) -> Observation:
         """Return the observation.
 
-        Raises the error of the query, and Inconsistent if the source's newest event is older than before: the metastore was restored.
+        Raises the error of the query, and Inconsistent if the source's newest event is older than before: the
+        metastore was restored.
         """
         return self.recent or self.newest.finish(self.number)
 

@@ -1,12 +1,15 @@
 """One side of a session: a connected socket, with TLS or without, and what was received and not read yet.
 
-Every wait has a limit, and a large answer is sent in pieces, each with a limit of its own: a client that reads slowly gets its answer,
-one that does not read at all is disconnected. TCP probes find clients that disappeared without closing their connection.
+Every wait has a limit, and a large answer is sent in pieces, each with a limit of its own: a client that
+reads slowly gets its answer, one that does not read at all is disconnected. TCP probes find clients that
+disappeared without closing their connection.
 
-Most calls need three system calls here: waiting, receiving the request, and sending the answer. So sockets stay in blocking mode, single
-operations are made without waiting, and a time limit is set only where one has to. TLS has no such operations and sets the limit each time.
+Most calls need three system calls here: waiting, receiving the request, and sending the answer. So sockets
+stay in blocking mode, single operations are made without waiting, and a time limit is set only where one has
+to. TLS has no such operations and sets the limit each time.
 
-Certificates and keys are files in PEM format, because that is how they are rotated. They are read once, at the start.
+Certificates and keys are files in PEM format, because that is how they are rotated. They are read once, at
+the start.
 """
 
 from __future__ import annotations
@@ -142,7 +145,8 @@ def remaining_s(deadline: float) -> float:
 def shut_down(handle: socket.socket, how: int) -> None:
     """Shut a socket down from any thread; harmless if it is closed.
 
-    Not ``SSLSocket.shutdown``: that would drop the encryption under the thread that is using it, and its answer would be sent in clear.
+    Not ``SSLSocket.shutdown``: that would drop the encryption under the thread that is using it, and its
+    answer would be sent in clear.
     """
     try:
         socket.socket.shutdown(handle, how)

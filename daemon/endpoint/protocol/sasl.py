@@ -1,10 +1,12 @@
 """SASL (Kerberos, delegation tokens, passwords): the client authenticates itself to the metastore, and the endpoint only passes it on.
 
-The endpoint needs no credentials, cannot act for its clients, and the metastore sees the user it would see directly. A negotiation
-consists of messages with a status and a length; it ends when the server sends COMPLETE or an error. Then both sides send frames:
+The endpoint needs no credentials, cannot act for its clients, and the metastore sees the user it would see
+directly. A negotiation consists of messages with a status and a length; it ends when the server sends
+COMPLETE or an error. Then both sides send frames:
 
-* plain ones if authentication was all that the sides agreed on (``auth``, Hive's default): they are served like any framed connection;
-* signed or encrypted ones (``auth-int``, ``auth-conf``): they cannot be read, so the connection is passed through until it ends.
+* plain ones if authentication was all that the sides agreed on (``auth``, Hive's default): they are served
+like any framed connection; * signed or encrypted ones (``auth-int``, ``auth-conf``): they cannot be read, so
+the connection is passed through until it ends.
 
 The first frame shows which of the two applies: only a plain one holds a complete call.
 """
@@ -57,7 +59,8 @@ def error_message(text: str) -> bytes:
 def negotiate(client: Peer, server: Peer, deadline: float) -> bool:
     """Pass a negotiation on; return whether the server accepted the client.
 
-    Raises BadInput, LimitExceeded, Disconnected and OSError. The client speaks first and then after each answer.
+    Raises BadInput, LimitExceeded, Disconnected and OSError. The client speaks first and then after each
+    answer.
     """
     _pass_on(
         client, server, deadline

@@ -1,8 +1,8 @@
 """Messages on a connection: where one ends, in both transports.
 
-A framed message states its length. A buffered one ends where its struct ends, so the struct is skipped as its bytes arrive; the
-skipping runs in C and calls back for more bytes. Received bytes go to a sink at once: a large answer reaches the client while the
-metastore still sends it, and is never held in memory.
+A framed message states its length. A buffered one ends where its struct ends, so the struct is skipped as its
+bytes arrive; the skipping runs in C and calls back for more bytes. Received bytes go to a sink at once: a
+large answer reaches the client while the metastore still sends it, and is never held in memory.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class Transport(Enum):
 def detect_transport(start: bytes) -> Transport:
     """Return the transport of a client from its first five bytes; raise BadInput if it speaks another protocol.
 
-    A buffered message starts with a version, or with the length of a name and its first letter. A frame starts with its own
-    length, and then with a version or the length of a name, whose first byte is 0.
+    A buffered message starts with a version, or with the length of a name and its first letter. A frame
+    starts with its own length, and then with a version or the length of a name, whose first byte is 0.
     """
     (first,) = struct.unpack(">I", start[:4])
     if first >> 16 == VERSION_1 >> 16:

@@ -1,7 +1,8 @@
 """Metastore calls of the catalog, in a thread of their own.
 
-A metastore may take a minute to answer. The catalog's thread applies events, so it must not wait for an answer: it submits a function,
-and continues when the result is there. There is one such thread for each source, so calls are made one after another.
+A metastore may take a minute to answer. The catalog's thread applies events, so it must not wait for an
+answer: it submits a function, and continues when the result is there. There is one such thread for each
+source, so calls are made one after another.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ STEP_WAIT_S: Final = 0.02
 SWITCH_S: Final = 0.0005
 """How long a thread computes before it lets others run, where an answer is decoded beside the catalog's thread.
 
-Every statement of the store gives up the turn, and gets it back only after this time: some forty of them in a batch of twenty events. With
-Python's 5 ms, the batch would wait until a million names are decoded.
+Every statement of the store gives up the turn, and gets it back only after this time: some forty of them in a
+batch of twenty events. With Python's 5 ms, the batch would wait until a million names are decoded.
 """
 
 

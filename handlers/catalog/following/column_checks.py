@@ -1,15 +1,16 @@
 """Decides whether columns that were appended to a table have reached its partitions, without reading all of them again.
 
-``ALTER TABLE ADD COLUMNS`` changes every partition with ``CASCADE`` and none without it, and its event does not say which. So a few
-partitions are read. One that still has its former columns, although the statement gave others to the table, proves that there was no
-``CASCADE``: that would have changed all partitions in one transaction. Two things could make such a partition look unchanged:
+``ALTER TABLE ADD COLUMNS`` changes every partition with ``CASCADE`` and none without it, and its event does
+not say which. So a few partitions are read. One that still has its former columns, although the statement
+gave others to the table, proves that there was no ``CASCADE``: that would have changed all partitions in one
+transaction. Two things could make such a partition look unchanged:
 
 - another change of this partition since the statement: partitions that a later event names prove nothing;
 - such a change whose event is still to come: the decision waits until the catalog has applied all events up to the reading.
 
-Meanwhile the table's events are kept, and applied once the decision is made. They are in memory: after a restart, where too many events
-arrive, or without a proof, all partitions are read. The same holds for every other change of columns: Hive then also changes the
-parameters of partitions.
+Meanwhile the table's events are kept, and applied once the decision is made. They are in memory: after a
+restart, where too many events arrive, or without a proof, all partitions are read. The same holds for every
+other change of columns: Hive then also changes the parameters of partitions.
 """
 
 from __future__ import annotations

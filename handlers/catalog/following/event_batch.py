@@ -1,8 +1,9 @@
 """Applies one batch of events to the known tables and their followers, in one transaction.
 
-An event of a table that is not followed costs one look-up of its name. Events of a table that waits to be loaded are skipped, because
-the listing will contain their effect; while a table is loaded in pieces, they go to the staged content. An event that does not fit
-the known state (a rename of an unknown table, changed columns) never leads to a guess: the table is loaded again.
+An event of a table that is not followed costs one look-up of its name. Events of a table that waits to be
+loaded are skipped, because the listing will contain their effect; while a table is loaded in pieces, they go
+to the staged content. An event that does not fit the known state (a rename of an unknown table, changed
+columns) never leads to a guess: the table is loaded again.
 """
 
 from __future__ import annotations

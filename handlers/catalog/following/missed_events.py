@@ -1,8 +1,8 @@
 """Events of tables that are being read in the background: they are applied again on top of what was read.
 
-While a table is read, its events arrive. The listing may or may not contain each of them. Those after the beginning of the reading are
-therefore kept, and applied once more, in their order, in the transaction that stores the listing. So the result is the same as if the
-events had arrived after that transaction.
+While a table is read, its events arrive. The listing may or may not contain each of them. Those after the
+beginning of the reading are therefore kept, and applied once more, in their order, in the transaction that
+stores the listing. So the result is the same as if the events had arrived after that transaction.
 
 They are kept in memory: after a crash nothing of what was being read is stored, and it is read again.
 """

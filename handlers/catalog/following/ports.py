@@ -1,12 +1,13 @@
 """The ports of the catalog: what a follower implements, and what an observer receives.
 
-Followers (the timelines and the partition index) need to know which tables and partitions exist. The catalog reads the topic and
-the metastore once for all of them. A follower writes in the catalog's store transaction, under keys of its own, so that its state
-commits together with the position. A follower with a store of its own commits there first, so the catalog may repeat any call
-after a crash.
+Followers (the timelines and the partition index) need to know which tables and partitions exist. The catalog
+reads the topic and the metastore once for all of them. A follower writes in the catalog's store transaction,
+under keys of its own, so that its state commits together with the position. A follower with a store of its
+own commits there first, so the catalog may repeat any call after a crash.
 
-Every call may be repeated for a table or partition that is already known, because events overlap with the listing that the
-table was loaded from. Such a call changes nothing. Readers see the changes after ``publish``, which follows the commit.
+Every call may be repeated for a table or partition that is already known, because events overlap with the
+listing that the table was loaded from. Such a call changes nothing. Readers see the changes after
+``publish``, which follows the commit.
 """
 
 from __future__ import annotations
@@ -41,13 +42,15 @@ class FollowerChange(Protocol):
     def apply(self, change: TableChange) -> bool:
         """Apply a change, to the staged content where the table is loaded in pieces; raise BadInput where it does not fit the table.
 
-        Returns False where the follower cannot decide about it: the table must be loaded again from its partitions.
+        Returns False where the follower cannot decide about it: the table must be loaded again from its
+        partitions.
         """
 
     def take_load(self, load: TableLoad) -> bool:
         """Replace a table's content by that of a load of this follower, or stage a piece of it.
 
-        Returns False, and changes nothing, where what was staged before does not belong to this table definition.
+        Returns False, and changes nothing, where what was staged before does not belong to this table
+        definition.
         """
 
     def publish(self) -> None:

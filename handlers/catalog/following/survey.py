@@ -1,14 +1,15 @@
 """The survey: finds the tables that are to be followed, at the first start and after a change of the rules.
 
-It reads all tables of the source, some hundred at a time, in the thread of calls. Each batch is stored in a transaction of its own, while
-events are applied and tables are loaded:
+It reads all tables of the source, some hundred at a time, in the thread of calls. Each batch is stored in a
+transaction of its own, while events are applied and tables are loaded:
 
 - an accepted table that is not known is to be loaded;
 - a known table that is no longer accepted is forgotten, and of others the followers decide what the changed rules mean;
 - a table that was changed by an event since it was read, or cannot be read, is to be loaded: the load decides.
 
-At the end, known tables that were not found are to be loaded, which forgets those that do not exist. So the order of batches and events
-makes no difference. The rules are stored at the end; a survey that was interrupted begins again.
+At the end, known tables that were not found are to be loaded, which forgets those that do not exist. So the
+order of batches and events makes no difference. The rules are stored at the end; a survey that was
+interrupted begins again.
 
 While the metastore does not answer, the survey waits with growing pauses.
 """

@@ -1,8 +1,8 @@
 """What followers learn about tables and partitions: names, columns, values and parameters, from events and listings alike.
 
-Table names are ``db.table``, in lower case as the metastore keeps them. A partition's spec maps its columns (lower case) to
-values; drop events name partitions in the same way. ``Listing`` is a table, or a piece of it, as it was read from the metastore, and
-``TableLoad`` a follower's load from it.
+Table names are ``db.table``, in lower case as the metastore keeps them. A partition's spec maps its columns
+(lower case) to values; drop events name partitions in the same way. ``Listing`` is a table, or a piece of it,
+as it was read from the metastore, and ``TableLoad`` a follower's load from it.
 """
 
 from __future__ import annotations
@@ -174,8 +174,8 @@ class Listing:
     """The names of all partitions, for followers that load a table at once; or their values as text, with the parameters that the
     followers read.
 
-    Not objects for each partition: a million would take a gigabyte, and every garbage collection would stop all threads while it looks at
-    them. None before the last piece, and if the table's own properties suffice.
+    Not objects for each partition: a million would take a gigabyte, and every garbage collection would stop
+    all threads while it looks at them. None before the last piece, and if the table's own properties suffice.
     """
     until: int
     """The newest event id afterwards."""
@@ -253,7 +253,8 @@ def _make_spec(columns: Sequence[str], partition: Partition | PartitionOutline) 
 def parse_partition_name(columns: Sequence[str], name: str) -> PartitionInfo:
     """Read a partition name such as ``dt=2015-01-01/country=de``; raise MalformedEvent where it does not fit the columns.
 
-    Hive writes characters that a path must not contain as ``%`` and their code (``FileUtils.escapePathName``).
+    Hive writes characters that a path must not contain as ``%`` and their code
+    (``FileUtils.escapePathName``).
     """
     pairs = [part.partition("=") for part in name.split("/")]
     spec = {unquote(key, "latin-1").lower(): unquote(value, "latin-1") for key, _, value in pairs}

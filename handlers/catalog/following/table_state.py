@@ -10,13 +10,14 @@ following    what is known equals the source at the position
 quarantined  it cannot be followed until a load succeeds; one is tried with growing pauses, or when an operator requests it
 ============ ==========================================================================================
 
-A table's ``as_of`` is the newest event id before its listing began. Events up to it are contained in the listing and must not be
-applied again (a drop would undo a later add). Later events may be contained in it and are applied, which is harmless because every
-change is idempotent. So tables can be loaded one by one, at any time, while events arrive. Only a rename during the listing needs
-more: no later event reports what the listing missed. Hence ``until``.
+A table's ``as_of`` is the newest event id before its listing began. Events up to it are contained in the
+listing and must not be applied again (a drop would undo a later add). Later events may be contained in it and
+are applied, which is harmless because every change is idempotent. So tables can be loaded one by one, at any
+time, while events arrive. Only a rename during the listing needs more: no later event reports what the
+listing missed. Hence ``until``.
 
-A table that is loaded in pieces has a load progress. Its ``as_of`` is that of the first piece; later events reach the staged content
-between pieces. The next piece is stored, so loading continues there after a restart.
+A table that is loaded in pieces has a load progress. Its ``as_of`` is that of the first piece; later events
+reach the staged content between pieces. The next piece is stored, so loading continues there after a restart.
 
 A load that the metastore failed to serve is postponed, with its number of tries and the time of the next one.
 """

@@ -1,6 +1,7 @@
 """The states of all tables of one source, in memory and in the store (``table_state`` says what a state is).
 
-There is one value for each table, so a rename carries everything along and nothing about a table can be forgotten in one place only.
+There is one value for each table, so a rename carries everything along and nothing about a table can be
+forgotten in one place only.
 """
 
 from __future__ import annotations
@@ -102,8 +103,8 @@ class TableStates:
     def request_load(self, txn: Transaction, name: str, reason: str, event_id: int = 0) -> None:
         """Have a table loaded from the source, from its beginning, because of an event; events are ignored until then.
 
-        Doubt about a table is kept: a reason to read its partitions is only replaced by another one. A load that an operator asked
-        for is not postponed any more.
+        Doubt about a table is kept: a reason to read its partitions is only replaced by another one. A load
+        that an operator requested is not postponed any more.
         """
         state = self._states.get(name, _NONE)
         load = state.load

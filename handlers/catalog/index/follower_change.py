@@ -1,8 +1,9 @@
 """The changes of one transaction to the partition index.
 
 Tables are loaded in pieces: the partitions are stored under another name in the index, a few hundred in each
-transaction, and replace the table's content at the end by one rename. So a table of a million partitions is loaded in bounded memory,
-answers show the previous content until then, events reach the staged content meanwhile, and a crash costs at most one piece.
+transaction, and replace the table's content at the end by one rename. So a table of a million partitions is
+loaded in bounded memory, answers show the previous content until then, events reach the staged content
+meanwhile, and a crash costs at most one piece.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The bytes of partitions as the metastore sends them: where their fields begin, and structs made from them without decoding.
 
-``get_partitions_spec_by_expr`` groups partitions by their storage descriptor and sends it once for each group. Usually all partitions
-of a table share it and lie below the table's directory: then there is one group, which ``join_spec`` joins from bytes. The metastore's
-order of several groups is not defined, so no attempt is made then.
+``get_partitions_spec_by_expr`` groups partitions by their storage descriptor and sends it once for each
+group. Usually all partitions of a table share it and lie below the table's directory: then there is one
+group, which ``join_spec`` joins from bytes. The metastore's order of several groups is not defined, so no
+attempt is made then.
 """
 
 from __future__ import annotations
@@ -90,8 +91,8 @@ def join_spec(
 ) -> bytes | None:
     """Return the struct PartitionSpec of at least one partition; None where they are not one group.
 
-    ``inflated`` are the partitions as ``PayloadReader.inflate`` returns them. Raises LimitExceeded where ``budget`` is used up, and
-    what ``inflated`` raises.
+    ``inflated`` are the partitions as ``PayloadReader.inflate`` returns them. Raises LimitExceeded where
+    ``budget`` is used up, and what ``inflated`` raises.
     """
     root = location.encode()
     shared: _Shared | None = None

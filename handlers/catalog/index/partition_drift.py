@@ -57,9 +57,10 @@ def compare_partitions(
 ) -> Generator[None, None, PartitionComparison]:
     """Compare a table of the index, which reflects ``event_id()``, with the source, in steps. Raises NotFound, Transient.
 
-    The names at the source are kept in memory; partitions are fetched a few hundred at a time, in the thread of calls, with a step for
-    each fetch. Events may be applied between steps; then ``moving`` says that differences may have that cause. The names in the
-    index are only read where their number shows that some are not at the source.
+    The names at the source are kept in memory; partitions are fetched a few hundred at a time, in the thread
+    of calls, with a step for each fetch. Events may be applied between steps; then ``moving`` says that
+    differences may have that cause. The names in the index are only read where their number shows that some
+    are not at the source.
     """
     began_at = event_id()
     comparison = PartitionComparison()

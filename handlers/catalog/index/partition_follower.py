@@ -1,8 +1,9 @@
 """The partition index as a follower of the catalog: names, values and whole partitions of the tables that the rules select.
 
-Readers in other threads answer from a snapshot of the store, which is one moment between two transactions of the catalog: partitions,
-the table's state and the event id belong together. They hold no lock that the catalog's thread needs. A store without snapshots
-(HBase) is read as it is then. ``follower_change`` applies the changes.
+Readers in other threads answer from a snapshot of the store, which is one moment between two transactions of
+the catalog: partitions, the table's state and the event id belong together. They hold no lock that the
+catalog's thread needs. A store without snapshots (HBase) is read as it is then. ``follower_change`` applies
+the changes.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ SWEPT: Final = 2_500
 class PartitionRules:
     """Which tables of one source are in the partition index: patterns for ``db.table`` with ``*``, ``?`` and ``[...]``.
 
-    The representation of a value is stored (``rules_text``): renaming the class or a field makes every catalog survey its source
-    again.
+    The representation of a value is stored (``rules_text``): renaming the class or a field makes every
+    catalog survey its source again.
     """
 
     tables: tuple[str, ...] = ()

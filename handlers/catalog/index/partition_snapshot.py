@@ -1,8 +1,8 @@
 """The partitions of a source at one moment, for readers: in the catalog's own process, or in its state file.
 
-Every answer comes from one snapshot: partitions, the table's state and the position belong together. Reading takes no lock that the
-catalog needs. ``PartitionFollower.snapshot`` opens a snapshot in the catalog's process. ``IndexFile`` opens it in another process,
-which cannot read an index in HBase.
+Every answer comes from one snapshot: partitions, the table's state and the position belong together. Reading
+takes no lock that the catalog needs. ``PartitionFollower.snapshot`` opens a snapshot in the catalog's
+process. ``IndexFile`` opens it in another process, which cannot read an index in HBase.
 """
 
 from __future__ import annotations

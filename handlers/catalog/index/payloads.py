@@ -1,18 +1,20 @@
 """Payloads: a whole partition, as the metastore would send it, in few bytes.
 
-A partition on the wire takes one to three kilobytes; all but about sixty bytes are the same for all partitions of its table: columns,
-formats, the start of the location. So the Thrift form is deflated with a *dictionary*, the Thrift form of a typical partition of the
-table. A partition that differs (other columns, another format) is stored completely, too, and only takes more space. The names of
-database and table are left out, so a rename does not change payloads. Data columns equal to the table's are left out too, because
-reading them takes most of the time of an answer.
+A partition on the wire takes one to three kilobytes; all but about sixty bytes are the same for all
+partitions of its table: columns, formats, the start of the location. So the Thrift form is deflated with a
+*dictionary*, the Thrift form of a typical partition of the table. A partition that differs (other columns,
+another format) is stored completely, too, and only takes more space. The names of database and table are left
+out, so a rename does not change payloads. Data columns equal to the table's are left out too, because reading
+them takes most of the time of an answer.
 
-A dictionary is identified by the hash of its content, which every payload contains. So a payload can be read as long as its
-dictionary exists, even if the table has changed since. Dictionaries are never removed: one or two kilobytes for each set of columns
-that a table ever had.
+A dictionary is identified by the hash of its content, which every payload contains. So a payload can be read
+as long as its dictionary exists, even if the table has changed since. Dictionaries are never removed: one or
+two kilobytes for each set of columns that a table ever had.
 
-``normalize`` returns the form in which a partition is stored. It differs from the partition of an event (found by comparing events with
-answers): ``writeId`` is -1 unless an alter has set it, even if ADD_PARTITION contains another one (Hive 4.2). And an event contains a storage descriptor
-as the client sent it. Trino leaves out what is empty; a metastore of any version sends it from its database.
+``normalize`` returns the form in which a partition is stored. It differs from the partition of an event
+(found by comparing events with answers): ``writeId`` is -1 unless an alter has set it, even if ADD_PARTITION
+contains another one (Hive 4.2). And an event contains a storage descriptor as the client sent it. Trino
+leaves out what is empty; a metastore of any version sends it from its database.
 """
 
 from __future__ import annotations
@@ -153,7 +155,8 @@ def pack(partition: Partition, number: bytes, dictionary: Dictionary) -> bytes:
 
     ::
 
-        payload = id of the dictionary (8 bytes), 01 where the data columns are the dictionary's and left out (else 00), deflated Thrift
+        payload = id of the dictionary (8 bytes), 01 where the data columns are the dictionary's and left out
+        (else 00), deflated Thrift
     """
     stored = Partition(**partition.set_fields())
     stored.dbName = stored.tableName = None  # type: ignore[assignment]  # the reader adds them again

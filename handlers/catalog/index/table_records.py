@@ -1,7 +1,8 @@
 """A record for each table of the partition index, kept in the catalog's own store, and the numbers of partitions.
 
-A table counts as indexed only with its record. So leftovers in an index with a store of its own, which was abandoned and is used
-again later, are not trusted. A table that is loaded has a second record, under its name with ``STAGED``.
+A table counts as indexed only with its record. So leftovers in an index with a store of its own, which was
+abandoned and is used again later, are not trusted. A table that is loaded has a second record, under its name
+with ``STAGED``.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ class TableRecord:
 class TableRecords:
     """The records and numbers of partitions as one transaction reads and changes them; ``flush`` writes them.
 
-    Numbers are in the index's own store, beside the partitions that they count. So if that store has committed a transaction which the
-    catalog's store has lost, both are applied again or neither.
+    Numbers are in the index's own store, beside the partitions that they count. So if that store has
+    committed a transaction which the catalog's store has lost, both are applied again or neither.
     """
 
     def __init__(self, txn: Transaction, own: Transaction) -> None:
@@ -119,7 +120,8 @@ class TableRecords:
             else:
                 self._txn.put(_key(name), record.to_bytes())
         for name, count in self._counts.items():
-            # In a store of its own, a repeated transaction may have counted a drop twice: the next load counts again.
+            # In a store of its own, a repeated transaction may have counted a drop twice: the next load
+            # counts again.
             if count > 0:
                 self._own.put(_count_key(name), count.to_bytes(8))
             else:

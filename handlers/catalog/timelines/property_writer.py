@@ -1,6 +1,7 @@
 """Writes table properties without losing concurrent changes of other writers.
 
-``alter_table`` replaces the whole table, so the table must not change between reading and writing it. Two comparisons find changes:
+``alter_table`` replaces the whole table, so the table must not change between reading and writing it. Two
+comparisons find changes:
 
 1. Immediately before the write, the table is read once more and compared in every field with the one that the write is based on.
    This finds changes by Thrift clients such as Lens too, which send the DDL time back as they read it.
@@ -8,14 +9,15 @@
    ``transient_lastDdlTime``, which every DDL statement changes, or, where a table has none, Tideline's event id. An older metastore
    accepts the write unconditionally.
 
-A Thrift client that keeps the DDL time and writes between the second reading and the write, two successive calls, is not noticed here: the
-metastore can compare only one property, and no property changes with every write. The event of the write shows it (``event_batch``).
+A Thrift client that keeps the DDL time and writes between the second reading and the write, two successive
+calls, is not noticed here: the metastore can compare only one property, and no property changes with every
+write. The event of the write shows it (``event_batch``).
 
-The DDL time has a resolution of one second. So a table that was changed within the current second is read again in the next one:
-only then does every later change alter its DDL time.
+The DDL time has a resolution of one second. So a table that was changed within the current second is read
+again in the next one: only then does every later change alter its DDL time.
 
-``migrate`` changes the storage form of one timeline (LENS-489). One ``alter_table`` writes the runs in memory in the new form, which does
-not touch any other timeline; then the form is stored.
+``migrate`` changes the storage form of one timeline (LENS-489). One ``alter_table`` writes the runs in memory
+in the new form, which does not touch any other timeline; then the form is stored.
 """
 
 from __future__ import annotations
@@ -63,8 +65,8 @@ def write_properties(
 ) -> bool:
     """Write the properties that ``compute`` returns for the current ones; return False where only the event id would change.
 
-    ``before_write`` is called once something has to be written. Raises NotFound, Conflict where other writers keep changing the table,
-    and InvalidRequest where the metastore refuses the change.
+    ``before_write`` is called once something has to be written. Raises NotFound, Conflict where other writers
+    keep changing the table, and InvalidRequest where the metastore refuses the change.
     """
     db, _, table_part = name.partition(".")
     for _ in range(ATTEMPTS):
@@ -162,8 +164,9 @@ def migrate(
 ) -> Generator[None, None, MigrationResult]:
     """Write the timeline ``name`` in ``form`` into the properties of ``target``, then store the form, in steps.
 
-    Events may be applied between the steps. Raises ConfigError for an unknown form, NotFound where the timeline does not exist,
-    Conflict where other writers keep changing the table. After a crash between the two steps, migrate again.
+    Events may be applied between the steps. Raises ConfigError for an unknown form, NotFound where the
+    timeline does not exist, Conflict where other writers keep changing the table. After a crash between the
+    two steps, migrate again.
     """
     target_form, timeline = find_form(form), _find(follower, name)
     before = timeline.form.name

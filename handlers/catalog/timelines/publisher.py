@@ -1,18 +1,20 @@
 """Publishes timelines into table properties, for Lens and other readers of its properties.
 
-Changes of a table are collected for a configured delay and written in one ``alter_table``, with the event id that they reflect.
-Protocol:
+Changes of a table are collected for a configured delay and written in one ``alter_table``, with the event id
+that they reflect. Protocol:
 
 1. The transaction of a change records the table as unpublished, so a crash loses nothing.
 2. Before the write, the event id is stored, so that the event caused by the write is recognised.
 3. The properties are read, compared and written (``property_writer``), in the publisher's thread of calls.
 4. The table is no longer unpublished, unless it was changed again since step 2.
 
-The catalog's thread never waits for the metastore: it begins what is due, applies events, and takes the outcomes when they are there.
-A few tables are published at once, so that the answer to one does not have to be taken before the next one is begun.
+The catalog's thread never waits for the metastore: it begins what is due, applies events, and takes the
+outcomes when they are there. A few tables are published at once, so that the answer to one does not have to
+be taken before the next one is begun.
 
-A table that the metastore fails to serve, or whose properties cannot be built, is tried again with growing pauses while the others
-are published. If the metastore cannot be reached, publishing pauses. Events are applied meanwhile.
+A table that the metastore fails to serve, or whose properties cannot be built, is tried again with growing
+pauses while the others are published. If the metastore cannot be reached, publishing pauses. Events are
+applied meanwhile.
 """
 
 from __future__ import annotations
@@ -73,8 +75,8 @@ class TimelinePublisher:
     ) -> None:
         """``calls`` are to the metastore whose tables are written; a thread of their own, because listings take long.
 
-        ``database`` returns a database's name on a target; None where the source's own tables are written. ``clock`` is that of
-        ``TimelineFollower.unpublished``.
+        ``database`` returns a database's name on a target; None where the source's own tables are written.
+        ``clock`` is that of ``TimelineFollower.unpublished``.
         """
         self.calls = calls
         self._follower = follower

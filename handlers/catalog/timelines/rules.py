@@ -1,10 +1,10 @@
 """Decides which tables have timelines and for which columns: from the configuration, Lens' properties, or partition values.
 
-In this order: a matching rule that names columns; the time columns that the table's own properties name; a matching rule without
-columns, which means that the values decide. The first rule that matches applies.
+In this order: a matching rule that names columns; the time columns that the table's own properties name; a
+matching rule without columns, which means that the values decide. The first rule that matches applies.
 
-The representations of ``Rules`` and ``Rule`` are stored (``rules_text`` of the follower): renaming a class or a field makes every
-catalog survey its source again.
+The representations of ``Rules`` and ``Rule`` are stored (``rules_text`` of the follower): renaming a class or
+a field makes every catalog survey its source again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The timelines as a follower of the catalog.
 
-Where the values decide which columns contain time, a table without partitions is stored as undecided. The first partition whose
-values are strictly times causes a load of the table, so that earlier partitions are considered again. A table that has partitions but
-no strict time column is not checked again until an operator requests a rebuild.
+Where the values decide which columns contain time, a table without partitions is stored as undecided. The
+first partition whose values are strictly times causes a load of the table, so that earlier partitions are
+considered again. A table that has partitions but no strict time column is not checked again until an operator
+requests a rebuild.
 """
 
 from __future__ import annotations
@@ -94,8 +95,8 @@ class TimelineFollower:
     def properties_suffice(self, table: TableInfo) -> bool:
         """Whether the table's properties contain its timelines, without contradictions; then they are loaded from there.
 
-        Properties with an event id were written by Tideline. They are older than the partitions by the publishing delay, so they
-        are not trusted. Lens writes its properties with every change.
+        Properties with an event id were written by Tideline. They are older than the partitions by the
+        publishing delay, so they are not trusted. Lens writes its properties with every change.
         """
         settings = self.rules.settings(table)
         if settings is None or not is_present(table.parameters) or APPLIED_EVENT in table.parameters:

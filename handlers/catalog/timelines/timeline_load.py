@@ -1,7 +1,8 @@
 """Loads the timelines of one table from a listing, beside its current ones and in small steps (``table_loads``).
 
-What a load has written is kept with the table's name until the load is finished. If it is interrupted, the next load of the same table
-continues with it, even after a restart (``ListingWriter``). Loads whose table does not wait any more are removed (``tidy``).
+What a load has written is kept with the table's name until the load is finished. If it is interrupted, the
+next load of the same table continues with it, even after a restart (``ListingWriter``). Loads whose table
+does not wait any more are removed (``tidy``).
 """
 
 from __future__ import annotations

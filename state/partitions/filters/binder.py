@@ -12,8 +12,9 @@ timestamp                    none                                     timestamp,
 others                       none                                     none
 ============================ ======================================== ==============================================
 
-With ``all_types``, every other type is compared with quoted text. In Hive 4, the default partition's name stands for NULL where a
-typed column is compared with it by ``=`` or ``!=``: this is how Hive sends IS NULL and IS NOT NULL.
+With ``all_types``, every other type is compared with quoted text. In Hive 4, the default partition's name
+stands for NULL where a typed column is compared with it by ``=`` or ``!=``: this is how Hive sends IS NULL
+and IS NOT NULL.
 
 In a typed column, no comparison matches NULL (not even ``!=``) or a text that is not a value of the type.
 """

@@ -1,10 +1,11 @@
 """Conditions: a filter bound to a table's columns, and the check of a single key against it.
 
-Columns are numbers and constants are intervals of fields. A comparison is "the field is in this set" and, for some LIKE patterns,
-"and its text matches". The ranges to scan (``index.scan_plans``) and the check of a single key both come from this form.
+Columns are numbers and constants are intervals of fields. A comparison is "the field is in this set" and, for
+some LIKE patterns, "and its text matches". The ranges to scan (``index.scan_plans``) and the check of a
+single key both come from this form.
 
-The check works on the bytes of a key: it cuts out fields and compares them, and decodes nothing. Only a LIKE pattern that is more
-than a prefix needs the text.
+The check works on the bytes of a key: it cuts out fields and compares them, and decodes nothing. Only a LIKE
+pattern that is more than a prefix needs the text.
 """
 
 from __future__ import annotations
@@ -116,8 +117,8 @@ def compile_check(condition: Condition, columns: int) -> Check:
 def _compile_dispatch(condition: AnyOf, columns: int) -> Check | None:
     """Return a check that evaluates only the alternatives of the key's own value in one column; None where no column has values.
 
-    ``(a = 1 and b = 2) or (a = 3 and b = 4) or ..``, which is what a list of structs is, costs one look-up instead of one
-    evaluation for each struct.
+    ``(a = 1 and b = 2) or (a = 3 and b = 4) or ..``, which is what a list of structs is, costs one look-up
+    instead of one evaluation for each struct.
     """
     values = [_find_values(child) for child in condition.children]
     counts = Counter(column for found in values for column in found)

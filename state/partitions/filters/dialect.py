@@ -1,6 +1,7 @@
 """Dialects of the filter language: Hive versions differ in the filters they accept and in the meaning of LIKE.
 
-Clients write filters for the metastore that they know. ``HIVE_2`` stands for Hive 2.x and 3.x, ``HIVE_4`` for Hive 4.x.
+Clients write filters for the metastore that they know. ``HIVE_2`` stands for Hive 2.x and 3.x, ``HIVE_4`` for
+Hive 4.x.
 """
 
 from __future__ import annotations
@@ -37,10 +38,11 @@ class LikeDialect(Enum):
 class Dialect:
     """How the text of a filter is read.
 
-    ``ignore_trailing_input``: all Hive versions stop reading where the filter could end, so they read ``p > 1 && p < 5`` as
-    ``p > 1`` and return too many partitions. Here such a filter is refused unless this option is set.
-    ``has_escapes``: whether a backslash before a quote keeps a text open, as in all Hive versions. Spark writes texts as if it did not.
-    ``all_types``: also allow filters on booleans, floats, decimals and bytes (as quoted text), which no metastore does.
+    ``ignore_trailing_input``: all Hive versions stop reading where the filter could end, so they read ``p > 1
+    && p < 5`` as ``p > 1`` and return too many partitions. Here such a filter is refused unless this option
+    is set. ``has_escapes``: whether a backslash before a quote keeps a text open, as in all Hive versions.
+    Spark writes texts as if it did not. ``all_types``: also allow filters on booleans, floats, decimals and
+    bytes (as quoted text), which no metastore does.
     """
 
     hive_version: HiveVersion = HiveVersion.HIVE_4

@@ -1,7 +1,7 @@
 """The lexer of the filter language: splits a filter into tokens with their positions, by the rules of a Hive version.
 
-A character that starts no token becomes a token of kind ``UNKNOWN``. It is an error only when the parser reaches it, because all
-Hive versions stop reading at the end of the filter.
+A character that starts no token becomes a token of kind ``UNKNOWN``. It is an error only when the parser
+reaches it, because all Hive versions stop reading at the end of the filter.
 """
 
 from __future__ import annotations
@@ -130,8 +130,8 @@ def _constant(group: str, text: str, at: int) -> str | int | dt.date | Instant:
 def _text(written: str) -> str:
     """Return the value of one text, or of several in a row, by Hive's rules.
 
-    Blanks between texts are dropped, blanks within a text remain. Escapes remain too. The outer quotes are removed only where they
-    are of one kind: Hive 4 reads ``'a' "b"`` as the text ``'a'"b"``.
+    Blanks between texts are dropped, blanks within a text remain. Escapes remain too. The outer quotes are
+    removed only where they are of one kind: Hive 4 reads ``'a' "b"`` as the text ``'a'"b"``.
     """
     if written.find(written[0], 1) == len(written) - 1:
         return written[1:-1]

@@ -1,9 +1,10 @@
 """LIKE patterns in both dialects: what a pattern matches, and which prefix a range of keys can cover.
 
-A pattern is a sequence of pieces (plain text and single-character wildcards) between "any text" wildcards. It must match the whole
-text and is case-sensitive, as in the metastore. Pieces are searched from left to right, so matching costs at most text length
-times pattern length. A regular expression for the whole pattern could take exponential time, and patterns come from users. Compiling one for
-each piece takes longer than the search, in a filter of many patterns more than a second.
+A pattern is a sequence of pieces (plain text and single-character wildcards) between "any text" wildcards. It
+must match the whole text and is case-sensitive, as in the metastore. Pieces are searched from left to right,
+so matching costs at most text length times pattern length. A regular expression for the whole pattern could
+take exponential time, and patterns come from users. Compiling one for each piece takes longer than the
+search, in a filter of many patterns more than a second.
 """
 
 from __future__ import annotations

@@ -8,8 +8,9 @@
           | '(' column ')' [NOT] IN '(' constant, .. ')' [IS [NOT] TRUE|FALSE]
           | '(' STRUCT '(' column, .. ')' ')' [NOT] IN '(' [CONST] STRUCT '(' constant, .. ')', .. ')'
 
-Errors name what was found and where, and begin like Hive's. Hive 4.0 to 4.2 accept exactly two structs in a list, an oversight of
-their grammar. This parser accepts any number in both dialects, and refuses structs of another size than the list of columns.
+Errors name what was found and where, and begin like Hive's. Hive 4.0 to 4.2 accept exactly two structs in a
+list, an oversight of their grammar. This parser accepts any number in both dialects, and refuses structs of
+another size than the list of columns.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ _OPERATORS: Final = {operator.value: operator for operator in Operator} | {
 def parse_filter(text: str, dialect: Dialect) -> Node | None:
     """Return the syntax tree of a filter, None for an empty one (all partitions); as in Hive, a blank is not an empty filter.
 
-    Raises BadFilter with the position of the error, and LimitExceeded for a filter that is too long, is nested too deeply or has
-    too many conditions.
+    Raises BadFilter with the position of the error, and LimitExceeded for a filter that is too long, is
+    nested too deeply or has too many conditions.
     """
     if len(text) > FILTER_CHARS_MAX:
         raise LimitExceeded(

@@ -6,18 +6,19 @@ Hive 4 reads three things of clients of Hive 2 and 3 in another way, the first o
 - Columns named ``date``, ``timestamp``, ``is``, ``true`` or ``false``: Hive 4 requires backquotes.
 - Texts that Spark writes although no Hive version can read them: those that end in a backslash, and patterns with double quotes.
 
-Spark writes texts into patterns without escaping them, so its ``.`` means a dot and Hive's any character. The translation matches
-both; Spark checks every partition again. Whether a pattern is one of old clients shows in its form, because clients such as Spark
-connect again at any time: only old ones write ``.*``.
+Spark writes texts into patterns without escaping them, so its ``.`` means a dot and Hive's any character. The
+translation matches both; Spark checks every partition again. Whether a pattern is one of old clients shows in
+its form, because clients such as Spark connect again at any time: only old ones write ``.*``.
 
-Readers compare texts by their bytes. What a metastore compares differs in ways that lose partitions (``compare_by_bytes``):
+Readers compare texts by their bytes. What a metastore compares differs in ways that lose partitions
+(``compare_by_bytes``):
 
 - Derby and MySQL pad texts with blanks: ``'a '`` equals ``'a'``, so ``s != 'a'`` does not find it. PostgreSQL does not pad.
 - Derby compares UTF-16 units, in which characters beyond U+FFFF come before U+E000.
 - Hive 4.1 and later compare names as well. ``s != 'x_y'`` reads ``_`` and ``%`` as wildcards, and ``hr = 7`` does not find ``hr=07``.
 
-The rewritten filter finds the same on a database that compares bytes. It uses LIKE, which never pads. What a database finds
-in addition is left: ``s = 'a'`` may find ``'a '``.
+The rewritten filter finds the same on a database that compares bytes. It uses LIKE, which never pads. What a
+database finds in addition is left: ``s = 'a'`` may find ``'a '``.
 """
 
 from __future__ import annotations
@@ -154,8 +155,8 @@ def _compare_backslash(node: Comparison, text: str) -> Node:
 def compare_by_bytes(text: str, *, may_widen: bool = True) -> str:
     """Return the rewritten filter, or ``text`` if it need not or cannot be rewritten.
 
-    A filter of more than ``REWRITTEN_MAX`` conditions is widened instead, which adds few conditions: it finds more than it must.
-    Without ``may_widen`` it is returned unchanged.
+    A filter of more than ``REWRITTEN_MAX`` conditions is widened instead, which adds few conditions: it finds
+    more than it must. Without ``may_widen`` it is returned unchanged.
     """
     if not _MAY_DIFFER.search(text):
         return text

@@ -1,12 +1,13 @@
 """The syntax tree of a filter: comparisons under AND and OR, each with its position in the text.
 
-AND and OR take any number of children, so a list of a thousand alternatives is one node instead of a thousand levels. The parser
-turns everything else in the grammars into these nodes: BETWEEN into two comparisons, a list of structs into an OR of ANDs,
-``IS NOT TRUE`` into the inverted tree (as Hive does, so NULL matches neither a condition nor its inversion).
+AND and OR take any number of children, so a list of a thousand alternatives is one node instead of a thousand
+levels. The parser turns everything else in the grammars into these nodes: BETWEEN into two comparisons, a
+list of structs into an OR of ANDs, ``IS NOT TRUE`` into the inverted tree (as Hive does, so NULL matches
+neither a condition nor its inversion).
 
-``write_filter`` writes a tree as text, in the grammar of Hive 4. Hive 4 keeps the escapes of a text, so a text is written in the kind
-of quotes that it does not contain, and a text that ends in a backslash cannot be written. LIKE has an escape of its own: a backslash
-before ``%``, ``_`` and itself.
+``write_filter`` writes a tree as text, in the grammar of Hive 4. Hive 4 keeps the escapes of a text, so a
+text is written in the kind of quotes that it does not contain, and a text that ends in a backslash cannot be
+written. LIKE has an escape of its own: a backslash before ``%``, ``_`` and itself.
 """
 
 from __future__ import annotations

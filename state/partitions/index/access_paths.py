@@ -1,15 +1,16 @@
 """Access paths: the boxes of a scan plan as ranges of keys, along the columns of a key as far as the bytes allow, and their choice.
 
-While a column is limited to single values, each value extends a prefix and the next column follows. The first column with a real
-interval ends the range. Limits on later columns are left to the check of each key. Ranges are sorted and disjoint, so no partition
-is read twice and nothing has to be merged afterwards.
+While a column is limited to single values, each value extends a prefix and the next column follows. The first
+column with a real interval ends the range. Limits on later columns are left to the check of each key. Ranges
+are sorted and disjoint, so no partition is read twice and nothing has to be merged afterwards.
 
-A key may begin with any column: the table's own keys begin with the first column, a posting begins with its column and continues
-with all columns. ``choose_path`` takes the path that fixes the largest part of the key.
+A key may begin with any column: the table's own keys begin with the first column, a posting begins with its
+column and continues with all columns. ``choose_path`` takes the path that fixes the largest part of the key.
 
-That says little about the number of keys. So ``PathChoice`` reads the keys of all possible paths side by side, in rounds, and takes the
-path that ends first. This reads at most about twice as many keys of each path as the answer will. Where no single path is short, each
-alternative of an OR may have its own. Planning a filter is cached.
+That says little about the number of keys. So ``PathChoice`` reads the keys of all possible paths side by
+side, in rounds, and takes the path that ends first. This reads at most about twice as many keys of each path
+as the answer will. Where no single path is short, each alternative of an OR may have its own. Planning a
+filter is cached.
 """
 
 from __future__ import annotations

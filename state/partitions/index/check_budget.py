@@ -1,8 +1,8 @@
 """What one answer may use: processor time for checking keys and altogether, and bytes.
 
-A filter within the limits of size can still have thousands of conditions, each evaluated for every key in its ranges, so that one query
-could keep the processor busy for minutes. Time is the processor time of the thread: a loaded machine or a slow store never makes a
-cheap filter fail.
+A filter within the limits of size can still have thousands of conditions, each evaluated for every key in its
+ranges, so that one query could keep the processor busy for minutes. Time is the processor time of the thread:
+a loaded machine or a slow store never makes a cheap filter fail.
 
 ``pause`` is called at every look, so that answers give way to more urgent work.
 """
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 CHECK_S: Final = 1.8
 """Processor time from the beginning of an answer until all keys are checked, so that no filter takes longer than 2 s.
 
-Parsing and planning a filter of the longest kind takes up to 1.3 s of it; a check of one condition takes about 0.2 µs.
+Parsing and planning a filter of the longest kind takes up to 1.3 s of it; a check of one condition takes
+about 0.2 µs.
 """
 ANSWER_S: Final = 30.0
 """Processor time of one answer; a million whole partitions take about as long."""

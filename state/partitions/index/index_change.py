@@ -1,12 +1,13 @@
 """Changes to the partition index within one store transaction.
 
-Rows and postings are written to the transaction at once and become visible when it commits. The tables and their columns are kept in
-memory; ``publish`` makes their changes visible after the commit.
+Rows and postings are written to the transaction at once and become visible when it commits. The tables and
+their columns are kept in memory; ``publish`` makes their changes visible after the commit.
 
-Every call may be repeated for something that is known already, so a listing and the events since it began may overlap.
+Every call may be repeated for something that is known already, so a listing and the events since it began may
+overlap.
 
-Each transaction that writes rows of a table gives the table a new version. Readers may keep what they made of the rows of one version.
-A store across a network has no such readers, and no versions.
+Each transaction that writes rows of a table gives the table a new version. Readers may keep what they made of
+the rows of one version. A store across a network has no such readers, and no versions.
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ class IndexChange:
     ) -> bool:
         """Index a table with these (name, type) pairs; return False where it is already indexed with the same columns.
 
-        A new table, or one whose columns changed, starts empty: its partitions must be loaded. Raises LimitExceeded for a table
-        without columns or with too many.
+        A new table, or one whose columns changed, starts empty: its partitions must be loaded. Raises
+        LimitExceeded for a table without columns or with too many.
         """
         schema = KeySchema(parse_columns(columns), default_partition)
         current = self._current(name)
@@ -97,8 +98,9 @@ class IndexChange:
     def add(self, name: str, values: Sequence[str], payload: bytes = b"") -> None:
         """Add a partition, or replace its payload.
 
-        The index stores ``payload`` without reading it. Raises NotFound where the table is not indexed, BadPartitionValue for another
-        number of values than columns, LimitExceeded where the values are too long.
+        The index stores ``payload`` without reading it. Raises NotFound where the table is not indexed,
+        BadPartitionValue for another number of values than columns, LimitExceeded where the values are too
+        long.
         """
         records.put(self._txn, self._begin_writing(name), values, payload)
 

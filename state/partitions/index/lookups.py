@@ -10,12 +10,14 @@ unknown table       NotFound (the metastore's NoSuchObjectException)
 unusable filter     BadFilter (MetaException); the message begins as the metastore's
 =================== =========================================================================================
 
-A lookup plans and reads nothing yet. What it returns gives the names, the payloads or the number of the partitions. The JSON
-answers and the metastore's own protocol both use it, so a partition is found in one way only.
+A lookup plans and reads nothing yet. What it returns gives the names, the payloads or the number of the
+partitions. The JSON answers and the metastore's own protocol both use it, so a partition is found in one way
+only.
 
-Hive serializes an expression with Kryo. Deserializing it can run code of the sender's choice, so only a separate process reads it
-(``handlers.expressions``). For an expression that was not read, or that no filter can express, the answer is "all partitions, and
-some of them may not match". Every client must accept this answer and checks the partitions itself.
+Hive serializes an expression with Kryo. Deserializing it can run code of the sender's choice, so only a
+separate process reads it (``handlers.expressions``). For an expression that was not read, or that no filter
+can express, the answer is "all partitions, and some of them may not match". Every client must accept this
+answer and checks the partitions itself.
 """
 
 from __future__ import annotations
@@ -138,8 +140,8 @@ class TableLookups:
     def by_values(self, values: Sequence[str], limit: int = NO_LIMIT) -> Selection:
         """Find the partitions with these values in key order, "" for any value; columns after the last are not limited.
 
-        Values are compared as text, as in the metastore: 5 does not match 05. Raises InvalidRequest for more values than
-        columns.
+        Values are compared as text, as in the metastore: 5 does not match 05. Raises InvalidRequest for more
+        values than columns.
         """
         table, schema = self.index.table(self.name), self.schema
         if len(values) > len(schema.columns):

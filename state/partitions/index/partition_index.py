@@ -1,11 +1,12 @@
 """Answers partition filters from the store, for many tables; events about tables and partitions keep it up to date.
 
-The caller that applies events opens a change with ``change(txn)``, inside the store transaction that also writes the position, and calls
-``publish()`` on it after the commit. Rows and postings are written in that transaction, so no reader finds a posting without its
-row.
+The caller that applies events opens a change with ``change(txn)``, inside the store transaction that also
+writes the position, and calls ``publish()`` on it after the commit. Rows and postings are written in that
+transaction, so no reader finds a posting without its row.
 
-A filter is planned once and cached (clients repeat their filters). The keys that match are read by ``key_scan``. Answers are in the order
-of partition names, as the metastore's, and ``limit`` cuts them in that order.
+A filter is planned once and cached (clients repeat their filters). The keys that match are read by
+``key_scan``. Answers are in the order of partition names, as the metastore's, and ``limit`` cuts them in that
+order.
 """
 
 from __future__ import annotations
@@ -168,8 +169,8 @@ class PartitionIndex:
     def find_payloads(self, prepared: PreparedFilter, limit: int = NO_LIMIT) -> list[tuple[bytes, bytes]]:
         """Return (name, payload) of the first ``limit`` partitions that match, in the order of names.
 
-        If all are requested, and the ranges of a local store contain nothing else, keys and values are read together, in an eighth
-        of the time. Raises LimitExceeded if they are too many for one answer.
+        If all are requested, and the ranges of a local store contain nothing else, keys and values are read
+        together, in an eighth of the time. Raises LimitExceeded if they are too many for one answer.
         """
         reads_together = limit < 0 and prepared.check is None and prepared.access.column is None
         if reads_together and self._remote is None:
@@ -265,8 +266,9 @@ class PartitionIndex:
 class IndexSnapshot(PartitionIndex):
     """The index as of one snapshot of its store, for one answer in any thread; ``counts`` are those of this answer alone.
 
-    A table's record is read from the snapshot, not from memory: a reload gives the table another number, and both must belong to
-    the same moment. Plans are shared with the index, because the columns of a number never change.
+    A table's record is read from the snapshot, not from memory: a reload gives the table another number, and
+    both must belong to the same moment. Plans are shared with the index, because the columns of a number
+    never change.
     """
 
     def __init__(self, index: PartitionIndex, reader: Reader, budget: AnswerBudget) -> None:

@@ -1,9 +1,10 @@
 """Ranges of keys and conditions as text in the filter language: ``ds >= '2024-01-01' and ds < '2024-01-02'``.
 
-A bound of a range is a sequence of whole fields and, at its end, an edge: the beginning of a field, or the first bytes after one. Fields
-are prefix-free, so both are read from the bytes alone. The text of a range selects exactly the keys of the range. The filter language
-has no words for two of them, and neither occurs in a text column: ``hr is null``, and ``hr is a value of int`` (partition values are texts,
-which may not be values of the column's type).
+A bound of a range is a sequence of whole fields and, at its end, an edge: the beginning of a field, or the
+first bytes after one. Fields are prefix-free, so both are read from the bytes alone. The text of a range
+selects exactly the keys of the range. The filter language has no words for two of them, and neither occurs in
+a text column: ``hr is null``, and ``hr is a value of int`` (partition values are texts, which may not be
+values of the column's type).
 """
 
 from __future__ import annotations

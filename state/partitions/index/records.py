@@ -9,12 +9,14 @@ Keys are grouped by a table number. So renaming a table writes one record, and d
     px/v/<number 8>                        -> the version of the table's rows: random bytes, others after each change
     px/g/<number 8>                        -> empty: rows and postings that are to be removed
 
-A row is the key of a partition (``partition_key``). A posting holds the whole row after its field. So it provides the name and every
-other column alone, and the postings of one value continue in the table's own order.
+A row is the key of a partition (``partition_key``). A posting holds the whole row after its field. So it
+provides the name and every other column alone, and the postings of one value continue in the table's own
+order.
 
-A store that cannot write several entries atomically writes them in the order of ``EntryKind`` and removes them in reverse order. This
-module does the same, because such a store may write a long transaction in pieces. At every moment, every row has its
-postings and what its payload refers to, and the number of every known table is never given to another table.
+A store that cannot write several entries atomically writes them in the order of ``EntryKind`` and removes
+them in reverse order. This module does the same, because such a store may write a long transaction in pieces.
+At every moment, every row has its postings and what its payload refers to, and the number of every known
+table is never given to another table.
 """
 
 from __future__ import annotations

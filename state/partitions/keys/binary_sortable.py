@@ -1,15 +1,16 @@
 """Hive's BinarySortable encoding: values as bytes that sort in the order of the values.
 
-A field is a marker and a body. Fixed-width kinds are big-endian with the sign bit flipped. Texts end with a terminator, which is
-escaped inside. So every field is prefix-free: fields can be concatenated and compared with ``memcmp``. For descending order, every
-byte is complemented. The bytes are those of Hive's own BinarySortableSerDe (the integration tests compare the two), with three
-deliberate differences:
+A field is a marker and a body. Fixed-width kinds are big-endian with the sign bit flipped. Texts end with a
+terminator, which is escaped inside. So every field is prefix-free: fields can be concatenated and compared
+with ``memcmp``. For descending order, every byte is complemented. The bytes are those of Hive's own
+BinarySortableSerDe (the integration tests compare the two), with three deliberate differences:
 
 - A text that is not a value of its type has its own marker, which sorts after the values. Hive makes it NULL.
 - Minus zero is encoded as zero. Hive sorts it below zero, so ``x = 0`` would miss it.
 - There is only one NaN.
 
-Dates are proleptic Gregorian and timestamps are in UTC, as in Hive 3 and later. Hive 2 used the time zone of the JVM.
+Dates are proleptic Gregorian and timestamps are in UTC, as in Hive 3 and later. Hive 2 used the time zone of
+the JVM.
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ This layout has three properties (two required by the seed document, and one mor
   the same after any prefix: a table number in the embedded store, database and table in HBase, or the field of a posting.
 - Two partitions whose values have the same typed form (``hr=5`` and ``hr=05``) remain two, because their names differ.
 
-A partition's name (``ds=2020-01-01/hr=5``) is its identity in the metastore. It is escaped as by Hive's FileUtils.
+A partition's name (``ds=2020-01-01/hr=5``) is its identity in the metastore. It is escaped as by Hive's
+FileUtils.
 """
 
 from __future__ import annotations

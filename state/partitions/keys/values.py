@@ -1,12 +1,13 @@
 """Strict conversion of partition values: from text to a typed value and to the bytes of its field.
 
-The metastore keeps partition values as text. Hive's own conversion loses information: ``abc`` becomes NULL as an int, 300 becomes
-44 as a tinyint, every text is a true boolean, 2020-02-30 becomes a day in March. A scan over such keys would return partitions
-that the filter does not select. Here a text either is a value of its type or is ``Unconvertible``: it keeps its position in the
-index, and only a lookup of the text itself finds it.
+The metastore keeps partition values as text. Hive's own conversion loses information: ``abc`` becomes NULL as
+an int, 300 becomes 44 as a tinyint, every text is a true boolean, 2020-02-30 becomes a day in March. A scan
+over such keys would return partitions that the filter does not select. Here a text either is a value of its
+type or is ``Unconvertible``: it keeps its position in the index, and only a lookup of the text itself finds
+it.
 
-The default partition (Hive's directory for NULL) is NULL in typed columns. In text columns it is an ordinary text: the
-metastore compares it as text, and ``c < 'b'`` includes it (reference: partition-filters.md §1).
+The default partition (Hive's directory for NULL) is NULL in typed columns. In text columns it is an ordinary
+text: the metastore compares it as text, and ``c < 'b'`` includes it (reference: partition-filters.md §1).
 """
 
 from __future__ import annotations
@@ -62,8 +63,8 @@ def encode_text(type_: ColumnType, text: str, default_partition: str = DEFAULT_P
 def field_encoder(type_: ColumnType, default_partition: str = DEFAULT_PARTITION) -> Callable[[str], bytes]:
     """Return ``encode_text`` for one type. It is cached, because many partitions share few values.
 
-    The text alone is the key of the cache. A key of several parts would be an object at which every garbage collection looks: for
-    65,000 of them, all threads stop for some hundredths of a second.
+    The text alone is the key of the cache. A key of several parts would be an object at which every garbage
+    collection looks: for 65,000 of them, all threads stop for some hundredths of a second.
     """
 
     @lru_cache(maxsize=CACHED_FIELDS_MAX)

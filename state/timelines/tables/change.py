@@ -137,7 +137,8 @@ class TimelineChange:
     def load_properties(self, name: str, properties: Mapping[str, str]) -> None:
         """Replace a table's timelines by those in its properties.
 
-        Raises TimelineInconsistent or ConfigError without any change; in that case, load the table from its partitions.
+        Raises TimelineInconsistent or ConfigError without any change; in that case, load the table from its
+        partitions.
         """
         loaded = read_timelines(self._copy_on_write(name).settings, properties)
         table = self._renumber(name)

@@ -1,7 +1,7 @@
 """Facts: storage tables that hold the same data and are covered together.
 
-The configuration groups tables into facts, each table with the time for which it may answer. Tables that are not followed (yet)
-have no partitions for a cover; strict mode then reports what is missing.
+The configuration groups tables into facts, each table with the time for which it may answer. Tables that are
+not followed (yet) have no partitions for a cover; strict mode then reports what is missing.
 """
 
 from __future__ import annotations

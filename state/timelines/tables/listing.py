@@ -1,9 +1,9 @@
 """A listing of all partitions of one table, as timelines: computed without the store, then written in steps.
 
-A table may have millions of partitions, so neither may take place in one transaction, or keep every partition as objects in memory. The
-listing is read twice: first the values of each timeline are collected and sorted, which decides which of them are strays; then
-the entries of each partition are written, under a number of its own. ``TimelineChange.finish_listing`` replaces the table's
-content at the end, at the cost of one record.
+A table may have millions of partitions, so neither may take place in one transaction, or keep every partition
+as objects in memory. The listing is read twice: first the values of each timeline are collected and sorted,
+which decides which of them are strays; then the entries of each partition are written, under a number of its
+own. ``TimelineChange.finish_listing`` replaces the table's content at the end, at the cost of one record.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ class ListingLoad:
         self._shared: dict[TimelineKey, tuple[array[int], array[int]]] = {}
         """Values of more than one partition, with their numbers of partitions.
 
-        In arrays: a million tuples would make every garbage collection stop all threads for some tenths of a second.
+        In arrays: a million tuples would make every garbage collection stop all threads for some tenths of a
+        second.
         """
 
     def compute(self) -> None:
@@ -117,9 +118,9 @@ class ListingLoad:
 class ListingWriter:
     """Writes the content of a listing under its table number in steps, and continues what an interrupted load has written.
 
-    A load that was interrupted, by a restart or by a change of the table, has left content of an older listing. The new listing may
-    differ from it anywhere. So every key is compared instead of written again, which takes a fraction of the time; at the end, keys
-    that the new listing does not have are removed.
+    A load that was interrupted, by a restart or by a change of the table, has left content of an older
+    listing. The new listing may differ from it anywhere. So every key is compared instead of written again,
+    which takes a fraction of the time; at the end, keys that the new listing does not have are removed.
     """
 
     def __init__(self, listing: ListingLoad, number: int, *, resumed: bool) -> None:

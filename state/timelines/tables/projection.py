@@ -1,15 +1,17 @@
 """Timelines of many tables, kept up to date by added and dropped partitions, and durable with the caller's position.
 
-Inside the store transaction that also writes the position, ``change(txn)`` returns a ``TimelineChange`` that takes the calls.
-After the commit, its ``publish()`` shows the result. Until then readers see the complete previous state, because a change
-works on copies of the timelines that it touches. A failed transaction leaves nothing to undo, in memory or in the store.
+Inside the store transaction that also writes the position, ``change(txn)`` returns a ``TimelineChange`` that
+takes the calls. After the commit, its ``publish()`` shows the result. Until then readers see the complete
+previous state, because a change works on copies of the timelines that it touches. A failed transaction leaves
+nothing to undo, in memory or in the store.
 
-Every call is idempotent, so a snapshot and the events since its start may overlap. Adding a known partition with the same
-values changes nothing; with another period it moves; dropping an unknown partition does nothing.
+Every call is idempotent, so a snapshot and the events since its start may overlap. Adding a known partition
+with the same values changes nothing; with another period it moves; dropping an unknown partition does
+nothing.
 
-A table that was loaded from its own properties has no records of its partitions. This is exact if the time column is the only
-partition column. Otherwise the first drop makes the table stale (``stale_tables()``), because another partition may still have
-the value; the caller then loads the table again from its partitions.
+A table that was loaded from its own properties has no records of its partitions. This is exact if the time
+column is the only partition column. Otherwise the first drop makes the table stale (``stale_tables()``),
+because another partition may still have the value; the caller then loads the table again from its partitions.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Timelines in a store: tables, runs, partitions and reference counts.
 
-A value exists as long as any partition has it, so partitions must be counted. Each partition has a record, which makes repeated
-events harmless and keeps the period, which a drop event does not contain. A value that several partitions share has a count.
-Runs are stored as they are, one key per run, so opening costs the number of runs and not of partitions. A table with a single
-partition column needs neither records nor counts, because its runs contain everything.
+A value exists as long as any partition has it, so partitions must be counted. Each partition has a record,
+which makes repeated events harmless and keeps the period, which a drop event does not contain. A value that
+several partitions share has a count. Runs are stored as they are, one key per run, so opening costs the
+number of runs and not of partitions. A table with a single partition column needs neither records nor counts,
+because its runs contain everything.
 
 Keys are grouped by a table number, so a renamed table keeps everything::
 

@@ -40,8 +40,9 @@ ODD_SHARE_MAX: Final = 0.01
 class TableSettings:
     """How one table is followed.
 
-    If ``periods`` is empty, the period comes from each partition's own parameter, or else from the form of its value. A value
-    of seven characters is then a month and one of nineteen a second, so a table of quarters must name its periods.
+    If ``periods`` is empty, the period comes from each partition's own parameter, or else from the form of
+    its value. A value of seven characters is then a month and one of nineteen a second, so a table of
+    quarters must name its periods.
     """
 
     partition_columns: tuple[str, ...]
@@ -118,9 +119,9 @@ def detect_time_columns(
 ) -> list[str]:
     """Return the columns of which the values in ``specs`` are valid partition values; none if there are no specs.
 
-    One value in a hundred may be something else. ``ignored`` are values without meaning for this decision, such as
-    ``__HIVE_DEFAULT_PARTITION__``. Columns of bare years do not count, because four digits are too often a plain number. A column in
-    ``known`` was detected before; a single time is sufficient to keep it.
+    One value in a hundred may be something else. ``ignored`` are values without meaning for this decision,
+    such as ``__HIVE_DEFAULT_PARTITION__``. Columns of bare years do not count, because four digits are too
+    often a plain number. A column in ``known`` was detected before; a single time is sufficient to keep it.
     """
     skipped = set(ignored)
     candidates = [

@@ -1,6 +1,7 @@
 """The timelines of one table: settings, timelines in memory, store records, and loading a whole table at once.
 
-Published instances are never changed. A change works on ``copy()`` and on copies of the timelines that it touches.
+Published instances are never changed. A change works on ``copy()`` and on copies of the timelines that it
+touches.
 """
 
 from __future__ import annotations
@@ -129,8 +130,9 @@ class TableTimelines:
 def read_timelines(settings: TableSettings, properties: Mapping[str, str]) -> dict[TimelineKey, Timeline]:
     """Return the timelines in a table's properties.
 
-    Raises TimelineInconsistent if one contradicts itself, if one that the settings require is missing (one flag stands for
-    all, so a period added later has no keys), or if there is none at all. Raises ConfigError for an unknown form.
+    Raises TimelineInconsistent if one contradicts itself, if one that the settings require is missing (one
+    flag stands for all, so a period added later has no keys), or if there is none at all. Raises ConfigError
+    for an unknown form.
     """
     loaded = {}
     for number, column in enumerate(settings.time_columns):

@@ -131,8 +131,8 @@ def _read_whole(
 ) -> Sequence[str] | Mapping[str, Mapping[str, str]]:
     """Return the names of all partitions, or their values with the parameters that followers read.
 
-    A piece that contains all partitions is not listed again. Names of several pieces are: events that arrived between the pieces
-    are only in the staged content.
+    A piece that contains all partitions is not listed again. Names of several pieces are: events that arrived
+    between the pieces are only in the staged content.
     """
     read = piece if piece is not None and piece.is_whole else None
     if all(one.names_suffice(table) for one in followers):
@@ -150,9 +150,10 @@ def _read_whole(
 class TextList(Sequence[str]):
     """An immutable sequence of texts in few objects, for what a thread keeps while others must not wait.
 
-    A list of a million strings is a million objects: the garbage collector looks at each of them, and the last reference to the list
-    frees them all in one call. Both keep every thread of the process waiting for a tenth of a second. Here a block of texts is one
-    string, so a million texts are a thousand objects, and take a third of the memory. Each read creates a new text.
+    A list of a million strings is a million objects: the garbage collector looks at each of them, and the
+    last reference to the list frees them all in one call. Both keep every thread of the process waiting for a
+    tenth of a second. Here a block of texts is one string, so a million texts are a thousand objects, and
+    take a third of the memory. Each read creates a new text.
     """
 
     def __init__(self) -> None:

@@ -6,14 +6,15 @@ Snapshot protocol for one table:
 2. List the table's partitions.
 3. Store them together with ``as_of``; from then on, apply every later event on top.
 
-Every table has its own ``as_of``. So a table can be loaded at any time, loading continues after a crash, and events are applied
-meanwhile. Steps 1 and 2 call the metastore, in a thread of their own (``listings``). Events of the table that are applied or skipped
-meanwhile are applied again after step 3 (``missed_events``). If one of them changes what has to be loaded, the listing is not used.
+Every table has its own ``as_of``. So a table can be loaded at any time, loading continues after a crash, and
+events are applied meanwhile. Steps 1 and 2 call the metastore, in a thread of their own (``listings``).
+Events of the table that are applied or skipped meanwhile are applied again after step 3 (``missed_events``).
+If one of them changes what has to be loaded, the listing is not used.
 
-Where a follower loads in pieces, steps 2 and 3 repeat for each piece, with a transaction each: the names are listed once, and the
-partitions of one piece are fetched. Other followers receive their listing with the last piece. Everything is listed after
-``as_of``, and every later event reaches the staged content or, after the last piece, all followers. So the order of pieces and
-events makes no difference.
+Where a follower loads in pieces, steps 2 and 3 repeat for each piece, with a transaction each: the names are
+listed once, and the partitions of one piece are fetched. Other followers receive their listing with the last
+piece. Everything is listed after ``as_of``, and every later event reaches the staged content or, after the
+last piece, all followers. So the order of pieces and events makes no difference.
 """
 
 from __future__ import annotations
@@ -101,8 +102,8 @@ class LoadSteps:
     def load(self, name: str, reason: str) -> Steps:
         """Load a table or a piece of it; return True where it is complete.
 
-        A table that the source refuses to return, or whose content is inconsistent, is quarantined. Raises Transient; then
-        nothing has changed.
+        A table that the source refuses to return, or whose content is inconsistent, is quarantined. Raises
+        Transient; then nothing has changed.
         """
         before, self._began_s = self._states.state(name), self._pauses.clock()
         reading = self._missed.begin(name)
