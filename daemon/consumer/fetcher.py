@@ -145,11 +145,6 @@ class Fetcher:
         self._thread = threading.Thread(target=self._main, name=f"fetch-{settings.group}", daemon=True)
         self._thread.start()
 
-    @property
-    def paused(self) -> bool:
-        """Whether the partition is paused because the queue is full."""
-        return self._paused
-
     def take(self, limit: int, timeout_s: float) -> FetchResult:
         """Return what was fetched, at most ``limit`` records; raise KafkaUnavailable, ConfigError (not allowed)."""
         return self._queue.take(limit, timeout_s)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from daemon.config.load import Loaded
     from daemon.config.model import Config
 
 
@@ -37,11 +36,6 @@ def config_reader() -> ConfigReader:
     """Return the reader, which also runs the checks of all capabilities."""
     checks = [crosscheck.cross_problems, *(capability.cross_problems for capability in CAPABILITIES)]
     return ConfigReader(config_model(), tuple(checks))
-
-
-def read_config(path: Path | None, environment: Mapping[str, str] | None = None) -> Loaded:
-    """Read the configuration and check everything that needs no network."""
-    return config_reader().read(path, environment)
 
 
 def load_config(path: Path | None, environment: Mapping[str, str] | None = None) -> Config:

@@ -246,21 +246,11 @@ class CatalogProjection:
             while follower.tidy(self._store):
                 self._beat()
 
-    def reload(self, name: str) -> None:
-        """Load a table from its partitions now, which also ends its quarantine.
-
-        Raises NotFound where the table does not exist or is not followed. Raises Transient where the load
-        failed; it then continues between batches.
-        """
-        self.request_load(name)
-        while not self._loader.load(name, "asked"):
-            self._beat()
-        self._require_followed(name)
-
     def continue_reload(self, name: str) -> bool:
-        """Have a table loaded between batches, as ``reload`` does; return whether that is finished, and raise as it does.
+        """Have a table loaded from its partitions between batches, which also ends its quarantine; return whether that is finished.
 
-        To be called again until it is; meanwhile the table is the next one to be loaded.
+        To be called again until it is; meanwhile the table is the next one to be loaded. Raises NotFound if the table does not
+        exist or is not followed, and Transient if the load failed; it is then tried again between batches.
         """
         if name not in self._reloads:
             self._reloads.add(name)

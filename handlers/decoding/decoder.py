@@ -81,11 +81,6 @@ def recognise(envelope: JsonObject) -> Format:
     raise MalformedEvent("the record matches none of the supported formats", fields=sorted(envelope)[:20])
 
 
-def carries_transactions(format: Format) -> bool:  # noqa: A002 -- as in ``decode``
-    """Return whether a format carries transaction events, which replicating ACID tables requires."""
-    return format in {"tideline-1", "hms"}
-
-
 def _read_declared_format(headers: Iterable[tuple[str, bytes | None]] | None) -> Format | None:
     """Return the format that a header declares; raise MalformedEvent for one that this version does not know."""
     for name, value in headers or ():

@@ -35,24 +35,6 @@ _COMPACTED: Final = re.compile(r"_v\d{1,19}", re.ASCII)
 _UNION: Final = re.compile(r"HIVE_UNION_SUBDIR_\d{1,9}", re.ASCII)
 
 
-def list_write_directories(
-    file_systems: FileSystems,
-    root_uri: str,
-    write_id: int,
-    *,
-    files_max: int = FILES_MAX,
-    allowed: AllowedRoots | None = None,
-) -> tuple[SourceFile, ...]:
-    """Return the files that the transaction with ``write_id`` wrote below ``root_uri``, a table's or partition's location.
-
-    They are in ``delta_<w>_<w>``, ``delete_delta_<w>_<w>`` (both with or without a statement id) and ``base_<w>``. Directories
-    written by a compaction (``…_v0000012``) are used only if the original ones are gone. A root that is absent or has no such
-    directories contains no files. Raises UnsafePath (even before any file system is opened, if the root is not in ``allowed``),
-    LimitExceeded above ``files_max``, or FilesUnavailable.
-    """
-    return list_write(file_systems, root_uri, write_id, files_max=files_max, allowed=allowed).files
-
-
 @dataclass(frozen=True, slots=True)
 class WriteListing:
     """The files of one write in a table's or partition's directory, and what else is there."""
@@ -84,7 +66,12 @@ def list_write(
     files_max: int = FILES_MAX,
     allowed: AllowedRoots | None = None,
 ) -> WriteListing:
-    """Return what ``list_write_directories`` returns, with what else is in the directory; raises the same errors."""
+    """Return the files that the transaction with ``write_id`` wrote below ``root_uri``, a table's or partition's location.
+
+    They are in ``delta_<w>_<w>``, ``delete_delta_<w>_<w>`` (both with or without a statement id) and ``base_<w>``. Directories
+    written by a compaction (``…_v0000012``) are used only if the original ones are gone. Raises UnsafePath (even before any
+    file system is opened, if the root is not in ``allowed``), LimitExceeded above ``files_max``, or FilesUnavailable.
+    """
     assert write_id > 0, write_id
     root = _parse_root(root_uri, allowed)
     try:
@@ -127,7 +114,7 @@ def has_files_of_ended_writes(
     """Whether a transactional table's or partition's directory has files of no transaction, or of a write up to ``mark``.
 
     The write ids ``opened`` do not count. Raises NotFound if the directory does not exist; other errors as in
-    ``list_write_directories``.
+    ``list_write``.
     """
     root = _parse_root(root_uri, allowed)
     try:
@@ -171,7 +158,7 @@ def list_plain_files(
 
     ``subdir`` of each is its directory relative to the root. Hidden files and directories are left out, and at the source
     (with ``allowed``) files that are being written. With ``skips_unsafe``, names that cannot be used are left out as well. Raises
-    NotFound if the root does not exist; other errors as in ``list_write_directories``.
+    NotFound if the root does not exist; other errors as in ``list_write``.
     """
     root = _parse_root(root_uri, allowed)
     found: list[SourceFile] = []

@@ -179,10 +179,6 @@ class AllowedRoots:
         """Build the list from URIs of the configuration."""
         return AllowedRoots(tuple(sorted({parse_location(uri) for uri in uris})))
 
-    def plus(self, *more: Location) -> AllowedRoots:
-        """Return the roots with ``more``, such as the location of the table that an event concerns."""
-        return AllowedRoots(tuple(sorted({*self.roots, *more})))
-
     def require(self, location: Location) -> Location:
         """Return ``location`` if it lies strictly below one of the roots; raise UnsafePath otherwise."""
         if location in self.roots:

@@ -76,10 +76,6 @@ class Demand:
     """Keys that would be selected if a row contained them."""
     decisions: Mapping[KeyPath, Decision] = field(default_factory=dict)
 
-    def decision_for(self, key: KeyPath) -> Decision:
-        """Return the decision for ``key``."""
-        return self.decisions.get(key) or Decision(key, Verdict.NOT_REQUESTED, "no recent query requests it")
-
 
 def compute_demand(
     requested: Iterable[RequestedKey],

@@ -80,11 +80,6 @@ def sniff(
     return Observations(rows, malformed, keys_counts, trailing)
 
 
-def parse_object(text: str) -> dict[str, Any] | None:
-    """Return the JSON object at the beginning of ``text``; None if there is none."""
-    return _parse_object(text)[0]
-
-
 def find_end(text: str) -> int:
     """Return where the JSON object at the beginning of ``text`` ends; 0 if there is none."""
     return _parse_object(text)[1]

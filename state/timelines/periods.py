@@ -142,17 +142,6 @@ def sort_longest_first(periods: Iterable[UpdatePeriod]) -> list[UpdatePeriod]:
     return sorted(dict.fromkeys(periods), key=_weight, reverse=True)
 
 
-def find_longest_within(periods: Iterable[UpdatePeriod], start_s: int, end_s: int) -> UpdatePeriod | None:
-    """Return the longest period with at least one whole, aligned partition within [start, end).
-
-    Length alone does not decide: a range of 36 days may contain no whole month (reference: lens-timelines.md
-    §2.2).
-    """
-    return next(
-        (period for period in sort_longest_first(periods) if period.count_within(start_s, end_s)[0]), None
-    )
-
-
 def detect_period(text: str, allowed: Iterable[UpdatePeriod]) -> UpdatePeriod | None:
     """Return the first allowed period of which ``text`` is a value, or None."""
     return next((period for period in allowed if period.parse_or_none(text) is not None), None)

@@ -83,14 +83,6 @@ class Runs:
             edges.append(last + 1)
         return Runs(edges)
 
-    @staticmethod
-    def of_pairs(pairs: Iterable[tuple[int, int]]) -> Runs:
-        """Build from [start, end) pairs in any order, overlapping or not."""
-        runs = Runs()
-        for start, end in pairs:
-            runs.add_range(start, end)
-        return runs
-
     def copy(self) -> Runs:
         """Return an independent copy, at the cost of one memory copy."""
         return Runs(self._edges)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from state.errors import BadInput, PeriodMismatch
+from state.errors import BadInput
 from state.timelines.calendar_units import TIME_END_S, TIME_START_S
 from state.timelines.periods import UpdatePeriod
 
@@ -54,22 +54,6 @@ class TimePartition:
     def end_s(self) -> int:
         """Return the first moment after the end."""
         return self.period.start_s(self.ordinal + 1)
-
-    def next(self) -> TimePartition:
-        """Return the partition that starts where this one ends."""
-        return TimePartition(self.period, self.ordinal + 1)
-
-    def previous(self) -> TimePartition:
-        """Return the partition that ends where this one starts."""
-        return TimePartition(self.period, self.ordinal - 1)
-
-    def range_up_to(self, end: TimePartition) -> PartitionRange:
-        """Return [self, end); raise PeriodMismatch for another period, BadInput if the end is before the start."""
-        if self.period is not end.period:
-            raise PeriodMismatch(
-                "both ends of a range must have the same period", begin=str(self), end=str(end)
-            )
-        return PartitionRange(self.period, self.ordinal, end.ordinal)
 
     def __str__(self) -> str:
         return self.period.format(self.ordinal)
@@ -147,11 +131,6 @@ class TimeRange:
             )
 
     @staticmethod
-    def of(start: datetime, end: datetime) -> TimeRange:
-        """Build from two moments; raise BadInput unless both have a time zone and whole seconds."""
-        return TimeRange(_to_seconds(start), _to_seconds(end))
-
-    @staticmethod
     def parse(start: str, end: str) -> TimeRange:
         """Build from two texts, each a partition value or an ISO 8601 moment (UTC if it has no zone)."""
         return TimeRange(_parse_moment(start), _parse_moment(end))
@@ -160,11 +139,6 @@ class TimeRange:
         """Both bounds in the finer period of the two: ``[2015-01-29-06, 2015-03-01-00)``."""
         period = max((_find_period(self.start_s), _find_period(self.end_s)), key=_TEXT_PERIODS.index)
         return f"[{_format(self.start_s, period)}, {_format(self.end_s, period)})"
-
-
-def format_moment(moment_s: int) -> str:
-    """Write a moment as the shortest partition value that starts with it: ``2015-02`` for its first second."""
-    return _format(moment_s, _find_period(moment_s))
 
 
 def _find_period(moment_s: int) -> UpdatePeriod:

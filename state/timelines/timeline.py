@@ -54,7 +54,7 @@ def choose_jump_max(period: UpdatePeriod) -> int:
 class Timeline:
     """The partitions of one update period in one time column of one table."""
 
-    __slots__ = ("_queued", "column", "form", "jump_max", "period", "refused", "runs")
+    __slots__ = ("column", "form", "jump_max", "period", "refused", "runs")
 
     def __init__(
         self,
@@ -72,7 +72,6 @@ class Timeline:
         self.jump_max = choose_jump_max(period) if jump_max is None else jump_max
         self.refused = 0
         """Number of partitions that were refused as strays."""
-        self._queued: set[int] = set()
 
     @staticmethod
     def from_properties(
@@ -111,19 +110,6 @@ class Timeline:
         """Whether the partition exists. Raises PeriodMismatch."""
         return self._to_ordinal(partition) in self.runs
 
-    def queue(self, partition: TimePartition) -> None:
-        """Hold one back until ``commit_queued``; it does not exist before. Raises PeriodMismatch."""
-        self._queued.add(self._to_ordinal(partition))
-
-    def commit_queued(self) -> bool:
-        """Add everything that is queued, in order; return False if any of it was already there.
-
-        Raises LimitExceeded at a stray; those before it are added, the rest is discarded.
-        """
-        queued, self._queued = sorted(self._queued), set()
-        added = [self.add(TimePartition(self.period, ordinal)) for ordinal in queued]
-        return all(added)
-
     def load(self, ordinals: Iterable[int]) -> int:
         """Replace the content and return how many values were refused as strays.
 
@@ -158,21 +144,9 @@ class Timeline:
         first = self.runs.first
         return None if first is None else TimePartition(self.period, first)
 
-    def holes(self) -> Iterator[TimePartition]:
-        """Yield the partitions that are missing between the first and the latest."""
-        return (TimePartition(self.period, hole) for gap in self.runs.gaps() for hole in range(*gap))
-
     def is_empty(self) -> bool:
         """Whether there are no partitions."""
         return not self.runs
-
-    def is_consistent(self) -> bool:
-        """Whether the invariants hold, as they must after any sequence of operations."""
-        try:
-            self.check()
-        except AssertionError:
-            return False
-        return True
 
     def to_properties(self) -> dict[str, str]:
         """Return the table properties with full keys, the class last: a reader of half of them sees the old class."""
@@ -181,7 +155,7 @@ class Timeline:
         return written | {start + STORAGE_CLASS: self.form.class_name}
 
     def copy(self) -> Timeline:
-        """Return an independent copy, without queued partitions."""
+        """Return an independent copy."""
         return Timeline(
             self.period, self.column, form=self.form, runs=self.runs.copy(), jump_max=self.jump_max
         )

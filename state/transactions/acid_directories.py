@@ -91,8 +91,6 @@ class SelectedDirectories:
     names: tuple[str, ...] = ()
     originals: bool = True
     """Whether the files from before the table was transactional belong to it."""
-    base_write_id: int = 0
-    """The write id of the base; 0 without one."""
     beyond: str | None = None
     """A directory because of which the snapshot cannot be read any more; the other fields mean nothing then."""
 
@@ -119,7 +117,7 @@ def select_directories(
     start = 0 if base is None else base.last
     deltas = _select_deltas([found for found in visible if found.last <= mark], start, valid)
     chosen = deltas if base is None else [base, *deltas]
-    return SelectedDirectories(tuple(found.name for found in chosen), base is None, start)
+    return SelectedDirectories(tuple(found.name for found in chosen), base is None)
 
 
 def is_hidden_original(path: str, valid: ValidWriteIds) -> bool:

@@ -121,10 +121,6 @@ class ValidWriteIds:
             return WriteIdState.OPEN
         return WriteIdState.ABORTED if _contains(self.aborted, write_id) else WriteIdState.VISIBLE
 
-    def for_table(self, table: str) -> ValidWriteIds:
-        """Return the same list under another table name."""
-        return replace(self, table=table)
-
     def format(self) -> str:
         """Return Hive's text form."""
         minimum = NO_OPEN_WRITE_ID if self.min_open is None else self.min_open
@@ -160,15 +156,6 @@ class ValidWriteIds:
         aborted = tuple(sorted(w for i, w in enumerate(invalid_ids) if _has_bit(aborted_bits, i)))
         opened = tuple(sorted(w for i, w in enumerate(invalid_ids) if not _has_bit(aborted_bits, i)))
         return ValidWriteIds(table, high_water_mark, opened, aborted)
-
-    @staticmethod
-    def up_to(table: str, write_id: int) -> ValidWriteIds:
-        """Return the list in which every id up to ``write_id`` counts.
-
-        Hive's REPL LOAD sends it with statistics and alterations of a replayed event. At that point of the log, the event's own
-        write id is the last one that matters, and its writer has seen what it describes.
-        """
-        return ValidWriteIds(table, write_id)
 
 
 def compare_write_ids(

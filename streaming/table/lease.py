@@ -99,10 +99,3 @@ class WriterLease:
         record = LeaseRecord.parse(state.parameters.get(WRITER))
         if record is None or record.holder != self._holder or self._clock() > record.until_s - SKEW_S:
             raise StateLocked("the writer lost its lease", table=self._table.title, holder=self._holder)
-
-    def release(self) -> None:
-        """Release the lease if this writer still holds it."""
-        state = self._table.read()
-        record = LeaseRecord.parse(state.parameters.get(WRITER))
-        if record is not None and record.holder == self._holder:
-            self._table.alter(state, parameters={WRITER: None})

@@ -194,10 +194,6 @@ class Copier:
         """The directories that source files may be read from."""
         return self._allowed
 
-    def sweep(self, directory_uri: str) -> int:
-        """Remove unfinished files of killed processes from ``directory_uri`` and return their number."""
-        return sweep(self._file_systems, parse_location(directory_uri))
-
     def _is_encrypted(self, origins: list[Origin]) -> bool:
         """Return whether the recorded checksum is that of encrypted bytes; raise FilesUnavailable if that cannot be found out."""
         for origin in origins:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import NoneType
 from typing import Final
 
-from handlers.metastore.calls import DECLARED, Call, PlainCall
+from handlers.metastore.calls import Call, PlainCall
 from handlers.metastore.hive_version import V3_1
 from handlers.metastore.session import Session
 from handlers.structs.exceptions import (
@@ -79,9 +79,3 @@ class DatabaseCalls(Session):
     def metastore_uuid(self) -> str:
         """Return the random id that the metastore's database got when it was created (since Hive 3.1)."""
         return self._invoke(_UUID)
-
-    def version(self) -> str:
-        """Return the version that the server reports ("3.0" for every 2.3 and 3.1)."""
-        answer = self._invoke(DECLARED["getVersion"])
-        assert isinstance(answer, str)
-        return answer

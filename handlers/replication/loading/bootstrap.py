@@ -62,7 +62,6 @@ class BootstrapResult:
     policy: str
     event_id: int
     """Following starts after this event."""
-    source_exists: bool
     repeated: bool
     """True if the policy was already bootstrapped and nothing was changed."""
     tables: int = 0
@@ -78,10 +77,10 @@ def begin_bootstrap(
     it. Raises TargetDiverged if the target database has tables that no bootstrap of this policy created,
     unless ``reuses_files``: then they are replaced, and only files that differ are copied (``reuse``).
     """
-    position = store.get(POSITION_KEY)
-    if position is not None:
-        event_id = Position.from_bytes(position).event_id
-        return BootstrapResult(policy.name, event_id, source_exists=True, repeated=not is_pending(store))
+    recorded = store.get(POSITION_KEY)
+    if recorded is not None:
+        event_id = Position.from_bytes(recorded).event_id
+        return BootstrapResult(policy.name, event_id, repeated=not is_pending(store))
     event_id = source.current_event_id()  # step 1
     database = _find_source_database(source, policy)
     names = [] if database is None else list_tables(source, policy)
@@ -93,9 +92,7 @@ def begin_bootstrap(
     failpoint("bootstrap.after-databases")
     _record(store, event_id, names)  # step 3
     failpoint("bootstrap.after-begin")
-    return BootstrapResult(
-        policy.name, event_id, source_exists=database is not None, repeated=False, tables=len(names)
-    )
+    return BootstrapResult(policy.name, event_id, repeated=False, tables=len(names))
 
 
 def is_pending(reader: Reader) -> bool:

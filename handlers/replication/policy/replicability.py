@@ -39,7 +39,6 @@ HANDLER: Final = "storage_handler"
 """Parameter with the Java class that reads a table's rows, of tables that are not files of a warehouse."""
 TABLE_TYPE: Final = "table_type"
 METADATA_LOCATION: Final = "metadata_location"
-ICEBERG: Final = "iceberg"
 
 REPLICATE: Final = "tideline.replicate"
 """Property of a table; ``false`` switches its replication off."""

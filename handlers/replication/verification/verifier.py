@@ -41,7 +41,7 @@ from state.errors import BadInput, Inconsistent, NotFound, Refused
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from handlers.replication.verification.reading import OneTable, Side
     from state.transactions.valid_write_ids import ValidWriteIds
@@ -117,12 +117,6 @@ class Verifier:
         names = {*self._source.metastore.table_names(self._source.db)}
         names |= {*self._target.metastore.table_names(self._target.db)}
         return sorted(name for name in names if self._policy.covers(self._policy.source_db, name))
-
-    def verify_all(self, names: Sequence[str]) -> Iterator[TableResult]:
-        """Yield the outcome of the database and of each named table."""
-        yield self.verify_database()
-        for name in names:
-            yield self.verify_table(name)
 
     def verify_database(self) -> TableResult:
         """Compare the databases themselves, and their functions."""

@@ -207,10 +207,6 @@ class HourCounts:
                 above = above.parent
         return folded
 
-    def fill_rates(self) -> dict[KeyPath, float]:
-        """Return the share of rows that contain each key, as ``compute_demand`` takes it."""
-        return {key: window.total.fill_rate for key, window in self.window().items()}
-
     def check(self) -> None:
         """Assert that hours are whole and counts are possible."""
         for hour, observations in self.hours.items():

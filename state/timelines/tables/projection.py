@@ -9,9 +9,9 @@ Every call is idempotent, so a snapshot and the events since its start may overl
 with the same values changes nothing; with another period it moves; dropping an unknown partition does
 nothing.
 
-A table that was loaded from its own properties has no records of its partitions. This is exact if the time
-column is the only partition column. Otherwise the first drop makes the table stale (``stale_tables()``),
-because another partition may still have the value; the caller then loads the table again from its partitions.
+A table that was loaded from its own properties has no records of its partitions. This is exact if the time column is the only
+partition column. Otherwise the first drop makes the table stale, because another partition may still have
+the value; the caller then loads the table again from its partitions.
 """
 
 from __future__ import annotations
@@ -60,10 +60,6 @@ class Timelines:
     def tables(self) -> list[str]:
         """Return the names of all followed tables, sorted."""
         return sorted(self._tables)
-
-    def stale_tables(self) -> list[str]:
-        """Return the tables that must be loaded again from their partitions."""
-        return sorted(name for name, table in self._tables.items() if table.stale)
 
     def settings(self, table: str) -> TableSettings:
         """Return a table's settings; raise NotFound if it is not followed."""

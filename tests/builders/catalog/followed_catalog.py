@@ -36,6 +36,14 @@ Content = dict[tuple[str, str, str], list[tuple[str, str]]]
 """(table, column, period) to runs as (first, last)."""
 
 
+def reload(projection: CatalogProjection, name: str) -> None:
+    """Load a table from its partitions now, which also ends its quarantine; raises what the load raises."""
+    projection.request_load(name)
+    while not projection._loader.load(name, "asked"):
+        pass
+    projection._require_followed(name)
+
+
 @dataclass
 class FollowedCatalog:
     """A projection with its source, store and followers."""

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 from state.timelines.periods import UpdatePeriod
 from state.timelines.runs import Runs
 from state.timelines.tiling import Storage
-from state.timelines.time_ranges import PartitionRange, TimeRange
+from state.timelines.time_ranges import PartitionRange, TimePartition, TimeRange
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from state.timelines.timeline import Timeline
 
 
 def find_best_by_days(held: Mapping[UpdatePeriod, set[int]], span: TimeRange) -> tuple[int, int]:
@@ -45,7 +47,20 @@ def runs(period: UpdatePeriod, texts: str | Iterable[str]) -> Runs:
     """Build runs from one range of partitions or several."""
     listed = [texts] if isinstance(texts, str) else texts
     parsed = [PartitionRange.parse(period, text) for text in listed]
-    return Runs.of_pairs((part.begin, part.end) for part in parsed)
+    return join_pairs((part.begin, part.end) for part in parsed)
+
+
+def join_pairs(pairs: Iterable[tuple[int, int]]) -> Runs:
+    """Build runs from [start, end) pairs in any order, overlapping or not."""
+    joined = Runs()
+    for start, end in pairs:
+        joined.add_range(start, end)
+    return joined
+
+
+def find_holes(timeline: Timeline) -> list[TimePartition]:
+    """Return the partitions that are missing between the first and the latest."""
+    return [TimePartition(timeline.period, hole) for gap in timeline.runs.gaps() for hole in range(*gap)]
 
 
 def sets_of(storage_: Storage) -> dict[UpdatePeriod, set[int]]:

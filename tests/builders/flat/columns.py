@@ -80,6 +80,11 @@ def a_layout(*slots: Slot, version: int = 1) -> Layout:
     return layout
 
 
+def fill_rates(counts: HourCounts) -> dict[KeyPath, float]:
+    """Return the share of rows that contain each key, as ``compute_demand`` takes it."""
+    return {key: window.total.fill_rate for key, window in counts.window().items()}
+
+
 def some_hour_counts(
     hours: Iterable[int], dotted: str, evidence: Evidence = TEXT, values: int = 10
 ) -> HourCounts:

@@ -78,7 +78,14 @@ def verify(replica: Replica, *names: str, checksums: bool = False) -> dict[str, 
     with verifier_of(replica, checksums=checksums) as verifier:
         if names:
             return {name: verifier.verify_table(name) for name in names}
-        return {result.table: result for result in verifier.verify_all(verifier.table_names())}
+        return verify_all(verifier)
+
+
+def verify_all(verifier: Verifier) -> dict[str, TableResult]:
+    """Verify the database, under the name "", and all tables."""
+    return {"": verifier.verify_database()} | {
+        name: verifier.verify_table(name) for name in verifier.table_names()
+    }
 
 
 def check_equal(replica: Replica, source_sql: Session, target_sql: Session) -> None:

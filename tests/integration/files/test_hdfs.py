@@ -13,7 +13,7 @@ from dev.stack.servers.hdfs import Hdfs
 from handlers.events import SourceFile
 from handlers.files.copying.checksums import parse_checksum
 from handlers.files.copying.copies import Copier, CopyTask
-from handlers.files.listing import list_plain_files, list_write_directories
+from handlers.files.listing import list_plain_files, list_write
 from handlers.files.paths import AllowedRoots, parse_location
 from handlers.files.systems.schemes import open_file_systems
 from state.errors import FileLost, FilesUnavailable, NotFound, Refused
@@ -64,9 +64,7 @@ def test_a_file_goes_to_hdfs_and_back_and_again_without_writing(
     back = CopyTask(SourceFile(there.target_uri), f"file:{tmp_path}/back")
     assert copier.copy(back).size_bytes == size_bytes
     assert (tmp_path / "back").read_bytes() == content
-    assert list_write_directories(systems, f"{root}/t", 5) == (
-        SourceFile(there.target_uri, subdir="delta_5_5"),
-    )
+    assert list_write(systems, f"{root}/t", 5).files == (SourceFile(there.target_uri, subdir="delta_5_5"),)
     assert list_plain_files(systems, f"{root}/t/delta_5_5") == (SourceFile(there.target_uri),)
 
 

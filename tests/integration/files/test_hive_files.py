@@ -13,7 +13,7 @@ import pytest
 from handlers.decoding.fields import parse_source_files
 from handlers.decoding.limits import Limits
 from handlers.files.copying.copies import Copier, build_copy_task
-from handlers.files.listing import list_write_directories
+from handlers.files.listing import list_write
 from handlers.files.paths import AllowedRoots, parse_location
 from handlers.files.systems.schemes import open_file_systems
 from handlers.metastore.client import Metastore
@@ -113,7 +113,7 @@ def test_partitions_that_hives_write_events_forget_are_found_by_their_directorie
     assert len(partitions) == 2
     found = set()
     for partition in partitions:
-        listed = list_write_directories(systems, f"file:{partition}", write_id)
+        listed = list_write(systems, f"file:{partition}", write_id).files
         assert listed
         for file in listed:
             found.add((file.uri, file.subdir))

@@ -15,7 +15,7 @@ import pytest
 
 from handlers.events import SourceFile
 from handlers.files.copying.copies import Copier, CopyTask
-from handlers.files.listing import list_plain_files, list_write_directories
+from handlers.files.listing import list_plain_files, list_write
 from handlers.files.paths import AllowedRoots, parse_location
 from handlers.files.systems.arrow import BUFFERED_BYTES_MAX
 from handlers.files.systems.schemes import open_file_systems
@@ -62,9 +62,7 @@ def test_a_file_goes_to_the_store_and_back_and_again_without_writing(
     assert (tmp_path / "back").read_bytes() == content
     store = systems.of(parse_location(bucket))
     assert [entry.name for entry in store.list(parse_location(f"{bucket}/t/delta_5_5"))] == ["bucket_00000_0"]
-    assert list_write_directories(systems, f"{bucket}/t", 5) == (
-        SourceFile(there.target_uri, subdir="delta_5_5"),
-    )
+    assert list_write(systems, f"{bucket}/t", 5).files == (SourceFile(there.target_uri, subdir="delta_5_5"),)
     assert list_plain_files(systems, f"{bucket}/t/delta_5_5") == (SourceFile(there.target_uri),)
 
 

@@ -307,7 +307,7 @@ def test_a_long_apply_pauses_the_topic_with_a_bounded_queue_and_continues_after_
     projection.gate.clear()
     reader = stream.reader(batch_events=100, queue_records=500)
     with following(projection, reader):
-        wait_until(lambda: reader._fetcher is not None and reader._fetcher.paused, "the topic is paused")
+        wait_until(lambda: reader._fetcher is not None and reader._fetcher._paused, "the topic is paused")
         queued = len(reader._fetcher._queue._records)  # type: ignore[union-attr]
         assert queued < 500 + 501
         projection.gate.set()

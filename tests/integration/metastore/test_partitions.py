@@ -129,7 +129,7 @@ def test_partitions_of_transactional_tables_have_their_write_id(client: WritingM
         "t",
         [partition],
         write_id=write_id,
-        valid_write_ids=ValidWriteIds.up_to(f"{db}.t", write_id).format(),
+        valid_write_ids=ValidWriteIds(f"{db}.t", write_id).format(),
     )
     assert client.get_partition(db, "t", ["d"]).writeId == write_id
     client.truncate_table(db, "t", partition_names=["dt=d"], write_id=write_id)

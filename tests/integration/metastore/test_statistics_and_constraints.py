@@ -63,7 +63,7 @@ def test_statistics_of_a_transactional_table_need_a_write_id_and_a_list(
     (txn,) = client.open_txns()
     write_id = client.allocate_write_ids(db, "t", [txn])[txn]
     client.commit_txn(txn)
-    valid = ValidWriteIds.up_to(f"{db}.t", write_id).format()
+    valid = ValidWriteIds(f"{db}.t", write_id).format()
     table = client.get_table(db, "t")
     table.parameters = {**(table.parameters or {}), **ACCURATE}
     with pytest.raises(InvalidRequest, match="rejected"):

@@ -8,7 +8,7 @@ from daemon.replica.status.unreplicated import list_unreplicated
 from handlers.replication.policy.policy import Policy
 from tests.builders.replication.replica import build_replica
 from tests.builders.replication.small_workload import ACID, create_source
-from tests.builders.replication.verification import FollowedReplica, check_equal, verifier_of
+from tests.builders.replication.verification import FollowedReplica, check_equal, verifier_of, verify_all
 
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def test_views_read_the_replicas_of_other_databases_and_call_functions_as_hive_2
         assert target_sql.rows(f"select * from {replica.policy.target_db}.{name}") == rows
     reasons = {"of_secret": status.listed[0].reason}
     with verifier_of(replica, FollowedReplica(replica, reasons=reasons)) as verifier:
-        results = {each.table: each for each in verifier.verify_all(verifier.table_names())}
+        results = verify_all(verifier)
     assert {name: str(each.outcome) for name, each in results.items()} == {
         "": "equal",
         "joined": "equal",

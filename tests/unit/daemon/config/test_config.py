@@ -12,7 +12,7 @@ import pytest
 from daemon.config.load import Loaded, find_file
 from daemon.config.reference import markdown
 from daemon.flat.settings import FLAT as FLAT_SECTION
-from daemon.service.configuration import config_model, load_config, read_config
+from daemon.service.configuration import config_model, config_reader, load_config
 from state.errors import ConfigError
 
 
@@ -39,7 +39,7 @@ def read(tmp_path: Path) -> Read:
     def reader(text: str, **environment: str) -> Loaded:
         path = tmp_path / "tideline.yaml"
         path.write_text(dedent(text))
-        return read_config(path, environment)
+        return config_reader().read(path, environment)
 
     return reader
 
@@ -58,7 +58,7 @@ def test_a_good_file_has_no_problems_and_defaults_fill_the_rest(read: Read) -> N
 
 
 def test_no_file_means_the_defaults() -> None:
-    loaded = read_config(None, {})
+    loaded = config_reader().read(None, {})
     assert loaded.config == config_model()()
 
 
@@ -336,11 +336,11 @@ def test_aliases_that_stand_for_billions_of_values_are_refused(read: Read) -> No
 
 
 def test_a_file_that_is_absent_too_large_or_no_text_is_a_problem(tmp_path: Path) -> None:
-    assert "cannot be read" in read_config(tmp_path / "absent", {}).problems[0].reason
+    assert "cannot be read" in config_reader().read(tmp_path / "absent", {}).problems[0].reason
     (tmp_path / "latin").write_bytes(b"a: \xe4")
-    assert "UTF-8" in read_config(tmp_path / "latin", {}).problems[0].reason
+    assert "UTF-8" in config_reader().read(tmp_path / "latin", {}).problems[0].reason
     (tmp_path / "large").write_bytes(b"#" * (5 * 1024 * 1024))
-    assert "at most" in read_config(tmp_path / "large", {}).problems[0].reason
+    assert "at most" in config_reader().read(tmp_path / "large", {}).problems[0].reason
 
 
 @pytest.mark.parametrize(

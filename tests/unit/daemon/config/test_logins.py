@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from daemon.service.configuration import load_config, read_config
+from daemon.service.configuration import config_reader, load_config
 from handlers.metastore.login.logins import KerberosLogin, PasswordLogin, login_at, use_logins
 from state.errors import ConfigError
 
@@ -76,7 +76,7 @@ def test_a_mechanism_has_its_own_settings_and_no_others(
 ) -> None:
     path = write(f", {auth}", "")
     path.write_text(path.read_text().replace("thrift://", "thrift+tls://"))
-    (found,) = read_config(path, {}).problems
+    (found,) = config_reader().read(path, {}).problems
     assert (found.key, found.reason) == ("sources.lake.auth", reason)
 
 
@@ -85,20 +85,22 @@ def test_a_metastores_principal_has_a_host_and_a_realm(
     write: Callable[[str, str], Path], principal: str
 ) -> None:
     path = write(f", auth: {{mechanism: kerberos, principal: {principal}}}", "")
-    found = next(each for each in read_config(path, {}).problems if each.key == "sources.lake.auth.principal")
+    found = next(
+        each for each in config_reader().read(path, {}).problems if each.key == "sources.lake.auth.principal"
+    )
     assert "hive/_HOST@EXAMPLE.COM" in found.reason
 
 
 def test_clusters_with_one_metastore_cannot_log_in_differently(write: Callable[[str, str], Path]) -> None:
     path = write(f", {KERBEROS}", "")
     path.write_text(path.read_text().replace("thrift://c:3", "thrift://a:1"))
-    (found,) = read_config(path, {}).problems
+    (found,) = config_reader().read(path, {}).problems
     assert found.key == "targets.dr.auth"
     assert found.reason == "logs in at a:1 in another way than sources.lake"
     with pytest.raises(ConfigError, match="invalid"):
         load_config(path, {})
     path.write_text(path.read_text().replace("thrift://a:1}", f"thrift://a:1, {KERBEROS}}}"))
-    assert read_config(path, {}).problems == ()
+    assert config_reader().read(path, {}).problems == ()
 
 
 def test_an_address_without_a_port_is_the_same_metastore_as_with_the_default_port(
@@ -108,7 +110,7 @@ def test_an_address_without_a_port_is_the_same_metastore_as_with_the_default_por
     path.write_text(
         path.read_text().replace("thrift://a:1", "thrift://a").replace("thrift://c:3", "thrift://A:9083")
     )
-    (found,) = read_config(path, {}).problems
+    (found,) = config_reader().read(path, {}).problems
     assert found.reason == "logs in at a:9083 in another way than sources.lake"
 
 
@@ -116,13 +118,13 @@ def test_a_password_without_tls_is_a_warning_with_which_the_daemon_runs(
     write: Callable[[str, str], Path],
 ) -> None:
     path = write("", f", {PLAIN}")
-    (found,) = read_config(path, {}).problems
+    (found,) = config_reader().read(path, {}).problems
     assert found.warning
     assert found.key == "targets.dr.auth.mechanism"
     assert found.reason == "sends the password unencrypted to thrift://c:3"
     assert load_config(path, {}).targets["dr"].auth is not None
     path.write_text(path.read_text().replace("thrift://c:3", "thrift+tls://c:3"))
-    assert read_config(path, {}).problems == ()
+    assert config_reader().read(path, {}).problems == ()
 
 
 def test_an_error_is_reported_before_a_warning(write: Callable[[str, str], Path]) -> None:

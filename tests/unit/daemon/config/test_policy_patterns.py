@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from daemon.replica.policies import handler_policy
-from daemon.service.configuration import read_config
+from daemon.service.configuration import config_reader
 from tests.builders.daemon.assembly import config_of
 
 
@@ -126,7 +126,7 @@ def problems_of(directory: Path, **pattern: object) -> dict[str, str]:
             }
         )
     )
-    return {found.key: found.reason for found in read_config(file, {}).problems}
+    return {found.key: found.reason for found in config_reader().read(file, {}).problems}
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from daemon.endpoint.configured.status import ENDPOINTS
 from daemon.endpoint.differing_tables import AnswerDifference
 from daemon.endpoint.metrics import EndpointMetrics
 from daemon.process.supervisor import LoopState, LoopStatus
-from daemon.service.configuration import read_config
+from daemon.service.configuration import config_reader
 from daemon.status.actions import list_actions
 from daemon.status.model import DaemonStatus
 from state.errors import ConfigError, KafkaUnavailable, MalformedEvent
@@ -69,7 +69,7 @@ def test_config_check_reports_unknown_sources_shared_addresses_and_malformed_one
         "kafka: {bootstrap: 'k:9092'}\n"
         "serve: {a: {listen: '0.0.0.0:1'}, b: {listen: '0.0.0.0:1'}, c: {listen: nowhere}}\n"
     )
-    found = {problem.key: problem.reason for problem in read_config(file, {}).problems}
+    found = {problem.key: problem.reason for problem in config_reader().read(file, {}).problems}
     assert found["serve.c"] == "must be a source"
     assert "is already the address" in found["serve.b.listen"]
     assert "HOST:PORT" in found["serve.c.listen"]

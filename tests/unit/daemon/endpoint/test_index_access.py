@@ -16,6 +16,7 @@ from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog import projection
 from handlers.catalog.following.loads import steps
 from state.errors import MetastoreUnavailable
+from tests.builders.catalog.followed_catalog import reload
 from tests.builders.catalog.indexed_source import KINDS, expected
 from tests.builders.catalog.random_changes import DAYS, NAMES, Change, changes, happen_meanwhile
 from tests.builders.partitions.index_access import Opened, opened_index
@@ -278,7 +279,7 @@ def test_a_table_that_differs_is_forwarded_until_it_is_loaded_again(opened: Open
     number = found[0]
     opened.differing.add(AnswerDifference(f"{DB}.a", number, "get_partitions", 6, 0))
     assert opened.read("a") == "differs"
-    opened.indexed.projection.reload(f"{DB}.a")
+    reload(opened.indexed.projection, f"{DB}.a")
     assert len(opened.read("a")) == 5
 
 

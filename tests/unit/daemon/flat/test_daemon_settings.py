@@ -11,7 +11,7 @@ import pytest
 from daemon.config.settings.clusters import KafkaConfig
 from daemon.flat.driver_settings import flat_settings, java_client
 from daemon.flat.settings import FLAT
-from daemon.service.configuration import read_config
+from daemon.service.configuration import config_reader
 from state.columns.paths import KeyPath
 from state.columns.types import ColumnType
 from state.errors import ConfigError
@@ -58,7 +58,7 @@ GOOD = """\
 def read(tmp_path: Path, text: str) -> Loaded:
     path = tmp_path / "tideline.yaml"
     path.write_text(dedent(text) + f"state: {{dir: {tmp_path}/state}}\n")
-    return read_config(path, {})
+    return config_reader().read(path, {})
 
 
 def config(tmp_path: Path, text: str) -> Config:

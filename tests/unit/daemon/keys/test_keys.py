@@ -14,7 +14,7 @@ from daemon.keylog.answers import read_keys, save_decision
 from daemon.keylog.opening import key_log_address, key_log_url
 from daemon.keys.text import keys_text
 from daemon.service.command_line import call
-from daemon.service.configuration import read_config
+from daemon.service.configuration import config_reader
 from state.columns.paths import KeyPath
 from state.columns.rules import FlatRules
 from state.errors import ConfigError
@@ -199,7 +199,7 @@ def test_the_section_has_every_rule_with_its_default() -> None:
 def test_wrong_settings_are_reported(tmp_path: Path, text: str, reason: str) -> None:
     path = tmp_path / "tideline.yaml"
     path.write_text(text)
-    (problem,) = read_config(path, {}).problems
+    (problem,) = config_reader().read(path, {}).problems
     assert reason in problem.reason
     assert "hunter2" not in str(problem)
 
@@ -208,7 +208,7 @@ def test_the_password_is_a_secret_that_logs_mask(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("hunter2-hunter2\n")
     path = tmp_path / "tideline.yaml"
     path.write_text(f"keylog: {{url: 'postgresql://u@db/keys', password: {{file: {tmp_path}/secret}}}}")
-    loaded = read_config(path, {}).config
+    loaded = config_reader().read(path, {}).config
     assert loaded is not None
     assert loaded.secrets() == ("hunter2-hunter2",)
     assert key_log_url(loaded) == "postgresql://u@db/keys"
@@ -283,4 +283,4 @@ def test_queries_are_mined_into_the_key_log_although_another_source_fails(
 def test_wrong_settings_of_mining_are_reported(tmp_path: Path, text: str, reason: str) -> None:
     path = tmp_path / "tideline.yaml"
     path.write_text(text)
-    assert any(reason in problem.reason for problem in read_config(path, {}).problems)
+    assert any(reason in problem.reason for problem in config_reader().read(path, {}).problems)

@@ -40,6 +40,7 @@ from state.errors import (
     Transient,
 )
 from state.store.memory import MemoryStore
+from tests.builders.catalog.followed_catalog import reload
 
 
 if TYPE_CHECKING:
@@ -226,9 +227,9 @@ def test_a_rebuild_by_hand_does_not_wait_for_the_next_try(source: FailingSource)
     followed = Followed(source)
     followed.step()
     with pytest.raises(ServerFault):
-        followed.projection.reload(f"{DB}.a")
+        reload(followed.projection, f"{DB}.a")
     source.faults.clear()
-    followed.projection.reload(f"{DB}.a")
+    reload(followed.projection, f"{DB}.a")
     assert f"{DB}.a" in followed.following()
 
 

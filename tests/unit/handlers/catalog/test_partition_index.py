@@ -19,7 +19,7 @@ from handlers.structs.objects import FieldSchema, Partition
 from state.errors import MalformedEvent, MetastoreUnavailable, StateCorrupt
 from state.partitions.index.lookups import TableLookups
 from state.store.memory import MemoryStore
-from tests.builders.catalog.followed_catalog import content
+from tests.builders.catalog.followed_catalog import content, reload
 from tests.builders.catalog.indexed_source import KINDS, Indexed, expected, rebuilt
 from tests.builders.catalog.random_changes import DAYS, Change, Kind, changes, happen_meanwhile
 
@@ -277,7 +277,7 @@ def test_a_partition_that_is_too_long_quarantines_its_table(source: MemorySource
     indexed.follow()
     assert indexed.projection.quarantined() == (f"{DB}.a",)
     assert indexed.held()[f"{DB}.b"] == expected(source)[f"{DB}.b"]
-    indexed.projection.reload(f"{DB}.a")
+    reload(indexed.projection, f"{DB}.a")
     assert indexed.projection.quarantined() == (f"{DB}.a",), "it is still too long"
 
 

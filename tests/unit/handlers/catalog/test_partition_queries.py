@@ -14,6 +14,7 @@ from handlers.catalog.index.partition_follower import PartitionFollower, Partiti
 from handlers.catalog.projection import CatalogProjection
 from state.errors import NotFound
 from state.store.sqlite import SqliteStore
+from tests.builders.catalog.followed_catalog import reload
 
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def test_answers_from_other_threads_never_show_half_of_a_change(
             model.drop("a", f"{round_:02}", "x")
             model.add("a", f"{round_ + 50}", "x")
             projection.apply(model.events[projection.position.event_id :])
-            projection.reload(f"{DB}.a")
+            reload(projection, f"{DB}.a")
         stop.set()
         for thread in threads:
             thread.join()

@@ -22,7 +22,7 @@ from state.store.memory import MemoryStore, MemoryTransaction
 from state.timelines.periods import UpdatePeriod
 from state.timelines.table_properties import PRESENT, TIME_COLUMNS
 from state.timelines.timeline import Timeline
-from tests.builders.catalog.followed_catalog import Content, content
+from tests.builders.catalog.followed_catalog import Content, content, reload
 from tests.builders.catalog.random_changes import DAYS, Change, Kind, changes, happen_meanwhile
 
 
@@ -122,7 +122,7 @@ def test_any_history_ends_like_a_rebuild(
             followed.reopen()
         elif then == 3 and source.tables:
             name = f"{DB}.{min(source.tables)}"
-            followed.projection.reload(name)  # listed far ahead of the position
+            reload(followed.projection, name)  # listed far ahead of the position
         elif then == 4:
             followed.projection.load_all()
     source.meanwhile = lambda: None
@@ -211,7 +211,7 @@ def test_a_malformed_event_quarantines_only_its_table_until_a_reload(source: Mem
     assert days_of(followed) == {f"{DB}.a": {"2015-01-01"}, f"{DB}.b": {"2015-01-02"}}
     followed.reopen()
     assert followed.projection.quarantined() == (f"{DB}.a",)
-    followed.projection.reload(f"{DB}.a")
+    reload(followed.projection, f"{DB}.a")
     assert followed.projection.quarantined() == ()
     assert days_of(followed) == expected(source)
 
@@ -244,7 +244,7 @@ def test_an_unusable_event_that_the_listing_contains_does_not_quarantine_its_tab
     followed = Followed(source)
     followed.follow()
     source.log(Undecodable, "ADD_PARTITION", "a", error=MalformedEvent("broken"))
-    followed.projection.reload(f"{DB}.a")
+    reload(followed.projection, f"{DB}.a")
     followed.follow()
     assert followed.projection.quarantined() == ()
 
@@ -324,7 +324,7 @@ def test_a_table_that_is_not_followed_or_does_not_exist_cannot_be_reloaded(sourc
     followed.follow()
     for name in ("plain", "none"):
         with pytest.raises(NotFound):
-            followed.projection.reload(f"{DB}.{name}")
+            reload(followed.projection, f"{DB}.{name}")
     assert followed.projection.states.waiting() == {}
 
 
@@ -379,7 +379,7 @@ def test_lens_properties_are_trusted_while_they_are_consistent() -> None:
     followed.follow()
     assert days_of(followed) == {f"{DB}.good": {"2015-01-01"}, f"{DB}.bad": {"2015-01-05"}}
     assert source.listings == 1
-    followed.projection.reload(f"{DB}.good")
+    reload(followed.projection, f"{DB}.good")
     assert days_of(followed)[f"{DB}.good"] == {"2015-01-05"}, "a rebuild reads the partitions"
 
 
@@ -557,5 +557,5 @@ def test_detected_timelines_survive_a_reload_with_one_odd_value(odd: str) -> Non
     followed.follow()
     assert days_of(followed) == {f"{DB}.a": days}, "also where the odd value came first"
     source.add("a", "other", "de")
-    followed.projection.reload(f"{DB}.a")
+    reload(followed.projection, f"{DB}.a")
     assert days_of(followed) == {f"{DB}.a": days}

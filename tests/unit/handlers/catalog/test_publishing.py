@@ -37,6 +37,7 @@ from state.store.memory import MemoryStore
 from state.timelines.periods import UpdatePeriod
 from state.timelines.table_properties import APPLIED_EVENT, PRESENT
 from state.timelines.timeline import Timeline
+from tests.builders.catalog.followed_catalog import reload
 from tests.builders.catalog.late_calls import LateCalls
 from tests.builders.catalog.steps import finish
 
@@ -488,7 +489,7 @@ def test_a_table_that_lost_all_partitions_is_published_as_empty_whatever_happene
     catalog.delay_s = 0
     catalog.reopen()
     if again == "rebuild":
-        catalog.projection.reload(NAME)
+        reload(catalog.projection, NAME)
     catalog.follow()
     assert catalog.parameters()[DAILY + "latest"] == ""
     assert not Timeline.from_properties(catalog.parameters(), UpdatePeriod.DAILY, "dt").runs

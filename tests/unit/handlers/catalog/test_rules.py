@@ -11,7 +11,7 @@ import pytest
 from daemon.catalog.settings import CATALOG
 from daemon.config.model import Config
 from daemon.partitions.branch import partition_follower
-from daemon.service.configuration import read_config
+from daemon.service.configuration import config_reader
 from daemon.timelines.settings import facts_of, rules_of
 from dev.fixtures.memory_source import DB, MemorySource
 from handlers.catalog.following.table_info import TableInfo, parse_partition_name
@@ -42,7 +42,7 @@ def read(tmp_path: Path) -> Read:
     def reader(text: str) -> tuple[Config | None, dict[str, str]]:
         path = tmp_path / "tideline.yaml"
         path.write_text(SOURCE + dedent(text))
-        loaded = read_config(path, {})
+        loaded = config_reader().read(path, {})
         return loaded.config, {problem.key: problem.reason for problem in loaded.problems}
 
     return reader
@@ -120,7 +120,7 @@ def test_an_invalid_setting_is_reported_with_its_key(read: Read, text: str, key:
 def test_a_source_without_event_ids_has_no_catalog(tmp_path: Path) -> None:
     path = tmp_path / "tideline.yaml"
     path.write_text(SOURCE.replace("topic: t", "topic: t, format: apiary") + "catalog: {lake: {}}\n")
-    (problem,) = read_config(path, {}).problems
+    (problem,) = config_reader().read(path, {}).problems
     assert (problem.key, "no event ids" in problem.reason) == ("catalog.lake", True)
 
 

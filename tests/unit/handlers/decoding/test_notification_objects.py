@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from dev.fixtures.notifications import KINDS, message_of, notification, read_recorded
-from handlers.decoding.decoder import carries_transactions, decode
+from handlers.decoding.decoder import decode
 from handlers.decoding.header import Arrival
 from handlers.decoding.limits import Limits
 from handlers.decoding.records.encoder import encode
@@ -275,15 +275,6 @@ def test_a_message_that_grows_too_large_is_undecodable_and_names_its_table() -> 
 def test_a_record_of_no_known_format_is_malformed(value: bytes | None) -> None:
     with pytest.raises(MalformedEvent):
         decode(value, arrival=ARRIVAL)
-
-
-def test_each_format_states_whether_it_carries_transactions() -> None:
-    assert [carries_transactions(name) for name in ("tideline-1", "hms", "apiary", "apiary-sns")] == [
-        True,
-        True,
-        False,
-        False,
-    ]
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from handlers.events import SourceFile
 from handlers.files.copying.copies import Copier, CopyTask, build_copy_task
-from handlers.files.filesystems import PROCESS_TOKEN, TEMPORARY_PREFIX, FileSystems
-from handlers.files.paths import AllowedRoots
+from handlers.files.filesystems import PROCESS_TOKEN, TEMPORARY_PREFIX, FileSystems, sweep
+from handlers.files.paths import AllowedRoots, parse_location
 from handlers.files.systems.local import LocalFiles, LocalReader, LocalWriter
 from handlers.files.systems.schemes import open_file_systems
 from state.errors import Fenced, FileLost, FilesUnavailable, Refused, UnsafePath
@@ -264,8 +264,8 @@ def test_unfinished_files_of_a_killed_process_are_removed_and_those_of_this_proc
     assert not dead.exists()
     assert ours.exists()
     dead.touch()
-    assert copier.sweep(f"file:{warehouse.target / DELTA}") == 1
-    assert copier.sweep(f"file:{warehouse.root / 'absent'}") == 0
+    assert sweep(copier._file_systems, parse_location(f"file:{warehouse.target / DELTA}")) == 1
+    assert sweep(copier._file_systems, parse_location(f"file:{warehouse.root / 'absent'}")) == 0
 
 
 def test_a_cancelled_copy_stops_and_leaves_no_file(warehouse: Warehouse) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from handlers.events import SourceFile
 from handlers.files.filesystems import Entry, FileSystems
-from handlers.files.listing import keep_relative_path, list_plain_files, list_write, list_write_directories
+from handlers.files.listing import keep_relative_path, list_plain_files, list_write
 from handlers.files.paths import AllowedRoots, Location
 from handlers.files.systems.schemes import open_file_systems
 from state.errors import LimitExceeded, NotFound, Refused, UnsafePath
@@ -24,7 +24,7 @@ def lay(root: Path, *names: str) -> str:
 
 
 def listed(root_uri: str, write_id: int) -> list[str]:
-    files = list_write_directories(open_file_systems(), root_uri, write_id)
+    files = list_write(open_file_systems(), root_uri, write_id).files
     assert all(file.uri == f"{root_uri}/{file.subdir}/{file.uri.rpartition('/')[2]}" for file in files)
     return [file.uri.removeprefix(root_uri + "/") for file in files]
 
@@ -53,7 +53,7 @@ def test_all_directories_of_a_write_are_found_and_no_others(tmp_path: Path) -> N
 
 def test_the_write_id_is_in_subdir_and_no_checksum_is_recorded(tmp_path: Path) -> None:
     root = lay(tmp_path, "delta_0000005_0000005_0000/bucket_00000_0")
-    (file,) = list_write_directories(open_file_systems(), root, 5)
+    (file,) = list_write(open_file_systems(), root, 5).files
     assert file == SourceFile(
         f"{root}/delta_0000005_0000005_0000/bucket_00000_0", None, None, "delta_0000005_0000005_0000"
     )
@@ -70,7 +70,7 @@ def test_a_compacted_directory_is_used_only_if_the_original_is_gone(tmp_path: Pa
 
 
 def test_an_absent_table_has_no_write_directories(tmp_path: Path) -> None:
-    assert list_write_directories(open_file_systems(), f"file:{tmp_path}/absent", 5) == ()
+    assert list_write(open_file_systems(), f"file:{tmp_path}/absent", 5).files == ()
 
 
 def test_a_plain_tables_files_are_listed_with_their_sub_directories(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_missing_plain_directory_is_not_found_and_a_file_is_not_a_directory(tm
 def test_too_many_files_are_refused(tmp_path: Path) -> None:
     root = lay(tmp_path, "delta_5_5/a", "delta_5_5/b", "c", "d")
     with pytest.raises(LimitExceeded):
-        list_write_directories(open_file_systems(), root, 5, files_max=1)
+        list_write(open_file_systems(), root, 5, files_max=1)
     with pytest.raises(LimitExceeded):
         list_plain_files(open_file_systems(), root, files_max=1)
 
@@ -154,7 +154,7 @@ def test_a_directory_that_may_not_be_read_is_refused_before_any_file_system_is_o
     with pytest.raises(UnsafePath):
         list_plain_files(systems, "hdfs://elsewhere/warehouse/t", allowed=allowed)
     with pytest.raises(UnsafePath):
-        list_write_directories(systems, "hdfs://lake/warehouse2", 5, allowed=allowed)
+        list_write(systems, "hdfs://lake/warehouse2", 5, allowed=allowed)
     assert opened == []
 
 

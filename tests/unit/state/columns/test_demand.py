@@ -55,17 +55,13 @@ def test_every_requested_key_is_a_column_or_gets_a_reason(
     demand = compute_demand(requested, rules, fills)
     selected = {each.key for each in demand.selected}
     for key in {each.key for each in requested} | rules.whitelist:
-        decision = demand.decision_for(key)
+        decision = demand.decisions[key]
         assert (key in selected) == (decision.verdict in {Verdict.SELECTED, Verdict.WHITELISTED})
         assert decision.reason
         if decision.into is not None:
             assert key != decision.into
             assert key.is_within(decision.into)
-            assert demand.decision_for(decision.into).verdict not in {
-                Verdict.COLLAPSED,
-                Verdict.OUTVOTED,
-                Verdict.NOT_REQUESTED,
-            }
+            assert demand.decisions[decision.into].verdict not in {Verdict.COLLAPSED, Verdict.OUTVOTED}
 
 
 @given(REQUESTED, RULES, FILLS)
@@ -192,7 +188,7 @@ def test_of_two_keys_with_equal_rank_the_one_with_a_column_keeps_it() -> None:
     requested = [requested_by("new", count=9), requested_by("old", count=1)]
     demand = compute_demand(requested, FlatRules(columns_max=1), live=[a_key("old")])
     assert selected_texts(demand) == ["$.old"]
-    assert demand.decision_for(a_key("new")).verdict is Verdict.OVER_CAP
+    assert demand.decisions[a_key("new")].verdict is Verdict.OVER_CAP
 
 
 def test_the_example_of_the_seed_collapses_into_its_object() -> None:
@@ -201,7 +197,7 @@ def test_the_example_of_the_seed_collapses_into_its_object() -> None:
     )
     assert selected_texts(demand) == ["$.foo.bar"]
     assert demand.selected[0].users == {"a", "b"}
-    assert demand.decision_for(a_key("foo.bar.baz1")).into == a_key("foo.bar")
+    assert demand.decisions[a_key("foo.bar.baz1")].into == a_key("foo.bar")
 
 
 def test_more_members_than_allowed_collapse_and_fewer_do_not() -> None:
@@ -221,7 +217,7 @@ def test_an_object_requested_by_few_users_does_not_replace_the_columns_of_many()
     crowd = [f"user {n}" for n in range(20)]
     demand = compute_demand([requested_by("action", "z"), requested_by("action.name", crowd)], FlatRules())
     assert selected_texts(demand) == ["$.action.name"]
-    assert demand.decision_for(a_key("action")).verdict is Verdict.OUTVOTED
+    assert demand.decisions[a_key("action")].verdict is Verdict.OUTVOTED
     few = compute_demand([requested_by("action", crowd[:2]), requested_by("action.name", crowd)], FlatRules())
     assert selected_texts(few) == ["$.action"]
 
@@ -232,7 +228,7 @@ def test_the_whitelist_may_force_a_key_and_its_ancestor() -> None:
         [requested_by("action"), requested_by("action.name"), requested_by("action.kind")], rules
     )
     assert selected_texts(demand) == ["$.action.name", "$.action"]
-    assert demand.decision_for(a_key("action.kind")).into == a_key("action")
+    assert demand.decisions[a_key("action.kind")].into == a_key("action")
 
 
 def test_sparse_members_collapse_only_together() -> None:
@@ -251,8 +247,8 @@ def test_one_user_with_a_thousand_keys_fills_only_that_users_quota() -> None:
     ]
     demand = compute_demand([*flood, requested_by("real", ["ann"])], FlatRules(columns_per_user_max=50))
     assert len(demand.selected) == 51
-    assert demand.decision_for(a_key("real")).verdict is Verdict.SELECTED
-    refused = [each for each in flood if demand.decision_for(each.key).verdict is Verdict.OVER_QUOTA]
+    assert demand.decisions[a_key("real")].verdict is Verdict.SELECTED
+    refused = [each for each in flood if demand.decisions[each.key].verdict is Verdict.OVER_QUOTA]
     assert len(refused) == 550
 
 

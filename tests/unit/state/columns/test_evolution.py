@@ -26,6 +26,7 @@ from tests.builders.flat.columns import (
     a_layout,
     a_slot,
     a_window,
+    fill_rates,
     requested_by,
     some_hour_counts,
 )
@@ -75,7 +76,7 @@ def test_a_key_that_rows_contain_is_appended_and_a_misspelled_one_waits() -> Non
 def test_keys_that_collapse_become_the_column_of_their_object() -> None:
     counts = some_hour_counts([T0], "foo.bar.baz1").join(some_hour_counts([T0], "foo.bar.baz2"))
     demand = compute_demand(
-        [requested_by("foo.bar.baz1"), requested_by("foo.bar.baz2")], FlatRules(), counts.fill_rates()
+        [requested_by("foo.bar.baz1"), requested_by("foo.bar.baz2")], FlatRules(), fill_rates(counts)
     )
     evolution = decide(Layout.new(), demand, counts.window(), ONE_EMPTY_HOUR, T0, FlatRules())
     assert [slot.name for slot in evolution.layout.live] == ["foo/bar"]

@@ -16,7 +16,7 @@ from state.columns.rules import FlatRules, IntWidth
 from state.columns.slot_codec import encode_columns, encode_parameters, parse_layout
 from state.columns.slots import HOUR_S, SlotState
 from state.columns.types import ColumnType, metastore_accepts
-from tests.builders.flat.columns import a_key, requested_by
+from tests.builders.flat.columns import a_key, fill_rates, requested_by
 from tests.builders.flat.table_model import FlatWorld
 
 
@@ -100,7 +100,7 @@ class TableOverTime(RuleBasedStateMachine):
 
 def demand_for(world: FlatWorld, keys: set[str], users: set[str]) -> Demand:
     requested = [requested_by(each, users) for each in sorted(keys)]
-    return compute_demand(requested, world.rules, world.book.fill_rates(), world.layout.by_key)
+    return compute_demand(requested, world.rules, fill_rates(world.book), world.layout.by_key)
 
 
 def evolve(world: FlatWorld, demand: Demand) -> Evolution:

@@ -16,7 +16,7 @@ from state.timelines.periods import UpdatePeriod
 from state.timelines.runs import Runs
 from state.timelines.tiling import Storage
 from state.timelines.time_ranges import TimeRange
-from tests.builders.catalog.timelines import find_best_by_days, runs, sets_of, storage
+from tests.builders.catalog.timelines import find_best_by_days, join_pairs, runs, sets_of, storage
 
 
 P = UpdatePeriod
@@ -317,7 +317,7 @@ spans = st.tuples(st.integers(0, 4 * 1440), st.integers(0, 4 * 1440)).map(
 
 
 def union_of_missing(stretches: list[tuple[int, int]]) -> Runs:
-    return Runs.of_pairs(stretches)
+    return join_pairs(stretches)
 
 
 @settings(max_examples=150)
@@ -327,8 +327,8 @@ def test_a_cover_equals_the_naive_recursion(held: Storage, span: TimeRange) -> N
     answer.check()
     recursion = cover_recursively(sets_of(held), span)
     assert [(part.period, part.ordinal) for _, part in answer.partitions()] == recursion.parts
-    told_missing = Runs.of_pairs((stretch.start_s, stretch.end_s) for stretch in answer.missing())
-    assert told_missing == Runs.of_pairs(recursion.missing)
+    told_missing = join_pairs((stretch.start_s, stretch.end_s) for stretch in answer.missing())
+    assert told_missing == join_pairs(recursion.missing)
     assert told_missing.count() == answer.missing_s()
     assert len(told_missing) == len(list(answer.missing())), "missing stretches are as long as they can be"
     assert answer.complete == (not recursion.missing)

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from state.timelines import runs as runs_module
 from state.timelines.runs import Runs
+from tests.builders.catalog.timelines import join_pairs
 
 
 members = st.integers(-30, 30)
@@ -110,7 +111,7 @@ def test_only_the_newest_maps_of_many_sets_are_kept_and_all_sets_stay_exact() ->
 def test_repeated_members_in_any_order_give_the_same_set(xs: list[int]) -> None:
     runs = Runs.of(xs)
     runs.check()
-    assert list(runs.pairs()) == list(Runs.of_pairs((x, x + 1) for x in xs).pairs())
+    assert list(runs.pairs()) == list(join_pairs((x, x + 1) for x in xs).pairs())
     assert [x for gap in runs.gaps() for x in (gap[0], gap[1] - 1)] == [
         x for gap in runs.gaps() for x in (gap[0], gap[1] - 1) if x not in runs
     ]
@@ -128,7 +129,7 @@ def test_ordered_members_give_the_same_set_in_steps(xs: list[int]) -> None:
 
 
 def test_a_range_joins_adjacent_runs() -> None:
-    runs = Runs.of_pairs([(1, 5), (10, 12), (4, 10)])
+    runs = join_pairs([(1, 5), (10, 12), (4, 10)])
     assert list(runs.pairs()) == [(1, 12)]
     runs.add_range(7, 7)
     assert list(runs.pairs()) == [(1, 12)]

@@ -14,6 +14,7 @@ from state.timelines.storage_forms import ENDS_AND_HOLES, RANGES, STORE_ALL, Sto
 from state.timelines.table_properties import build_key_prefix
 from state.timelines.time_ranges import TimePartition
 from state.timelines.timeline import Timeline, build_form_properties
+from tests.builders.catalog.timelines import find_holes, join_pairs
 
 
 P = UpdatePeriod
@@ -39,13 +40,12 @@ def keys(timeline: Timeline) -> dict[str, str]:
 
 
 class TimelineMachine(RuleBasedStateMachine):
-    """Adds, drops, batches, reloads and migrations in any order, for any period and form."""
+    """Adds, drops, reloads and migrations in any order, for any period and form."""
 
     def __init__(self) -> None:
         super().__init__()
         self.properties: dict[str, str] = {}
         self.model: set[int] = set()
-        self.queued: set[int] = set()
 
     @initialize(
         period=st.sampled_from(P), form=st.sampled_from(FORMS), moment_s=st.integers(-(10**10), 10**11)
@@ -67,21 +67,8 @@ class TimelineMachine(RuleBasedStateMachine):
         assert self.timeline.drop(self.partition(x)) == (x in self.model)
         self.model.discard(x)
 
-    @rule(x=offsets)
-    def queue(self, x: int) -> None:
-        self.timeline.queue(self.partition(x))
-        assert self.timeline.exists(self.partition(x)) == (x in self.model)
-        self.queued.add(x)
-
-    @rule()
-    def commit(self) -> None:
-        assert self.timeline.commit_queued() == self.queued.isdisjoint(self.model)
-        self.model |= self.queued
-        self.queued = set()
-
     @rule()
     def reload(self) -> None:
-        self.commit()
         self.properties |= build_form_properties(self.timeline, self.timeline.form, self.properties)
         self.timeline = Timeline.from_properties(self.properties, self.timeline.period, "dt", jump_max=100)
 
@@ -108,13 +95,13 @@ class TimelineMachine(RuleBasedStateMachine):
     def is_the_same_set(self) -> None:
         if not hasattr(self, "timeline"):
             return
-        assert self.timeline.is_consistent()
+        self.timeline.check()
         assert [partition.ordinal - self.now for partition in self.timeline] == sorted(self.model)
         assert self.timeline.is_empty() == (not self.model)
         latest, first = self.timeline.latest(), self.timeline.first()
         assert (latest.ordinal - self.now if latest else None) == max(self.model, default=None)
         assert (first.ordinal - self.now if first else None) == min(self.model, default=None)
-        holes = [partition.ordinal - self.now for partition in self.timeline.holes()]
+        holes = [hole.ordinal - self.now for hole in find_holes(self.timeline)]
         assert set(holes) == (
             set(range(min(self.model), max(self.model))) - self.model if self.model else set()
         )
@@ -150,7 +137,7 @@ def test_dropping_an_end_leaves_no_hole(form: StorageForm, dropped: int, left: i
     timeline = days(form, 1, 5)
     assert timeline.drop(day(dropped))
     assert list(timeline) == [day(left)]
-    assert not list(timeline.holes())
+    assert not find_holes(timeline)
     assert timeline.latest() == timeline.first() == day(left)
 
 
@@ -188,12 +175,12 @@ def test_holes_follow_the_calendar(
     for text in added:
         timeline.add(TimePartition.parse(period, text))
     assert (str(timeline.first()), str(timeline.latest())) == stored
-    assert " ".join(map(str, timeline.holes())) == holes
+    assert " ".join(map(str, find_holes(timeline))) == holes
 
 
 def test_ranges_added_one_after_the_other_become_one() -> None:
     jan = P.DAILY.parse("2015-01-01")
-    runs = Runs.of_pairs([(jan, jan + 4), (jan + 9, jan + 11), (jan + 3, jan + 9)])
+    runs = join_pairs([(jan, jan + 4), (jan + 9, jan + 11), (jan + 3, jan + 9)])
     timeline = Timeline(P.DAILY, "dt", form=RANGES, runs=runs)
     assert keys(timeline)["ranges0"] == "[2015-01-01, 2015-01-12)"
     assert runs.count() * 86_400_000 == 950_400_000
@@ -216,7 +203,7 @@ class TestRefusals:
         before = keys(timeline)
         assert not timeline.drop(day(dropped))
         assert keys(timeline) == before
-        assert timeline.is_consistent()
+        timeline.check()
         assert list(timeline) == [day(number) for number in held]
 
     def test_a_partition_of_another_period_is_refused_and_changes_nothing(self, form: StorageForm) -> None:
@@ -225,11 +212,11 @@ class TestRefusals:
             TimePartition.parse(P.HOURLY, "2015-01-02-03"),
             TimePartition.parse(P.MONTHLY, "2015-03"),
         ):
-            for operation in (timeline.add, timeline.drop, timeline.exists, timeline.queue):
+            for operation in (timeline.add, timeline.drop, timeline.exists):
                 with pytest.raises(PeriodMismatch):
                     operation(other)
         assert list(timeline) == [day(1)]
-        assert not list(timeline.holes())
+        assert not find_holes(timeline)
 
     def test_one_stray_value_does_not_create_millions_of_holes(self, form: StorageForm) -> None:
         timeline = Timeline(P.MINUTELY, "dt", form=form)
@@ -249,22 +236,8 @@ class TestRefusals:
                 timeline.add(TimePartition(period, start + offset))
             for offset in (4, -5, 0, 3, 1, -2):
                 assert timeline.drop(TimePartition(period, start + offset))
-                assert timeline.is_consistent()
+                timeline.check()
             assert timeline.is_empty()
-
-
-def test_a_batch_does_not_exist_before_its_commit() -> None:
-    timeline = days(ENDS_AND_HOLES, 1)
-    assert timeline.commit_queued(), "nothing queued is no failure"
-    timeline.queue(day(3))
-    timeline.queue(day(2))
-    assert not timeline.exists(day(2))
-    assert timeline.commit_queued()
-    assert list(timeline) == [day(1), day(2), day(3)]
-    timeline.queue(day(3))
-    timeline.queue(day(4))
-    assert not timeline.commit_queued(), "one was there before"
-    assert timeline.exists(day(4))
 
 
 def test_a_listing_with_strays_keeps_its_largest_group() -> None:
@@ -287,4 +260,5 @@ def test_a_copy_is_independent() -> None:
 
 def test_check_detects_broken_runs() -> None:
     timeline = Timeline(P.DAILY, "dt", runs=Runs((2, 1)))
-    assert not timeline.is_consistent()
+    with pytest.raises(AssertionError):
+        timeline.check()

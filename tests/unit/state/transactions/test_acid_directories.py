@@ -199,7 +199,7 @@ def test_a_compaction_that_is_not_committed_is_ignored() -> None:
 
 def test_a_compacted_base_above_an_aborted_write_id_is_read() -> None:
     assert select(["base_4_v9"], 4, aborted=(4,), ended={9}) == SelectedDirectories(
-        ("base_4_v9",), originals=False, base_write_id=4
+        ("base_4_v9",), originals=False
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -103,17 +105,9 @@ def test_ids_below_the_mark_that_are_neither_open_nor_aborted_are_visible(
     assert ids.is_visible(write_id) == (not hidden)
 
 
-def test_a_list_up_to_an_event_hides_nothing_below_it() -> None:
-    assert ValidWriteIds.up_to("db.tbl", 5).format() == "db.tbl:5:9223372036854775807::"
-
-
-def test_a_list_for_another_table_has_the_same_ids() -> None:
-    assert ValidWriteIds("a.t", 3, (2,)).for_table("b.u") == ValidWriteIds("b.u", 3, (2,))
-
-
 @given(lists(), st.sets(st.integers(1, MARK_MAX)))
 def test_a_list_equals_itself(ids: ValidWriteIds, known_aborted: set[int]) -> None:
-    assert compare_write_ids(ids, ids.for_table("other.name"), known_aborted=known_aborted) == ()
+    assert compare_write_ids(ids, replace(ids, table="other.name"), known_aborted=known_aborted) == ()
 
 
 def differs(source: WriteIdState, target: WriteIdState, *, aborted: bool) -> bool:

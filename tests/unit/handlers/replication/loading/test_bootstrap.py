@@ -41,9 +41,7 @@ def run(
 
 def test_a_new_policy_starts_after_the_sources_current_event() -> None:
     store = MemoryStore()
-    assert run(a_source(), a_target(), store) == BootstrapResult(
-        "shop", 7, source_exists=True, repeated=False
-    )
+    assert run(a_source(), a_target(), store) == BootstrapResult("shop", 7, repeated=False)
     stored = store.get(POSITION_KEY)
     assert stored is not None
     assert Position.from_bytes(stored) == Position(7)
@@ -59,7 +57,7 @@ def test_a_repeated_bootstrap_changes_nothing_and_says_so() -> None:
     store = MemoryStore()
     run(a_source(), a_target(), store)
     source, target = a_source(current_event_id=9), a_target()
-    assert run(source, target, store) == BootstrapResult("shop", 7, source_exists=True, repeated=True)
+    assert run(source, target, store) == BootstrapResult("shop", 7, repeated=True)
     assert source.calls == target.calls == []
 
 
@@ -100,7 +98,7 @@ def test_an_empty_target_database_is_taken_over(source: RecordingMetastore) -> N
 
 def test_a_source_database_that_does_not_exist_yet_is_accepted() -> None:
     source, target = a_source(get_database=MISSING), a_target()
-    assert run(source, target) == BootstrapResult("shop", 7, source_exists=False, repeated=False)
+    assert run(source, target) == BootstrapResult("shop", 7, repeated=False)
     assert "create_database" not in target.names(), "it is created by the event of its creation"
 
 

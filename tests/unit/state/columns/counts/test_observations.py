@@ -109,7 +109,7 @@ def test_merging_hours_by_day_keeps_totals(counts: HourCounts, oldest: int) -> N
     coarse = counts.merge_days_before(T0 + oldest * HOUR_S)
     coarse.check()
     fine_window, coarse_window = counts.window(), coarse.window()
-    assert coarse.fill_rates() == counts.fill_rates()
+    assert coarse_window.keys() == fine_window.keys()
     for key, each in coarse_window.items():
         assert each.total == fine_window[key].total
         assert fine_window[key].first_hour - DAY_S < each.first_hour <= fine_window[key].first_hour
