@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 
 Format = Literal["tideline-1", "hms", "apiary", "apiary-sns"]
-FORMATS: Final[tuple[Format, ...]] = ("tideline-1", "hms", "apiary", "apiary-sns")
 
 _DECODERS: Final[Mapping[Format, Callable[[JsonObject, Limits, Arrival | None], Event]]] = {
     "tideline-1": notifications.decode_tideline_record,

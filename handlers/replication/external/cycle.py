@@ -11,8 +11,6 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import structlog
-
 from handlers.files.paths import parse_location
 from handlers.replication.external.directories import DirectoryCopier, Tree, TreeCounts, TreeProblem
 from handlers.replication.external.trees import TreeCopier
@@ -39,8 +37,6 @@ if TYPE_CHECKING:
     from handlers.replication.external.records import CopyRecords
     from state.external.directories import TableDirectories
 
-
-log = structlog.get_logger(__name__)
 
 DIRECTORY_LIST = "_external_tables_info"
 """Name of the file with the list of directories, as in Hive."""

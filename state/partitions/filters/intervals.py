@@ -11,7 +11,7 @@ import itertools
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from state.partitions.keys.binary_sortable import END, NULL, UNCONVERTIBLE, VALUE
+from state.partitions.keys.binary_sortable import END, NULL, VALUE
 from state.store import prefix_end
 
 
@@ -29,8 +29,6 @@ class Interval(NamedTuple):
 
 Intervals = tuple[Interval, ...]
 NOTHING: Final[Intervals] = ()
-VALUES: Final[Intervals] = (Interval(VALUE, UNCONVERTIBLE),)
-"""All values of the column's type."""
 NULLS: Final[Intervals] = (Interval(NULL, VALUE, is_point=True),)
 NOT_NULL: Final[Intervals] = (Interval(VALUE, END),)
 """Values, and texts that are not a value of the type."""

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from handlers.decoding.decoder import FORMATS, decode, recognise
+from handlers.decoding.decoder import Format, decode, recognise
 from handlers.decoding.header import Arrival
 from handlers.decoding.messages import read_object
 from handlers.events import Undecodable
@@ -15,7 +16,7 @@ PAGE = (Path(__file__).parents[4] / "docs" / "FORMATS.md").read_text()
 SECTIONS = dict(re.findall(r"(?ms)^## (\S+)\n(.*?)(?=^## |\Z)", PAGE))
 EXAMPLES = [
     (name, line)
-    for name in FORMATS
+    for name in get_args(Format)
     for block in re.findall(r"(?s)```json\n(.*?)```", SECTIONS[name])
     for line in block.splitlines()
 ]
@@ -29,4 +30,4 @@ def test_every_example_has_its_format_and_can_be_decoded(name: str, line: str) -
 
 
 def test_every_format_has_an_example() -> None:
-    assert {name for name, _ in EXAMPLES} == set(FORMATS)
+    assert {name for name, _ in EXAMPLES} == set(get_args(Format))

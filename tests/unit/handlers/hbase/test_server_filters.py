@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from handlers.hbase.server_filters import INTERVALS_MAX, KEYS_ONLY, compared_columns, write_filter
 from state.partitions.filters.conditions import AllOf, AnyOf, Leaf
-from state.partitions.filters.intervals import VALUES, Interval
+from state.partitions.filters.intervals import Interval
 from state.partitions.filters.like_pattern import LikePattern
 
 
@@ -42,4 +44,4 @@ def test_the_compared_columns_are_those_of_all_parts() -> None:
 
 
 def test_only_the_interval_of_like_is_sent() -> None:
-    assert write_filter(Leaf(0, VALUES, LikePattern.__new__(LikePattern))) == write_filter(Leaf(0, VALUES))
+    assert write_filter(replace(LEAF, like=LikePattern.__new__(LikePattern))) == write_filter(LEAF)
