@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from daemon.config.document import Problem
 from daemon.config.fields import as_list
-from handlers.metastore.address import DEFAULT_PORT
+from handlers.metastore.addresses import DEFAULT_PORT
 
 
 if TYPE_CHECKING:

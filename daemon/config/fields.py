@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BeforeValidator, SecretStr, WithJsonSchema
 
 from daemon.config.section import refused
 from daemon.process.logs import names_secret
-from handlers.metastore.address import DEFAULT_PORT
+from handlers.metastore.addresses import DEFAULT_PORT
 from state.columns.paths import KeyPath
 from state.errors import BadInput
 

@@ -14,8 +14,7 @@ from daemon.config.crosscheck import cross_problems
 from daemon.config.document import Document, Key, Problem, read_document
 from daemon.config.section import section_of
 from daemon.process.logs import Redactor, names_secret
-from handlers.metastore.address import Address
-from handlers.metastore.login.logins import merge_logins, use_logins
+from handlers.metastore.addresses import Address, merge_logins, use_logins
 from state.errors import ConfigError
 
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
     from daemon.config.model import Config
-    from handlers.metastore.login.logins import Login
+    from handlers.metastore.addresses import Login
 
 
 DEFAULT_PATHS: Final = (Path("tideline.yaml"), Path("/etc/tideline/tideline.yaml"))

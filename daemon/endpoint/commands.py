@@ -125,7 +125,7 @@ def serve(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
     if not metastores:
         raise click.UsageError("Missing option '--metastore' or '--source'.")
     from daemon.endpoint.protocol.peer import client_context, server_context
-    from handlers.metastore.address import Address
+    from handlers.metastore.addresses import Address
 
     host, port = parse_listen(listen, "--listen")
     settings = EndpointSettings(

@@ -21,7 +21,7 @@ from daemon.endpoint.answers.partition_calls import CALLS_OF_HIVE_4
 from daemon.endpoint.answers.server_rules import ask_version
 from daemon.endpoint.protocol.wire import Message, Value, read_fields, text_value, write_struct
 from daemon.endpoint.successors import TRANSLATIONS
-from handlers.metastore.hive_version import V4_0
+from handlers.metastore.calls import V4_0
 from state.errors import BadInput
 from state.partitions.filters.rewriting import ClientVersion, compare_by_bytes, translate_filter
 

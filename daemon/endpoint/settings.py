@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from annotated_types import Interval
 
-from handlers.metastore.address import DEFAULT_PORT
+from handlers.metastore.addresses import DEFAULT_PORT
 from state.errors import ConfigError
 
 
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Sequence
 
-    from handlers.metastore.address import Address
-    from handlers.metastore.login.logins import Login
+    from handlers.metastore.addresses import Address, Login
 
 
 DEFAULT_HOST: Final = "127.0.0.1"

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
     from daemon.endpoint.protocol.wire import Message
     from daemon.endpoint.settings import EndpointSettings
-    from handlers.metastore.address import Address
-    from handlers.metastore.login.logins import Login
+    from handlers.metastore.addresses import Address, Login
 
 
 log = structlog.get_logger(__name__)

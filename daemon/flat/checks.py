@@ -15,7 +15,7 @@ from daemon.flat.driver_settings import metastores_of
 from daemon.flat.settings import FLAT
 from daemon.keylog.settings import KeylogConfig
 from handlers.files.paths import parse_location
-from handlers.metastore.hive_version import HiveVersion
+from handlers.metastore.calls import HiveVersion
 from state.columns.rules import FlatRules
 from state.errors import NotFound, TidelineError
 

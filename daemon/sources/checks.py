@@ -16,8 +16,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final, Protocol
 
 from daemon.config.document import Problem, problem_of_error
+from handlers.metastore.calls import HiveVersion
 from handlers.metastore.client import Metastore
-from handlers.metastore.hive_version import HiveVersion
 from state.errors import NotFound, TidelineError
 
 

@@ -1,28 +1,63 @@
 """Declarations of metastore calls: name, arguments, answer, the Hive versions that have it, and whether it changes anything.
 
 ``changes`` decides what a broken connection means: a call that only reads is repeated, a call that changes something is
-reported as ambiguous. There are three kinds of calls. A ``Call`` uses the structs of ``handlers.structs``, because its form in
-Hive 2 lacks fields or does not exist. A ``PlainCall`` uses the generated method of ``hmsclient``, which is correct in every
-Hive version for calls that take names and flags and return strings. A ``ListCall`` passes the elements of a list on one by one,
-because the whole list may not fit into memory.
+reported as ambiguous. There are three kinds of calls. A ``PlainCall`` uses the generated method of ``hmsclient``. A ``Call``
+uses the structs of ``handlers.structs``. A ``ListCall`` also does, and passes the elements of a list on one by one, because the whole
+list may not fit into memory. DESIGN.md lists which calls are of which kind, and why.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Protocol, TypeVar
 
 from thrift.Thrift import TApplicationException, TMessageType, TType
 
-from handlers.metastore.hive_version import V2_3, HiveVersion
 from handlers.structs.struct import Struct, declare, resolve
+from state.errors import Unsupported
 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from handlers.structs.exceptions import HiveException
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class HiveVersion:
+    """A Hive version as ``major.minor``; ordered. Determined per connection: the servers of a list may differ in an upgrade."""
+
+    major: int
+    minor: int
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}"
+
+
+V2_3: Final = HiveVersion(2, 3)
+V3_1: Final = HiveVersion(3, 1)
+V4_0: Final = HiveVersion(4, 0)
+V4_1: Final = HiveVersion(4, 1)
+V4_2: Final = HiveVersion(4, 2)
+
+AMBIGUOUS_VERSION: Final = "3.0"
+"""The answer of both 2.3 and 3.1 (seen on 2.3.10 and 3.1.3); ``get_catalogs``, which only 3.1 has, distinguishes them."""
+
+
+def parse_hive_version(answer: str) -> HiveVersion:
+    """Parse the answer to ``getVersion``; raise Unsupported if it is not a version or is older than 2.3.
+
+    ``AMBIGUOUS_VERSION`` is parsed as 2.3; the caller must distinguish 2.3 from 3.1.
+    """
+    if answer == AMBIGUOUS_VERSION:
+        return V2_3
+    found = re.match(r"(\d+)\.(\d+)\.", answer + ".")
+    version = HiveVersion(int(found[1]), int(found[2])) if found else None
+    if version is None or version < V2_3:
+        raise Unsupported("the server is not a Hive metastore of version 2.3 or later", answer=answer[:200])
+    return version
 
 
 R_co = TypeVar("R_co", covariant=True)

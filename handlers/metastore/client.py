@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Self
 
-from handlers.metastore.address import REPLY_BYTES_MAX
+from handlers.metastore.addresses import REPLY_BYTES_MAX
 from handlers.metastore.notifications import NotificationCalls
 from handlers.metastore.objects.constraints import ConstraintCalls
 from handlers.metastore.objects.databases import DatabaseCalls
-from handlers.metastore.objects.functions import FunctionCalls
 from handlers.metastore.objects.partitions import PartitionCalls
 from handlers.metastore.objects.statistics import StatisticsCalls
 from handlers.metastore.objects.tables import TableCalls
@@ -29,7 +28,6 @@ class Metastore(
     PartitionCalls,
     StatisticsCalls,
     ConstraintCalls,
-    FunctionCalls,
 ):
     """A client of one metastore service, given as one address or as several that share a database.
 

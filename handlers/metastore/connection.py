@@ -15,19 +15,27 @@ from thrift.protocol.TProtocol import TProtocolException
 from thrift.Thrift import TApplicationException, TException
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
-from handlers.metastore.calls import AnyCall, Call, PlainCall
+from handlers.metastore.addresses import login_at
+from handlers.metastore.calls import (
+    AMBIGUOUS_VERSION,
+    V2_3,
+    V3_1,
+    AnyCall,
+    Call,
+    HiveVersion,
+    PlainCall,
+    parse_hive_version,
+)
 from handlers.metastore.deadline_socket import DeadlineSocket
-from handlers.metastore.hive_version import AMBIGUOUS_VERSION, V2_3, V3_1, HiveVersion, parse_hive_version
 from handlers.metastore.login.authentication import authenticate
-from handlers.metastore.login.logins import login_at
-from handlers.metastore.login.negotiation import Status
+from handlers.metastore.login.sasl import Status
 from handlers.structs.exceptions import HiveException, MetaException
 from handlers.structs.objects import GetCatalogsResponse
 from state.errors import InvalidRequest, LimitExceeded, LoginFailed
 
 
 if TYPE_CHECKING:
-    from handlers.metastore.address import Address
+    from handlers.metastore.addresses import Address
 
 
 R = TypeVar("R")

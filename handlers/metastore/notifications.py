@@ -6,8 +6,7 @@ from collections.abc import Sequence  # noqa: TC003 - part of the interface
 from types import NoneType
 from typing import Final
 
-from handlers.metastore.calls import Call, ListCall, Receiver
-from handlers.metastore.hive_version import V3_1, V4_0
+from handlers.metastore.calls import V3_1, V4_0, Call, ListCall, Receiver
 from handlers.metastore.session import Session
 from handlers.structs.exceptions import MetaException
 from handlers.structs.notifications import (

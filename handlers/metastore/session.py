@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from thrift.Thrift import TException
 
 from handlers.backoff import Backoff
-from handlers.metastore.address import REPLY_BYTES_MAX, Address
-from handlers.metastore.calls import DECLARED, AnyCall
+from handlers.metastore.addresses import REPLY_BYTES_MAX, Address
+from handlers.metastore.calls import DECLARED, V4_0, AnyCall, HiveVersion
 from handlers.metastore.connection import BrokenConnectionError, Connection
 from handlers.metastore.error_mapping import is_server_fault, to_tideline_error
-from handlers.metastore.hive_version import V4_0, HiveVersion
 from handlers.structs.exceptions import HiveException
 from state.errors import AmbiguousCall, ConfigError, LoginFailed, MetastoreUnavailable, Unsupported
 

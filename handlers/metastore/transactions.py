@@ -6,8 +6,7 @@ import socket
 from types import NoneType
 from typing import TYPE_CHECKING, Final
 
-from handlers.metastore.calls import Call
-from handlers.metastore.hive_version import V3_1, V4_0, V4_2
+from handlers.metastore.calls import V3_1, V4_0, V4_2, Call
 from handlers.metastore.session import Session
 from handlers.structs.exceptions import MetaException, NoSuchTxnException, TxnAbortedException
 from handlers.structs.transactions import (

@@ -11,8 +11,7 @@ import pytest
 from dev.stack import cli, preflight
 from dev.stack.hive.kerberized import HOST, WRITER, KerberizedStack
 from dev.stack.servers.kerberos import Kdc
-from handlers.metastore.address import Address
-from handlers.metastore.login.logins import use_logins
+from handlers.metastore.addresses import Address, use_logins
 from tests.builders.components.availability import start_or_skip
 from tests.builders.endpoint.endpoint_process import EndpointProcess
 from tests.builders.kerberos.delegation_tokens import TokenClient, write_token_file

@@ -12,9 +12,8 @@ from daemon.endpoint.protocol.wire import read_fields
 from dev.fixtures.hive_tables import a_partition, a_table
 from dev.stack.endpoints import ClusterEndpoints
 from dev.stack.hive.kerberized import HOST, KerberizedMetastore
-from handlers.metastore.address import Address
+from handlers.metastore.addresses import Address, use_logins
 from handlers.metastore.client import Metastore
-from handlers.metastore.login.logins import use_logins
 from handlers.structs.objects import Database
 from tests.builders.components.availability import start_or_skip
 from tests.builders.endpoint.partition_requests import positional

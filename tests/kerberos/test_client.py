@@ -17,9 +17,8 @@ from daemon.sources.checks import live_problems
 from dev.fixtures.hive_tables import a_table
 from dev.stack.hive.kerberized import ALL_PROTECTIONS, HOST, PRINCIPAL, KerberizedMetastore
 from dev.stack.servers.kerberos import REALM
-from handlers.metastore.address import Address
+from handlers.metastore.addresses import PROTECTIONS, Address, KerberosLogin, use_logins
 from handlers.metastore.client import Metastore
-from handlers.metastore.login.logins import PROTECTIONS, KerberosLogin, use_logins
 from handlers.structs.objects import Database
 from state.errors import LoginFailed, MetastoreUnavailable
 from tests.builders.components.availability import start_or_skip
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dev.stack.servers.kerberos import Kdc
-    from handlers.metastore.login.logins import Protection
+    from handlers.metastore.addresses import Protection
 
 
 @dataclass(frozen=True)

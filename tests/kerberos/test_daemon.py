@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dev.stack.hive.kerberized import HOST, WRITER
-from handlers.metastore.address import Address
+from handlers.metastore.addresses import Address, use_logins
 from handlers.metastore.client import Metastore
-from handlers.metastore.login.logins import use_logins
 from state.errors import AmbiguousCall
 from tests.builders.endpoint.partition_requests import positional
 from tests.builders.kerberos.secure_daemon import SecureDaemon, connect, login_of, require_equal_answers

@@ -9,7 +9,7 @@ import pytest
 
 from daemon.endpoint.protocol.wire import read_fields
 from dev.stack.hive.kerberized import WRITER, KerberizedEngine
-from handlers.metastore.login.logins import use_logins
+from handlers.metastore.addresses import use_logins
 from state.errors import LoginFailed
 from tests.builders.endpoint.partition_requests import positional
 from tests.builders.kerberos.delegation_tokens import TokenClient, connect_with_token, write_token_file
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from dev.stack.hive.kerberized import KerberizedStack
     from dev.stack.servers.kerberos import Kdc
-    from handlers.metastore.address import Address
-    from handlers.metastore.login.logins import KerberosLogin
+    from handlers.metastore.addresses import Address, KerberosLogin
     from tests.builders.endpoint.endpoint_process import EndpointProcess
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dev.stack.hive.kerberized import KerberizedEngine
+from handlers.metastore.addresses import use_logins
 from handlers.metastore.client import Metastore
-from handlers.metastore.login.logins import use_logins
 from tests.builders.endpoint.partition_requests import positional
 from tests.builders.kerberos.secure_daemon import connect, login_of, running_engine
 
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from dev.stack.hive.kerberized import KerberizedStack
     from dev.stack.servers.kerberos import Kdc
-    from handlers.metastore.address import Address
-    from handlers.metastore.login.logins import Protection
+    from handlers.metastore.addresses import Address, Protection
     from tests.builders.endpoint.endpoint_process import EndpointProcess
 
 

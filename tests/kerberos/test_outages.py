@@ -14,7 +14,7 @@ import pytest
 
 from dev.stack.hive.kerberized import HOST
 from dev.stack.servers.kerberos import REALM
-from handlers.metastore.login.logins import use_logins
+from handlers.metastore.addresses import use_logins
 from tests.builders.daemon.killed_stack import wait_until
 from tests.builders.endpoint.endpoint_process import EndpointProcess
 from tests.builders.endpoint.partition_requests import positional

@@ -21,12 +21,11 @@ from daemon.config.fields import (
     Topic,
 )
 from daemon.config.section import Section, refused, setting
-from handlers.metastore.address import REPLY_BYTES_MAX
-from handlers.metastore.login.logins import KerberosLogin, PasswordLogin, Protection
+from handlers.metastore.addresses import REPLY_BYTES_MAX, KerberosLogin, PasswordLogin, Protection
 
 
 if TYPE_CHECKING:
-    from handlers.metastore.login.logins import Login
+    from handlers.metastore.addresses import Login
 
 
 StartAt = Literal["current", "earliest"] | int

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from daemon.endpoint.protocol.wire import Header, Message, read_fields, text_value, write_struct
-from handlers.metastore.hive_version import V4_0, parse_hive_version
+from handlers.metastore.calls import V4_0, parse_hive_version
 from state.errors import BadInput, Unsupported
 from state.partitions.filters.dialect import HIVE_2, HIVE_4
 
 
 if TYPE_CHECKING:
     from daemon.endpoint.responders import Metastore
-    from handlers.metastore.hive_version import HiveVersion
+    from handlers.metastore.calls import HiveVersion
     from state.partitions.filters.dialect import Dialect
 
 

@@ -13,7 +13,7 @@ from daemon.config.section import ConfigSection, Section, refused, setting
 from daemon.endpoint.freshness.newest_event import Freshness
 from daemon.endpoint.protocol.peer import client_context, server_context
 from daemon.endpoint.settings import DEFAULT_LISTEN, EndpointSettings, parse_listen
-from handlers.metastore.address import Address
+from handlers.metastore.addresses import Address
 from state.errors import ConfigError
 
 

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.catalog.following.background import await_in_steps
 from handlers.failpoints import failpoint
-from handlers.metastore.hive_version import V4_0
+from handlers.metastore.calls import V4_0
 from handlers.structs.objects import Table
 from state.errors import Conflict, InvalidRequest, NotFound
 from state.timelines.storage_forms import find_form

@@ -1,21 +1,46 @@
-"""Logs in on a new connection and returns the transport for its calls."""
+"""Logs in on a new connection, with a password or with Kerberos, and returns the transport for its calls."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from handlers.metastore.login.frames import Frames
+from handlers.metastore.addresses import PasswordLogin
 from handlers.metastore.login.kerberos import Kerberos
-from handlers.metastore.login.logins import PasswordLogin
-from handlers.metastore.login.negotiation import negotiate
-from handlers.metastore.login.password import Plain
+from handlers.metastore.login.sasl import Frames, negotiate
 from state.errors import LoginFailed
 
 
 if TYPE_CHECKING:
-    from handlers.metastore.login.frames import LimitedChannel
-    from handlers.metastore.login.logins import Login
-    from handlers.metastore.login.negotiation import Mechanism
+    from handlers.metastore.addresses import Login, Protection
+    from handlers.metastore.login.sasl import LimitedChannel, Mechanism
+
+
+class Plain:
+    """The mechanism PLAIN (RFC 4616): user and password in one message."""
+
+    name: Final = "PLAIN"
+    hint: Final = "Check the user and the password, and the metastore's own log for its reason."
+
+    def __init__(self, login: PasswordLogin) -> None:
+        self._login = login
+        self._sent = False
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the password was sent."""
+        return self._sent
+
+    @property
+    def protection(self) -> tuple[Protection, None]:
+        """PLAIN protects nothing; use TLS."""
+        return "auth", None
+
+    def respond(self, challenge: bytes) -> bytes:
+        """Return the user and the password."""
+        if challenge:
+            raise LoginFailed("the metastore sent an unexpected challenge", mechanism=self.name)
+        self._sent = True
+        return f"\0{self._login.user}\0{self._login.password}".encode()
 
 
 def authenticate(channel: LimitedChannel, login: Login, host: str) -> Frames:

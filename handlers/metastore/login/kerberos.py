@@ -10,13 +10,13 @@ import os
 import threading
 from typing import TYPE_CHECKING, Final
 
+from handlers.metastore.addresses import PROTECTIONS
 from handlers.metastore.login.gssapi import Context, GssapiError, destroy_ticket_cache
-from handlers.metastore.login.logins import PROTECTIONS
 from state.errors import LoginFailed
 
 
 if TYPE_CHECKING:
-    from handlers.metastore.login.logins import KerberosLogin, Protection
+    from handlers.metastore.addresses import KerberosLogin, Protection
 
 
 _LAYERS: Final[dict[Protection, int]] = {"auth": 1, "auth-int": 2, "auth-conf": 4}

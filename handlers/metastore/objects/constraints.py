@@ -11,8 +11,7 @@ import re
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from handlers.metastore.calls import Call
-from handlers.metastore.hive_version import V2_3, V3_1
+from handlers.metastore.calls import V2_3, V3_1, Call
 from handlers.metastore.session import CATALOG, Session
 from handlers.structs.constraints import (
     CONSTRAINT_KINDS,

@@ -1,12 +1,11 @@
-"""Databases, and the settings and version of the server."""
+"""Databases and their permanent functions, and the settings of the server."""
 
 from __future__ import annotations
 
 from types import NoneType
 from typing import Final
 
-from handlers.metastore.calls import Call, PlainCall
-from handlers.metastore.hive_version import V3_1
+from handlers.metastore.calls import V3_1, Call, PlainCall
 from handlers.metastore.session import Session
 from handlers.structs.exceptions import (
     AlreadyExistsException,
@@ -14,6 +13,7 @@ from handlers.structs.exceptions import (
     MetaException,
     NoSuchObjectException,
 )
+from handlers.structs.functions import Function
 from handlers.structs.objects import Database
 
 
@@ -36,6 +36,22 @@ _ALTER: Final = Call(
     changes=True,
 )
 _DROP: Final = PlainCall("drop_database", NoneType, changes=True)
+_FUNCTION_NAMES: Final = PlainCall("get_functions", list[str], changes=False)
+_GET_FUNCTION: Final = Call(
+    "get_function",
+    {"dbName": str, "funcName": str},
+    Function,
+    (MetaException, NoSuchObjectException),
+    changes=False,
+)
+_CREATE_FUNCTION: Final = Call(
+    "create_function",
+    {"func": Function},
+    NoneType,
+    (AlreadyExistsException, InvalidObjectException, MetaException, NoSuchObjectException),
+    changes=True,
+)
+_DROP_FUNCTION: Final = PlainCall("drop_function", NoneType, changes=True)
 _UUID: Final = Call("get_metastore_db_uuid", {}, str, (MetaException,), changes=False, since=V3_1)
 _CONFIG: Final = PlainCall("get_config_value", str, changes=False)
 
@@ -43,7 +59,10 @@ _TRANSFORMER: Final = "metastore.metadata.transformer.class"
 
 
 class DatabaseCalls(Session):
-    """Calls about databases and about the server."""
+    """Calls about databases, functions and the server.
+
+    Of a function, the metastore stores the definition and never reads the files.
+    """
 
     def database_names(self) -> list[str]:
         """Return the names of all databases."""
@@ -64,6 +83,22 @@ class DatabaseCalls(Session):
     def drop_database(self, name: str, *, cascade: bool = False, delete_data: bool = True) -> None:
         """Drop a database; raise NotFound, or InvalidRequest if it has tables and ``cascade`` is False."""
         self._invoke(_DROP, name, delete_data, cascade)
+
+    def function_names(self, db: str) -> list[str]:
+        """Return the names of the functions of a database."""
+        return self._invoke(_FUNCTION_NAMES, db, "*")
+
+    def get_function(self, db: str, name: str) -> Function:
+        """Return a function; raise NotFound."""
+        return self._invoke(_GET_FUNCTION, db, name)
+
+    def create_function(self, function: Function) -> None:
+        """Create a function; raise AlreadyExists, or NotFound if its database is missing."""
+        self._invoke(_CREATE_FUNCTION, function)
+
+    def drop_function(self, db: str, name: str) -> None:
+        """Drop a function; raise NotFound."""
+        self._invoke(_DROP_FUNCTION, db, name)
 
     def config_value(self, key: str, default: str = "") -> str:
         """Return one of the server's settings, or ``default`` if it is not set.

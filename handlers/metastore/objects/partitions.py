@@ -8,8 +8,7 @@ from __future__ import annotations
 from types import NoneType
 from typing import TYPE_CHECKING, Final
 
-from handlers.metastore.calls import Call, PlainCall
-from handlers.metastore.hive_version import V4_0
+from handlers.metastore.calls import V4_0, Call, PlainCall
 from handlers.metastore.objects.tables import to_environment
 from handlers.metastore.session import CATALOG, Session
 from handlers.structs.exceptions import (

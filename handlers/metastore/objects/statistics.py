@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from handlers.metastore.calls import Call
-from handlers.metastore.hive_version import V4_0
+from handlers.metastore.calls import V4_0, Call
 from handlers.metastore.session import Session
 from handlers.structs.exceptions import (
     InvalidInputException,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from types import NoneType
 from typing import TYPE_CHECKING, Final
 
-from handlers.metastore.calls import Call, PlainCall
-from handlers.metastore.hive_version import V3_1, V4_0
+from handlers.metastore.calls import V3_1, V4_0, Call, PlainCall
 from handlers.metastore.session import Session
 from handlers.structs.exceptions import (
     AlreadyExistsException,

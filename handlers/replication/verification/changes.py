@@ -23,7 +23,7 @@ from handlers.events import (
     TxnCommitted,
     Undecodable,
 )
-from handlers.metastore.hive_version import V4_1
+from handlers.metastore.calls import V4_1
 from handlers.replication.policy.renames import find_rename, is_foreign
 from state.errors import GapDetected
 from state.transactions.valid_write_ids import WriteIdState

@@ -15,7 +15,7 @@ from daemon.endpoint.verifier import UNORDERED_IN_HIVE_4, is_same_answer
 from dev.fixtures.hive_tables import ACID, a_partition, a_table
 from handlers.catalog.index.partition_follower import PartitionRules
 from handlers.catalog.timelines.rules import Rules
-from handlers.metastore.address import Address
+from handlers.metastore.addresses import Address
 from handlers.structs.objects import Database
 from tests.builders.catalog.followed_catalog import FollowedCatalog, catalogs_of
 from tests.builders.endpoint.memory_tables import MemoryTables

@@ -15,14 +15,14 @@ from daemon.endpoint.settings import EndpointSettings
 from daemon.endpoint.upstream import PeerChannel, Upstream
 from handlers.metastore.calls import PlainCall
 from handlers.metastore.client import Metastore
-from handlers.metastore.login.negotiation import negotiate
+from handlers.metastore.login.sasl import negotiate
 from state.errors import LoginFailed
 
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from handlers.metastore.address import Address
+    from handlers.metastore.addresses import Address
 
 
 TIMEOUT_S: Final = 30.0

@@ -15,8 +15,7 @@ from daemon.endpoint.verifier import is_same_answer
 from dev.stack.hive.kerberized import HOST, PRINCIPAL
 from dev.stack.hive.sql_session import Session
 from dev.stack.servers.kerberos import REALM
-from handlers.metastore.address import Address
-from handlers.metastore.login.logins import KerberosLogin
+from handlers.metastore.addresses import Address, KerberosLogin
 from tests.builders.components.availability import start_or_skip
 from tests.builders.daemon.killed_stack import wait_until
 from tests.builders.daemon.running_daemon import configured

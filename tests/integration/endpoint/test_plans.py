@@ -18,7 +18,7 @@ from daemon.endpoint.settings import EndpointSettings
 from daemon.endpoint.upstream import Upstream
 from daemon.endpoint.verifier import is_same_answer
 from dev.fixtures.hive_tables import a_partition, a_table
-from handlers.metastore.address import Address
+from handlers.metastore.addresses import Address
 from handlers.metastore.client import Metastore
 from tests.builders.endpoint.partition_requests import positional
 from tests.builders.endpoint.served import Served

@@ -20,7 +20,7 @@ from dev.fixtures.hive_tables import a_partition, a_table
 from dev.stack.hive.servers import Metastore as MetastoreServer
 from dev.stack.hive.settings import Database as MetastoreDatabase
 from dev.stack.servers.databases import DATABASE, HOST, PASSWORD, USER, PostgreSQL
-from handlers.metastore.address import Address
+from handlers.metastore.addresses import Address
 from handlers.metastore.client import Metastore
 from handlers.structs.objects import Database
 from tests.builders.components.availability import start_or_skip

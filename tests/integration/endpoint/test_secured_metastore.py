@@ -22,9 +22,8 @@ from dev.fixtures.hive_tables import a_table
 from dev.stack import cli
 from dev.stack.hive.servers import Metastore
 from dev.stack.hive.settings import ClusterSettings
-from handlers.metastore.address import Address
+from handlers.metastore.addresses import Address, PasswordLogin, use_logins
 from handlers.metastore.client import Metastore as Client
-from handlers.metastore.login.logins import PasswordLogin, use_logins
 from handlers.structs.objects import Database
 from state.errors import LoginFailed, MetastoreUnavailable
 from tests.builders.certificates import a_certificate

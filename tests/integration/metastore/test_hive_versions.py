@@ -12,8 +12,7 @@ import pytest
 from dev.fixtures.hive_tables import a_partition, a_table, whole_number_statistics
 from dev.fixtures.writing_client import WritingMetastore
 from dev.stack.hive.old_metastore import OldMetastore
-from handlers.metastore.calls import PlainCall
-from handlers.metastore.hive_version import HiveVersion
+from handlers.metastore.calls import HiveVersion, PlainCall
 from handlers.structs.constraints import PRIMARY_KEY, UNIQUE, SQLPrimaryKey, SQLUniqueConstraint
 from handlers.structs.notifications import InsertEventRequestData
 from handlers.structs.objects import Database

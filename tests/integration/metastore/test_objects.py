@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dev.fixtures.hive_tables import ACID, a_table
-from handlers.metastore.calls import PlainCall
-from handlers.metastore.hive_version import HiveVersion
+from handlers.metastore.calls import HiveVersion, PlainCall
 from handlers.structs.objects import Database, FieldSchema, PrincipalType
 from state.errors import AlreadyExists, InvalidRequest, NotFound
 

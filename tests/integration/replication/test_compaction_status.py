@@ -9,8 +9,7 @@ from daemon.replica.compaction_watch import CompactionWatch
 from daemon.replica.status.compactions import COMPACTIONS
 from dev.fixtures.hive_tables import ACID, a_partition, a_table
 from dev.fixtures.writing_client import WritingMetastore
-from handlers.metastore.calls import DECLARED, Call
-from handlers.metastore.hive_version import V4_0
+from handlers.metastore.calls import DECLARED, V4_0, Call
 from handlers.structs.exceptions import MetaException
 from handlers.structs.objects import Database
 from handlers.structs.struct import Struct, i32, i64, resolve

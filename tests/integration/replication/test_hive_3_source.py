@@ -18,8 +18,8 @@ from handlers.decoding.decoder import decode
 from handlers.files.listing import list_write
 from handlers.files.paths import AllowedRoots
 from handlers.files.systems.schemes import open_file_systems
+from handlers.metastore.calls import V4_0
 from handlers.metastore.client import Metastore
-from handlers.metastore.hive_version import V4_0
 from tests.builders.components.hive_3 import compact, read_row_ids, stream
 from tests.builders.replication.replica import Replica, build_replica
 from tests.builders.replication.small_workload import create_source, roll_back

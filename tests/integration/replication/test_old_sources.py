@@ -8,7 +8,7 @@ import pytest
 
 from dev.fixtures.hive_tables import a_partition, whole_number_statistics
 from dev.fixtures.writing_client import WritingMetastore
-from handlers.metastore.hive_version import V3_1
+from handlers.metastore.calls import V3_1
 from handlers.structs.objects import Database
 from tests.builders.replication.old_source import insert_rows, text_table, write_rows
 from tests.builders.replication.replica import build_replica

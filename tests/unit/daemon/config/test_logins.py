@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from daemon.service.configuration import config_reader, load_config
-from handlers.metastore.login.logins import KerberosLogin, PasswordLogin, login_at, use_logins
+from handlers.metastore.addresses import KerberosLogin, PasswordLogin, login_at, use_logins
 from state.errors import ConfigError
 
 

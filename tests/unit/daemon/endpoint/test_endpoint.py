@@ -20,7 +20,7 @@ from daemon.endpoint.protocol.wire import Header, read_fields, write_struct
 from daemon.endpoint.server import EndpointServer
 from daemon.endpoint.settings import EndpointSettings
 from dev.fixtures.hive_tables import a_table
-from handlers.metastore.address import Address
+from handlers.metastore.addresses import Address
 from handlers.structs.exceptions import NoSuchObjectException
 from handlers.structs.table_requests import GetTableResult, GetTablesResult
 from state.errors import ConfigError

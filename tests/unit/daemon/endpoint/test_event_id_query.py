@@ -9,7 +9,7 @@ import pytest
 from daemon.endpoint.freshness.event_id_query import EventIdQuery
 from daemon.endpoint.protocol.wire import Value, struct_value, write_struct
 from daemon.endpoint.settings import EndpointSettings
-from handlers.metastore.address import Address
+from handlers.metastore.addresses import Address
 from state.errors import BadInput, MetastoreUnavailable
 from tests.builders.metastore.raw_metastore import Last, RawMetastore, closed_port, reply, unknown_method
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from daemon.endpoint.protocol.peer import Peer, client_context, server_context
-from handlers.metastore.address import Address
+from handlers.metastore.addresses import Address
 from state.errors import ConfigError
 from tests.builders.certificates import a_certificate
 from tests.builders.metastore.raw_metastore import TIMEOUT_S, RawMetastore, call, names, reply

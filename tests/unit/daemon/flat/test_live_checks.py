@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from daemon.flat.checks import flat_problems
-from handlers.metastore.hive_version import HiveVersion
+from handlers.metastore.calls import HiveVersion
 from state.errors import ConfigError, MetastoreUnavailable, NotFound
 from tests.builders.daemon.assembly import config_of
 

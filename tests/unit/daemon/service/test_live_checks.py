@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from daemon.sources.checks import duration_s, live_problems
-from handlers.metastore.hive_version import HiveVersion
+from handlers.metastore.calls import HiveVersion
 from state.errors import MetastoreUnavailable, Refused
 from tests.builders.daemon.assembly import config_of
 

@@ -14,7 +14,7 @@ from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines.property_writer import TimelineName, migrate
 from handlers.catalog.timelines.publisher import BEGUN_MAX, PAUSE_MAX_S, TimelinePublisher
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
-from handlers.metastore.hive_version import V4_0
+from handlers.metastore.calls import V4_0
 from state.errors import NotFound, ServerFault, TidelineError
 from state.store.memory import MemoryStore
 from state.timelines.periods import UpdatePeriod

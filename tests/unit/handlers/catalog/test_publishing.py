@@ -19,8 +19,8 @@ from handlers.catalog.timelines.publisher import PAUSE_MIN_S, TimelinePublisher
 from handlers.catalog.timelines.rules import Rule, Rules
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from handlers.events import TableAltered
+from handlers.metastore.calls import V3_1, V4_0
 from handlers.metastore.error_mapping import to_tideline_error
-from handlers.metastore.hive_version import V3_1, V4_0
 from handlers.structs.exceptions import InvalidOperationException, MetaException
 from handlers.structs.objects import FieldSchema, Table
 from state.errors import (

@@ -9,7 +9,7 @@ import pytest
 
 from dev.fixtures.hive_tables import a_partition, a_table, whole_number_statistics
 from dev.fixtures.writing_client import WritingMetastore
-from handlers.metastore.hive_version import V2_3, V3_1, V4_2, HiveVersion, parse_hive_version
+from handlers.metastore.calls import V2_3, V3_1, V4_2, HiveVersion, parse_hive_version
 from handlers.structs.notifications import FireEventResponse, InsertEventRequestData
 from state.errors import ServerFault, Unsupported
 from tests.builders.metastore.fake_metastore import FakeMetastore, returns

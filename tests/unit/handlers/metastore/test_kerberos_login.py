@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from handlers.metastore.addresses import KerberosLogin
 from handlers.metastore.login import gssapi, kerberos
 from handlers.metastore.login.authentication import authenticate
 from handlers.metastore.login.gssapi import GssapiError
 from handlers.metastore.login.kerberos import Kerberos
-from handlers.metastore.login.logins import KerberosLogin
 from state.errors import LoginFailed
 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from handlers.metastore.login.logins import Protection
+    from handlers.metastore.addresses import Protection
 
 
 TICKET = KerberosLogin("hive/_HOST@R")

@@ -14,10 +14,16 @@ from daemon.endpoint.protocol.sasl import read_exactly
 from daemon.endpoint.protocol.streams import Transport
 from daemon.endpoint.protocol.wire import Value, struct_value, text_value, write_struct
 from daemon.endpoint.settings import EndpointSettings
-from handlers.metastore.address import Address
+from handlers.metastore.addresses import (
+    Address,
+    KerberosLogin,
+    PasswordLogin,
+    login_at,
+    merge_logins,
+    use_logins,
+)
 from handlers.metastore.client import Metastore
-from handlers.metastore.login.frames import Frames
-from handlers.metastore.login.logins import KerberosLogin, PasswordLogin, login_at, merge_logins, use_logins
+from handlers.metastore.login.sasl import Frames
 from state.errors import AmbiguousCall, ConfigError, LimitExceeded, LoginFailed, MetastoreUnavailable
 from tests.builders.metastore.raw_metastore import TIMEOUT_S, Last, RawMetastore, reply
 
@@ -26,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from daemon.endpoint.protocol.peer import Peer
-    from handlers.metastore.login.logins import Login
+    from handlers.metastore.addresses import Login
 
 
 START, OK, BAD, ERROR, COMPLETE = 1, 2, 3, 4, 5

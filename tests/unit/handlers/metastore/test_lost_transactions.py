@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from handlers.metastore.calls import V4_0, V4_2
 from handlers.metastore.client import Metastore
-from handlers.metastore.hive_version import V4_0, V4_2
 from handlers.metastore.replayed_transactions import SUBSTITUTES_MAX
 from handlers.structs.transactions import (
     AllocateTableWriteIdsResponse,

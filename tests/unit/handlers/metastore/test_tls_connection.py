@@ -10,7 +10,7 @@ import pytest
 
 from daemon.endpoint.protocol.peer import Peer, server_context
 from daemon.endpoint.protocol.wire import Value, struct_value, text_value, write_struct
-from handlers.metastore.address import Address
+from handlers.metastore.addresses import Address
 from handlers.metastore.client import Metastore
 from state.errors import ConfigError, MetastoreUnavailable
 from tests.builders.certificates import a_certificate

@@ -16,8 +16,7 @@ import pytest
 
 import handlers.structs as declared
 from dev.fixtures.writing_client import WritingMetastore
-from handlers.metastore.calls import DECLARED, Call
-from handlers.metastore.hive_version import HiveVersion
+from handlers.metastore.calls import DECLARED, Call, HiveVersion
 from handlers.structs.exceptions import HiveException
 from handlers.structs.struct import Struct
 from streaming.table.catalog import HiveCatalog

@@ -11,7 +11,7 @@ import pytest
 
 from dev.fixtures.notifications import notification
 from handlers.files.systems.schemes import open_file_systems
-from handlers.metastore.hive_version import V4_0, V4_2, HiveVersion
+from handlers.metastore.calls import V4_0, V4_2, HiveVersion
 from handlers.replication.policy.policy import Policy
 from handlers.replication.verification.changes import RecentChanges
 from handlers.replication.verification.findings import Outcome

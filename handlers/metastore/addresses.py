@@ -1,4 +1,4 @@
-"""Which login a metastore's address requires.
+"""Addresses of metastores, which login each of them requires, and defaults of connections. Loads no Thrift library.
 
 The configuration gives every source and target its login once, when it is loaded. Connections look it up by their address, so the
 credentials do not pass through the many places that only connect. A process has one configuration, hence one table of logins.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, Final, Literal
+from urllib.parse import urlsplit
 
 from state.errors import ConfigError
 
@@ -16,6 +17,37 @@ from state.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+
+SCHEME: Final = "thrift"
+TLS_SCHEME: Final = "thrift+tls"
+DEFAULT_PORT: Final = 9083
+REPLY_BYTES_MAX: Final = 512 * 1024 * 1024
+"""The largest answer that a client reads into memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """The address of a metastore."""
+
+    host: str
+    port: int
+    tls: bool = False
+
+    def __str__(self) -> str:
+        return f"{TLS_SCHEME if self.tls else SCHEME}://{self.host}:{self.port}"
+
+    @staticmethod
+    def parse(uri: str) -> Address:
+        """Parse ``thrift://host:port`` or ``thrift+tls://host:port``; raise ConfigError for anything else."""
+        try:
+            parts = urlsplit(uri if "//" in uri else f"thrift://{uri}")
+            host, port = parts.hostname, parts.port or DEFAULT_PORT
+        except ValueError:
+            host, port = None, 0
+        if not host or parts.scheme not in {SCHEME, TLS_SCHEME} or parts.path not in {"", "/"}:
+            raise ConfigError("a metastore address must have the form thrift://host:port", value=uri)
+        return Address(host, port, tls=parts.scheme == TLS_SCHEME)
 
 
 Protection = Literal["auth", "auth-int", "auth-conf"]

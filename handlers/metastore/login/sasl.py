@@ -1,7 +1,8 @@
-"""The SASL negotiation of Thrift: messages with a status byte and a four-byte length, before the first call.
+"""SASL as Thrift uses it: the negotiation before the first call, and the frames of all messages after it.
 
-The client names its mechanism and sends its first response. Then the sides take turns until the server sends COMPLETE. After it, each
-message is a frame (``frames``).
+A message of the negotiation is a status byte and a four-byte length in front of its content. The client names its mechanism and
+sends its first response. Then the sides take turns until the server sends COMPLETE. From then on, each message follows its length
+(``Frames``), signed or encrypted if the sides agreed on that.
 """
 
 from __future__ import annotations
@@ -10,17 +11,22 @@ import struct
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, Protocol
 
+from thrift.transport.TTransport import TTransportBase, TTransportException
+
 from state.errors import LoginFailed
 
 
 if TYPE_CHECKING:
-    from handlers.metastore.login.logins import Protection
+    from collections.abc import Callable
+
+    from handlers.metastore.addresses import Protection
 
 
 MESSAGE_BYTES_MAX: Final = 1 << 20
 """Tickets with many groups have some 64 KiB; a longer message does not come from a metastore."""
 _TURNS_MAX: Final = 16
 _HEADER: Final = struct.Struct(">BI")
+_LENGTH: Final = struct.Struct(">i")
 _TEXT_CHARS_MAX: Final = 1000
 
 
@@ -42,6 +48,12 @@ class Channel(Protocol):
 
     def write(self, data: bytes) -> None:
         """Write all of ``data``."""
+
+
+class LimitedChannel(Channel, Protocol):
+    """A connection with a limit on the size of an answer."""
+
+    limit: int
 
 
 class MessageProtection(Protocol):
@@ -129,7 +141,65 @@ def _receive(channel: Channel, mechanism: Mechanism) -> tuple[Status, bytes]:
 
 
 def _read_exactly(channel: Channel, size: int) -> bytes:
-    data = b""
+    data = bytearray()
     while len(data) < size:
         data += channel.read(size - len(data))
-    return data
+    return bytes(data)
+
+
+class Frames(TTransportBase):  # type: ignore[misc]  # thrift has no types
+    """Thrift's transport between the protocol's buffer and the socket. The buffer above writes one whole request at a time."""
+
+    def __init__(self, channel: LimitedChannel, protection: MessageProtection | None) -> None:
+        self._channel = channel
+        self._protection = protection
+        self._remaining = 0
+        """Bytes of the current frame that were not read from the channel."""
+        self._message = memoryview(b"")
+        """What was not read of a frame that is processed as a whole."""
+
+    @property
+    def is_protected(self) -> bool:
+        """Whether messages are signed or encrypted."""
+        return self._protection is not None
+
+    def write(self, data: bytes) -> None:
+        """Write one frame."""
+        payload = data if self._protection is None else self._protect(self._protection.wrap, data)
+        self._channel.write(_LENGTH.pack(len(payload)) + payload)
+
+    def flush(self) -> None:
+        """Nothing: ``write`` does not buffer."""
+
+    def read(self, size: int) -> bytes:
+        """Read the available bytes, at most ``size``."""
+        if self._protection is not None:
+            return self._read_protected(size, self._protection)
+        while self._remaining == 0:
+            self._remaining = self._read_length()
+        chunk = self._channel.read(min(size, self._remaining))
+        self._remaining -= len(chunk)
+        return chunk
+
+    def _read_protected(self, size: int, protection: MessageProtection) -> bytes:
+        while not self._message:
+            token = _read_exactly(self._channel, self._read_length())
+            self._message = memoryview(self._protect(protection.unwrap, token))
+        chunk, self._message = bytes(self._message[:size]), self._message[size:]
+        return chunk
+
+    @staticmethod
+    def _protect(function: Callable[[bytes], bytes], data: bytes) -> bytes:
+        """Call ``wrap`` or ``unwrap``; a failure breaks the connection, because the tokens that follow depend on this one."""
+        try:
+            return function(data)
+        except LoginFailed as error:
+            raise TTransportException(TTransportException.UNKNOWN, str(error)) from error
+
+    def _read_length(self) -> int:
+        (length,) = _LENGTH.unpack(_read_exactly(self._channel, _LENGTH.size))
+        if length < 0:
+            raise TTransportException(TTransportException.UNKNOWN, "not a frame of SASL")
+        if self._protection is not None and length > self._channel.limit:
+            raise TTransportException(TTransportException.SIZE_LIMIT, "answer too large")
+        return int(length)
