@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from handlers.structs.functions import Function
-    from handlers.structs.objects import Database, Partition, Table
+    from handlers.structs.objects import Database, Function, Partition, Table
     from handlers.structs.statistics import ColumnStatistics
     from state.errors import BadInput
 

@@ -35,8 +35,7 @@ from handlers.events import (
 from handlers.partition_outline import PartitionOutline
 from handlers.structs import tjson
 from handlers.structs.constraints import SQLForeignKey
-from handlers.structs.functions import Function
-from handlers.structs.objects import Database, Partition, Table
+from handlers.structs.objects import Database, Function, Partition, Table
 from handlers.structs.statistics import ColumnStatistics
 from handlers.table_type import to_stored_type
 from state.errors import LimitExceeded, MalformedEvent

@@ -1,4 +1,4 @@
-"""The catalog's objects: databases, tables, partitions and their parts.
+"""The catalog's objects: databases, tables, partitions, functions and their parts.
 
 One field number was reused: ``Table`` 16 was a catalog name in 2.3 (never set there) and has been the metadata of a
 materialized view since 3.0. The later meaning is declared.
@@ -208,6 +208,41 @@ class Database(Struct):
     type: Annotated[i32 | None, 11, DatabaseType] = None
     connector_name: Annotated[str | None, 12] = None
     remote_dbname: Annotated[str | None, 13] = None
+
+
+class FunctionType(IntEnum):
+    """The language of a function."""
+
+    JAVA = 1
+
+
+class ResourceType(IntEnum):
+    """The kind of a file that a function needs."""
+
+    JAR = 1
+    FILE = 2
+    ARCHIVE = 3
+
+
+class ResourceUri(Struct):
+    """A file that a function needs."""
+
+    resourceType: Annotated[i32 | None, 1, ResourceType] = None
+    uri: Annotated[str | None, 2] = None
+
+
+class Function(Struct):
+    """A permanent function of a database."""
+
+    functionName: Annotated[str | None, 1] = None
+    dbName: Annotated[str | None, 2] = None
+    className: Annotated[str | None, 3] = None
+    ownerName: Annotated[str | None, 4] = None
+    ownerType: Annotated[i32 | None, 5, PrincipalType] = None
+    createTime: Annotated[i32 | None, 6] = None
+    functionType: Annotated[i32 | None, 7, FunctionType] = None
+    resourceUris: Annotated[list[ResourceUri] | None, 8] = None
+    catName: Annotated[str | None, 9] = None
 
 
 class EnvironmentContext(Struct):

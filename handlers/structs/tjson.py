@@ -22,8 +22,7 @@ from thrift.protocol.TJSONProtocol import TJSONProtocol
 from thrift.Thrift import TException
 from thrift.transport.TTransport import TMemoryBuffer
 
-from handlers.structs.json_readers import named_reader, struct_reader
-from handlers.structs.json_writers import KeyNotTextError, struct_writer
+from handlers.structs.json_forms import KeyNotTextError, named_reader, struct_reader, struct_writer
 from handlers.structs.struct import Struct
 from state.errors import LimitExceeded, MalformedEvent
 
@@ -78,7 +77,7 @@ def encode(value: Struct) -> str:
 def from_names(cls: type[S], mapping: Mapping[str, Any]) -> S:
     """Build a struct from plain JSON with field names, as Jackson writes Thrift beans (reference: event-listeners.md §1).
 
-    ``json_readers.named_reader`` describes the form. Raises MalformedEvent if a value does not have the shape of its field.
+    ``json_forms.named_reader`` describes the form. Raises MalformedEvent if a value does not have the shape of its field.
     """
     try:
         value: S = named_reader(cls)(mapping)

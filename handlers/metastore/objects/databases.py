@@ -13,8 +13,7 @@ from handlers.structs.exceptions import (
     MetaException,
     NoSuchObjectException,
 )
-from handlers.structs.functions import Function
-from handlers.structs.objects import Database
+from handlers.structs.objects import Database, Function
 
 
 _NAMES: Final = PlainCall("get_all_databases", list[str], changes=False)

@@ -20,14 +20,14 @@ from handlers.files.paths import parse_location
 from handlers.replication.tables.table_entries import UnreplicatedTable
 from handlers.replication.views.definitions import define_sql_function, is_sql_function
 from handlers.replication.views.obstacles import find_function_obstacle, needs_copy
-from handlers.structs.functions import ResourceUri
+from handlers.structs.objects import ResourceUri
 from state.errors import AlreadyExists, BadInput, Inconsistent, NotFound, Refused, Unsupported
 
 
 if TYPE_CHECKING:
     from handlers.events import FunctionCreated, FunctionDropped
     from handlers.replication.context import Context
-    from handlers.structs.functions import Function
+    from handlers.structs.objects import Function
     from state.errors import TidelineError
 
 

@@ -17,8 +17,7 @@ from handlers.replication.target.objects import STATISTICS, rename_view
 from handlers.replication.verification.findings import Difference, Finding, Kind, NotCompared
 from handlers.replication.views.definitions import define_sql_function, is_sql_function
 from handlers.structs.constraints import FOREIGN_KEY
-from handlers.structs.functions import ResourceType
-from handlers.structs.objects import PrincipalType
+from handlers.structs.objects import PrincipalType, ResourceType
 
 
 if TYPE_CHECKING:
@@ -26,8 +25,14 @@ if TYPE_CHECKING:
 
     from handlers.replication.policy.policy import Policy
     from handlers.structs.constraints import ConstraintKind
-    from handlers.structs.functions import Function, ResourceUri
-    from handlers.structs.objects import Database, FieldSchema, StorageDescriptor, Table
+    from handlers.structs.objects import (
+        Database,
+        FieldSchema,
+        Function,
+        ResourceUri,
+        StorageDescriptor,
+        Table,
+    )
     from handlers.structs.struct import Struct
 
 

@@ -28,15 +28,14 @@ import orjson
 
 from handlers.replication.views.databases import Query, RenamedQuery, rename_databases
 from handlers.replication.views.names import HIVE, SPARK, SPARK_ANSI, TRINO, read_tokens
-from handlers.structs.functions import ResourceUri
+from handlers.structs.objects import ResourceUri
 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from handlers.replication.policy.policy import Policy
-    from handlers.structs.functions import Function
-    from handlers.structs.objects import Table
+    from handlers.structs.objects import Function, Table
 
 
 _SPARK: Final = ("view.catalogAndNamespace.numParts", "view.default.database", "spark.sql.create.version")

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from handlers.metastore.client import Metastore
     from handlers.replication.policy.policy import Policy
     from handlers.replication.views.databases import RenamedQuery
-    from handlers.structs.functions import Function
-    from handlers.structs.objects import Table
+    from handlers.structs.objects import Function, Table
 
 
 VIEW_CODE: Final = "view"

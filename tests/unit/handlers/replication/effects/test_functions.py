@@ -14,7 +14,7 @@ from handlers.decoding.notifications import build_event
 from handlers.events import FunctionCreated, FunctionDropped, Undecodable
 from handlers.replication.effects import functions
 from handlers.structs import tjson
-from handlers.structs.functions import Function, ResourceType, ResourceUri
+from handlers.structs.objects import Function, ResourceType, ResourceUri
 from state.errors import AlreadyExists, NotFound, ServerFault
 from tests.builders.replication.fake_target import FakedReplica, a_dispatcher, faked_replica
 from tests.builders.replication.recording_metastore import RecordingMetastore

@@ -17,9 +17,16 @@ from handlers.replication.verification.changes import RecentChanges
 from handlers.replication.verification.findings import Outcome
 from handlers.replication.verification.reading import Side
 from handlers.replication.verification.verifier import Verifier
-from handlers.structs.functions import Function, ResourceType, ResourceUri
 from handlers.structs.notifications import NotificationEvent
-from handlers.structs.objects import Database, FieldSchema, StorageDescriptor, Table
+from handlers.structs.objects import (
+    Database,
+    FieldSchema,
+    Function,
+    ResourceType,
+    ResourceUri,
+    StorageDescriptor,
+    Table,
+)
 from state.errors import GapDetected, NotFound, Refused
 from state.transactions.valid_write_ids import ValidWriteIds
 

@@ -10,8 +10,7 @@ import pytest
 from handlers.replication.policy.policy import Policy
 from handlers.replication.views.definitions import define_sql_function, is_sql_function
 from handlers.replication.views.obstacles import find_function_obstacle, find_source_obstacle
-from handlers.structs.functions import Function, ResourceType, ResourceUri
-from handlers.structs.objects import StorageDescriptor, Table
+from handlers.structs.objects import Function, ResourceType, ResourceUri, StorageDescriptor, Table
 from state.errors import NotFound
 
 
