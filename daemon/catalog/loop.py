@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from daemon.process.heartbeat import Heartbeat
     from daemon.status.model import FailingLoad
     from handlers.events import Event
+    from handlers.failures import TableFailure
     from state.errors import GapDetected
     from state.positions import Position
-    from state.table_failure import TableFailure
 
 
 log = structlog.get_logger(__name__)

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from daemon.consumer.topic_reader import Batch, TopicReader
     from daemon.process.heartbeat import Heartbeat
     from handlers.events import Event
+    from handlers.failures import TableFailure
     from state.errors import TidelineError
     from state.positions import Position
-    from state.table_failure import TableFailure
 
 
 @dataclass(frozen=True, slots=True)

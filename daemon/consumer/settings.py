@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from handlers.decoding.limits import DEFAULT_LIMITS, Limits
+from handlers.decoding.messages import DEFAULT_LIMITS, Limits
 
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import Annotated, Final
 
 from annotated_types import Interval
 
-from handlers.backoff import Backoff
+from handlers.failures import Backoff
 from state.errors import Refused, TidelineError, Transient
 
 

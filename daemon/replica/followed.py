@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from daemon.process.heartbeat import Heartbeat
     from daemon.process.inbox import Inbox, Request
     from handlers.events import Event
+    from handlers.failures import TableFailure
     from handlers.replication.external.cycle_thread import ExternalThread
     from handlers.replication.loading.load_thread import LoadThread
     from handlers.replication.operations.promotion import Promotion
     from handlers.replication.projection import ReplicationProjection
-    from state.table_failure import TableFailure
 
 
 _PAUSED_S: Final = 0.5

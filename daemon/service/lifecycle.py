@@ -43,7 +43,7 @@ from daemon.sources.connections import CallMetrics
 from daemon.status.metrics import StatusCollector
 from daemon.status.reporter import StatusReporter
 from daemon.status.routes import Views, status_routes
-from handlers.backoff import Backoff
+from handlers.failures import Backoff
 
 
 if TYPE_CHECKING:

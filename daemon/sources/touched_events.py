@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from handlers.decoding.header import EventHeader
-from handlers.decoding.limits import DEFAULT_LIMITS
-from handlers.decoding.messages import unpack
+from handlers.decoding.messages import DEFAULT_LIMITS, unpack
 from handlers.decoding.notifications import build_event
 from handlers.events import CATALOGS, PartitionsAdded, PartitionsAltered, TxnAborted, WriteIdsAllocated
 from handlers.replication.target.objects import format_partition_name, partition_key_names

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeVar
 from pydantic import Field, TypeAdapter, ValidationError
 
 from daemon.terminal.layout import duration_text
+from handlers.failures import TableFailure  # noqa: TC001 - pydantic reads the annotations
 from state.errors import MalformedEvent
-from state.table_failure import TableFailure  # noqa: TC001 - pydantic reads the annotations
 
 
 if TYPE_CHECKING:

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from handlers.catalog.following.ports import Follower
     from handlers.catalog.timelines.publisher import TimelinePublisher
     from handlers.events import Event
+    from handlers.failures import TableFailure
     from handlers.metastore.client import Metastore
     from state.store import Store, Transaction
-    from state.table_failure import TableFailure
 
 
 LOADING_S: Final = 0.04

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import orjson
 
+from handlers.decoding.embedded_objects import PartitionOutline, to_stored_type
 from handlers.decoding.fields import Fields, pair_with_checksums
 from handlers.decoding.header import Arrival, EventHeader
 from handlers.decoding.messages import JsonObject, read_object, write
@@ -32,18 +33,16 @@ from handlers.events import (
     TableCreated,
     TableDropped,
 )
-from handlers.partition_outline import PartitionOutline
 from handlers.structs import tjson
 from handlers.structs.objects import Partition, Table
 from handlers.structs.struct import Struct
-from handlers.table_type import to_stored_type
 from state.errors import BadInput, MalformedEvent
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from handlers.decoding.limits import Limits
+    from handlers.decoding.messages import Limits
 
 
 S = TypeVar("S", bound=Struct)

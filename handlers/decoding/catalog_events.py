@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from handlers.decoding.embedded_objects import PartitionOutline, to_stored_type
 from handlers.decoding.fields import Fields, fill_names, parse_plain_source_files, parse_source_files
 from handlers.events import (
     ConstraintDropped,
@@ -32,12 +33,10 @@ from handlers.events import (
     TableCreated,
     TableDropped,
 )
-from handlers.partition_outline import PartitionOutline
 from handlers.structs import tjson
 from handlers.structs.constraints import SQLForeignKey
 from handlers.structs.objects import Database, Function, Partition, Table
 from handlers.structs.statistics import ColumnStatistics
-from handlers.table_type import to_stored_type
 from state.errors import LimitExceeded, MalformedEvent
 
 

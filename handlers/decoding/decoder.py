@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from handlers.decoding import apiary, notifications
 from handlers.decoding.header import FORMAT, FORMAT_HEADER, Arrival
-from handlers.decoding.limits import DEFAULT_LIMITS, Limits
-from handlers.decoding.messages import read_object
+from handlers.decoding.messages import DEFAULT_LIMITS, Limits, read_object
 from state.errors import BadInput, MalformedEvent
 
 

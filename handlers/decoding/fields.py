@@ -23,8 +23,7 @@ from state.errors import LimitExceeded, MalformedEvent
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from handlers.decoding.limits import Limits
-    from handlers.decoding.messages import JsonObject
+    from handlers.decoding.messages import JsonObject, Limits
 
 
 _INT64_END: Final = 2**63

@@ -16,8 +16,7 @@ from state.errors import BadInput, MalformedEvent
 
 
 if TYPE_CHECKING:
-    from handlers.decoding.limits import Limits
-    from handlers.decoding.messages import JsonObject
+    from handlers.decoding.messages import JsonObject, Limits
 
 
 FORMAT: Final = "tideline-1"

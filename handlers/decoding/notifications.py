@@ -26,6 +26,7 @@ from handlers.decoding.header import (
     read_position,
 )
 from handlers.decoding.messages import unpack
+from handlers.decoding.write_events import build_files_written
 from handlers.events import Event, EventsLost, Unhandled
 from state.errors import BadInput, LimitExceeded, MalformedEvent
 
@@ -33,8 +34,7 @@ from state.errors import BadInput, LimitExceeded, MalformedEvent
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from handlers.decoding.limits import Limits
-    from handlers.decoding.messages import JsonObject
+    from handlers.decoding.messages import JsonObject, Limits
     from handlers.events import Undecodable
 
 
@@ -128,8 +128,8 @@ _BUILDERS: Final[Mapping[str, Callable[[dict[str, Any], Fields], Event]]] = {
     "INSERT": catalog.build_inserted,
     "OPEN_TXN": transactions.build_txns_opened,
     "ALLOC_WRITE_ID_EVENT": transactions.build_write_ids_allocated,
-    "WRITE": transactions.build_files_written,
-    "ACID_WRITE_EVENT": transactions.build_files_written,
+    "WRITE": build_files_written,
+    "ACID_WRITE_EVENT": build_files_written,
     "COMMIT_TXN": transactions.build_txn_committed,
     "ABORT_TXN": transactions.build_txn_aborted,
     "COMMIT_COMPACTION_EVENT": transactions.build_compaction_committed,

@@ -1,4 +1,4 @@
-"""Builds events of transactions: opened, write ids allocated, files written, committed, aborted, compacted.
+"""Builds events of transactions: opened, write ids allocated, committed, aborted, compacted.
 
 Field names are those of ``org.apache.hadoop.hive.metastore.messaging.json.JSON*Message`` (reference:
 hive-replication.md §1.2).
@@ -9,16 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from handlers.decoding.fields import fill_names
-from handlers.decoding.written_files import read_written_files
 from handlers.events import (
     CompactionCommitted,
-    FilesWritten,
     TxnAborted,
     TxnCommitted,
     TxnsOpened,
     WriteIdsAllocated,
 )
-from handlers.structs.objects import Partition, Table
 from state.errors import LimitExceeded, MalformedEvent
 
 
@@ -64,37 +61,6 @@ def build_write_ids_allocated(common: dict[str, Any], message: Fields) -> WriteI
         )
     pairs = sorted(zip(txns, write_ids, strict=True), key=lambda pair: pair[1])
     return WriteIdsAllocated(**fill_names(common, message, "dbName", "tableName"), pairs=tuple(pairs))
-
-
-def build_files_written(common: dict[str, Any], message: Fields) -> FilesWritten:
-    """WRITE (from the relay) and ACID_WRITE_EVENT (from other listeners), which have the same fields."""
-    partition_name = message.text("partition") or ""
-    if len(partition_name) > message.limits.path_chars:
-        raise LimitExceeded(
-            "the partition name exceeds its limit", limit="path_chars", chars=len(partition_name)
-        )
-    named = fill_names(common, message, "database", "table")
-    if named["db"] is None or named["table"] is None:
-        raise MalformedEvent("the write event does not name a table")
-    write_id = message.required_number("writeId", least=1)
-    owner_text, partition_text = message.text("tableObjJson"), message.text("partitionObjJson")
-    files, raw_files = read_written_files(
-        message.texts("files", "files"),
-        write_id=write_id,
-        partition_name=partition_name,
-        owner=(Partition, partition_text) if partition_name else (Table, owner_text),
-        limits=message.limits,
-    )
-    return FilesWritten(
-        **named,
-        txn_id=message.required_number("txnid", least=1),
-        write_id=write_id,
-        partition_name=partition_name,
-        files=files,
-        raw_files=raw_files,
-        owner_text=owner_text,
-        partition_text=partition_text,
-    )
 
 
 def build_txn_committed(common: dict[str, Any], message: Fields) -> TxnCommitted:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from thrift.Thrift import TException
 
-from handlers.backoff import Backoff
+from handlers.failures import Backoff
 from handlers.metastore.addresses import REPLY_BYTES_MAX, Address
 from handlers.metastore.calls import DECLARED, V4_0, AnyCall, HiveVersion
 from handlers.metastore.connection import BrokenConnectionError, Connection

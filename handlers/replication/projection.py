@@ -11,6 +11,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from handlers.failures import TableFailure
 from handlers.replication.batch.batch_replay import BatchReplay
 from handlers.replication.dispatch import Dispatcher
 from handlers.replication.loading.bootstrap_run import BootstrapOptions
@@ -33,7 +34,6 @@ from handlers.replication.transactions.reconciliation import Reconciliation
 from handlers.replication.transactions.target_write_ids import CommitProofs
 from state.errors import ConfigError, TidelineError
 from state.positions import POSITION_KEY, Position
-from state.table_failure import TableFailure
 
 
 if TYPE_CHECKING:

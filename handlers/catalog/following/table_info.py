@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from handlers.catalog.following.table_state import LoadProgress
-    from handlers.partition_outline import PartitionOutline
+    from handlers.decoding.embedded_objects import PartitionOutline
     from handlers.structs.objects import Partition, Table
     from state.store import Pause, Store
 

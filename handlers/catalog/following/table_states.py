@@ -25,9 +25,9 @@ from handlers.catalog.following.table_state import (
     parse_progress,
     parse_state,
 )
+from handlers.failures import TableFailure
 from state.errors import StateCorrupt
 from state.store import Reader, Transaction, prefix_end
-from state.table_failure import TableFailure
 
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, overload
 
 from handlers.decoding.header import WRITE_KIND
-from handlers.decoding.limits import DEFAULT_LIMITS, Limits
-from handlers.decoding.messages import JsonObject, unpack
+from handlers.decoding.messages import DEFAULT_LIMITS, JsonObject, Limits, unpack
 from handlers.decoding.records.record_writer import Piece, Record, describe
 from state.errors import BadInput, FilesUnavailable
 

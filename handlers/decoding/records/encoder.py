@@ -29,8 +29,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from handlers.decoding.header import LOST_KIND, UNREADABLE_KIND
-from handlers.decoding.limits import DEFAULT_LIMITS, Limits
-from handlers.decoding.messages import JsonObject, unpack
+from handlers.decoding.messages import DEFAULT_LIMITS, JsonObject, Limits, unpack
 from handlers.decoding.records.commit_parts import CommitParts
 from handlers.decoding.records.record_writer import Record, RecordWriter, describe
 from handlers.structs.notifications import NotificationEvent

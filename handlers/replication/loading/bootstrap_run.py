@@ -16,8 +16,8 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
-from handlers.backoff import Backoff
 from handlers.failpoints import failpoint
+from handlers.failures import Backoff
 from handlers.replication.effects.unreplicated import record_obstacle
 from handlers.replication.loading.bootstrap import finish_bootstrap, is_pending
 from handlers.replication.loading.table.load import load_table

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from handlers.backoff import Backoff
+from handlers.failures import Backoff
 from handlers.replication.loading.table.load import load_table
 from handlers.replication.loading.table.tools import LoadProgress, LoadSettings, LoadTools, SilentProgress
 from state.errors import Inconsistent, TidelineError, Transient

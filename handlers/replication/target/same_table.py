@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from handlers.decoding.header import EventHeader
-from handlers.decoding.limits import DEFAULT_LIMITS
-from handlers.decoding.messages import unpack
+from handlers.decoding.messages import DEFAULT_LIMITS, unpack
 from handlers.decoding.notifications import build_event
 from handlers.events import PartitionsAltered
 from handlers.replication.target.objects import format_partition_name, partition_key_names

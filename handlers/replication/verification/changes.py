@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from handlers.decoding.limits import Limits
+from handlers.decoding.messages import Limits
 from handlers.decoding.notifications import decode_notification
 from handlers.events import (
     DatabaseAltered,

@@ -10,8 +10,7 @@ from daemon.process.retry_policy import RestartPolicy
 from daemon.process.supervisor import Job, Supervisor
 from daemon.replica.status.copies import CopyStatus
 from daemon.status.model import DaemonStatus, ProjectionView, SourceStatus
-from handlers.backoff import Backoff
-from state.table_failure import TableFailure
+from handlers.failures import Backoff, TableFailure
 
 
 if TYPE_CHECKING:

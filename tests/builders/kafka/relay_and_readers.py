@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from handlers.events import Event
-    from state.table_failure import TableFailure
+    from handlers.failures import TableFailure
 
 
 DEADLINE_S = 120.0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from handlers.decoding.fields import parse_source_files
-from handlers.decoding.limits import Limits
+from handlers.decoding.messages import Limits
 from handlers.files.copying.copies import Copier, build_copy_task
 from handlers.files.listing import list_write
 from handlers.files.paths import AllowedRoots, parse_location

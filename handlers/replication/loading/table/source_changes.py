@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from handlers.decoding.limits import DEFAULT_LIMITS
+from handlers.decoding.messages import DEFAULT_LIMITS
 from handlers.decoding.notifications import decode_notification
 from handlers.events import (
     DatabaseDropped,

@@ -23,8 +23,8 @@ from daemon.service.capabilities import all_sections
 from daemon.status.actions import KINDS, PAGE, REMOVE_CAUSE, list_actions
 from daemon.status.model import DaemonStatus, FailedLoop, FailingLoad, OperatorAction, ProjectionView
 from daemon.status.text import status_text
+from handlers.failures import TableFailure
 from state.errors import Inconsistent, TidelineError
-from state.table_failure import TableFailure
 from tests.builders.daemon.retention import measurement
 
 

@@ -14,8 +14,8 @@ from handlers.catalog.projection import CatalogProjection
 from handlers.catalog.timelines.rules import Rule, Rules
 from handlers.catalog.timelines.timeline_follower import TimelineFollower
 from handlers.catalog.turns import Turns
+from handlers.decoding.embedded_objects import PartitionOutline
 from handlers.events import Embedded, PartitionsAdded, PartitionsAltered, Undecodable
-from handlers.partition_outline import PartitionOutline
 from state.errors import GapDetected, MalformedEvent, MetastoreUnavailable, NotFound
 from state.positions import POSITION_KEY, Position
 from state.store.memory import MemoryStore, MemoryTransaction

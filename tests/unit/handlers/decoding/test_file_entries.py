@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handlers.decoding.fields import pair_with_checksums, parse_source_file
-from handlers.decoding.limits import Limits
+from handlers.decoding.messages import Limits
 from handlers.events import SourceFile
 from state.errors import BadInput, LimitExceeded, MalformedEvent
 

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dev.fixtures.notifications import compress
-from handlers.decoding.limits import Limits
-from handlers.decoding.messages import read_object, unpack, write
+from handlers.decoding.messages import Limits, read_object, unpack, write
 from state.errors import LimitExceeded, MalformedEvent
 
 

@@ -9,7 +9,7 @@ import pytest
 from dev.fixtures.notifications import KINDS, message_of, notification, read_recorded
 from handlers.decoding.decoder import decode
 from handlers.decoding.header import Arrival
-from handlers.decoding.limits import Limits
+from handlers.decoding.messages import Limits
 from handlers.decoding.records.encoder import encode
 from handlers.events import (
     Event,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from handlers.decoding.apiary import read_partition
 from handlers.decoding.catalog_events import read_partitions
 from handlers.decoding.fields import Fields
-from handlers.decoding.limits import DEFAULT_LIMITS
+from handlers.decoding.messages import DEFAULT_LIMITS
 from handlers.structs import tjson
 from handlers.structs.objects import FieldSchema, Partition, StorageDescriptor
 from state.errors import MalformedEvent

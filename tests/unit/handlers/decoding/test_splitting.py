@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handlers.decoding.messages import write
-from handlers.decoding.records.splitting import split_message
+from handlers.decoding.records.record_writer import split_message
 
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)

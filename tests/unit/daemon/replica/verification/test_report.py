@@ -18,6 +18,7 @@ from daemon.replica.verification.following import (
     read_state,
 )
 from daemon.status.model import ProjectionView
+from handlers.failures import TableFailure
 from handlers.replication.tables.quarantine import Quarantine
 from handlers.replication.tables.table_entries import UnreplicatedTable, UnreplicatedTables
 from handlers.replication.tables.table_loads import TableLoad, TableLoads
@@ -25,7 +26,6 @@ from handlers.replication.verification.findings import Difference, Outcome, Tabl
 from handlers.structs.objects import Database
 from state.errors import MalformedEvent, NotFound
 from state.positions import POSITION_KEY, Position
-from state.table_failure import TableFailure
 from tests.builders.daemon.loops import daemon_status
 
 

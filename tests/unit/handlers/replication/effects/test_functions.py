@@ -9,7 +9,7 @@ import pytest
 
 from daemon.replica.status.unreplicated import list_unreplicated
 from handlers.decoding.header import EventHeader
-from handlers.decoding.limits import DEFAULT_LIMITS
+from handlers.decoding.messages import DEFAULT_LIMITS
 from handlers.decoding.notifications import build_event
 from handlers.events import FunctionCreated, FunctionDropped, Undecodable
 from handlers.replication.effects import functions

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from handlers.backoff import Backoff
+from handlers.failures import Backoff
 from handlers.files.copying.copies import Copier
 from handlers.files.copying.pool import CopyPool
 from handlers.files.paths import AllowedRoots

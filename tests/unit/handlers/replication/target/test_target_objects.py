@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from handlers.decoding.embedded_objects import to_stored_type
 from handlers.replication.effects.databases import apply_database_changes, to_target_database
 from handlers.replication.policy.locations import place_below
 from handlers.replication.policy.policy import Policy
@@ -21,7 +22,6 @@ from handlers.replication.target.objects import (
     translate_plain_table,
 )
 from handlers.structs.objects import Database
-from handlers.table_type import to_stored_type
 from state.errors import UnsafePath
 from tests.builders.replication.recording_metastore import RecordingMetastore
 from tests.builders.replication.replay_events import a_table

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from handlers.decoding.limits import DEFAULT_LIMITS
-from handlers.decoding.written_files import read_written_files
+from handlers.decoding.messages import DEFAULT_LIMITS
+from handlers.decoding.write_events import read_written_files
 from handlers.structs import tjson
 from handlers.structs.objects import Partition, StorageDescriptor, Table
 from state.errors import MalformedEvent

@@ -1,4 +1,8 @@
-"""The delay before a retry: exponential with full jitter, for single calls and for the loops of the daemon alike."""
+"""What follows from a failure: a delay before the retry, or the quarantine of a table.
+
+The delay is exponential with full jitter, for single calls and for the loops of the daemon alike. The reason of a quarantine is one
+value, which projections report and which status, log and JSON show.
+"""
 
 from __future__ import annotations
 
@@ -25,3 +29,17 @@ class Backoff:
     def pause_s(self, failures: int) -> float:
         """Draw a delay; the jitter keeps callers that failed together from returning together."""
         return _JITTER.uniform(self.min_s, self.bound_s(failures))
+
+
+@dataclass(frozen=True, slots=True)
+class TableFailure:
+    """The first failure of a quarantined table."""
+
+    table: str
+    """``db.table`` at the source."""
+    event_id: int | None
+    """The event that could not be applied; None if the table failed while it was loaded."""
+    time_s: int | None
+    """Unix time; None if an older version recorded the failure."""
+    code: str
+    reason: str
