@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from handlers.events import SourceFile
+from handlers.files.directories import require_reachable
 from handlers.files.filesystems import FileSystems, is_hidden, is_unfinished
 from handlers.files.paths import AllowedRoots, Location, is_safe_name, parse_location
-from handlers.files.reachable import require_reachable
 from state.errors import BadInput, LimitExceeded, NotFound
 from state.transactions.acid_directories import AcidDirectory
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from handlers.events import SourceFile
+from handlers.files.directories import require_reachable
 from handlers.files.filesystems import is_hidden, is_ignored_base, is_unfinished
 from handlers.files.paths import is_safe_name, parse_location
-from handlers.files.reachable import require_reachable
 from state.errors import LimitExceeded, NotFound
 
 

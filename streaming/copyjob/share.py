@@ -20,10 +20,10 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from handlers.events import SourceFile
+from handlers.files.copying.byte_limits import Throttle
 from handlers.files.copying.copies import Copied, Copier, CopyTask
 from handlers.files.copying.jobs import SizedTask, require_fence
 from handlers.files.copying.pool import CopyPool
-from handlers.files.copying.throttle import Throttle
 from handlers.files.paths import AllowedRoots
 from handlers.files.systems.schemes import open_file_systems
 from state.errors import MalformedEvent, Refused, TidelineError

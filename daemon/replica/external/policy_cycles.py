@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from daemon.config.document import Problem, problem_of_error
 from daemon.process.state_directory import open_state
+from handlers.files.copying.byte_limits import Throttle
 from handlers.files.copying.pool import CopyPool
-from handlers.files.copying.throttle import Throttle
 from handlers.metastore.client import Metastore
 from handlers.replication.external.cycle import ExternalSettings
 from handlers.replication.external.cycle_thread import ExternalThread

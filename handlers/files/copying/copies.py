@@ -21,8 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from handlers.files.copying.crc_types import CrcTypes
-from handlers.files.copying.origins import Origin, choose_error, list_origins
+from handlers.files.copying.origins import CrcTypes, Origin, choose_error, list_origins
 from handlers.files.copying.transfer import (
     Cancellation,
     ContentDiffers,
@@ -33,9 +32,9 @@ from handlers.files.copying.transfer import (
     mark_source_errors,
     mark_target_errors,
 )
+from handlers.files.directories import require_directory, require_reachable
 from handlers.files.filesystems import SweptDirectories, sweep
 from handlers.files.paths import AllowedRoots, Location, parse_location, to_target_subdir
-from handlers.files.reachable import require_directory, require_reachable
 from state.errors import FileLost, NotFound, Refused, TidelineError
 
 

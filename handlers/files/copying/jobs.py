@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from handlers.files.copying.copies import Copied
+from handlers.files.directories import require_directory
 from handlers.files.filesystems import make_temporary_name
 from handlers.files.paths import parse_location, printable
-from handlers.files.reachable import require_directory
 from state.errors import FilesUnavailable, NotFound, TidelineError
 
 

@@ -18,7 +18,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from handlers.files.copying.byte_budget import ByteBudget
+from handlers.files.copying.byte_limits import ByteBudget
 from handlers.files.copying.copies import Copied, Copier, CopyTask
 from handlers.files.copying.handles import UNSETTLED_MAX, CopyHandle, UnsettledCopies
 from state.errors import FilesUnavailable, TidelineError
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
 
-    from handlers.files.copying.throttle import Throttle
+    from handlers.files.copying.byte_limits import Throttle
     from handlers.files.paths import AllowedRoots
 
 

@@ -16,9 +16,9 @@ import hashlib
 import re
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
+from handlers.files.directories import require_directory, require_reachable
 from handlers.files.filesystems import CHUNK_BYTES
 from handlers.files.paths import Location, parse_location, printable
-from handlers.files.reachable import require_directory, require_reachable
 from handlers.structs.objects import Partition, StorageDescriptor, Table
 from state.errors import FileLost, LimitExceeded, NotFound, TargetDiverged, Unsupported
 

@@ -14,8 +14,8 @@ from handlers.events import SourceFile
 from handlers.failpoints import failpoint
 from handlers.files.copying.copies import Copied, CopyTask
 from handlers.files.copying.jobs import SizedTask
+from handlers.files.directories import require_reachable
 from handlers.files.filesystems import is_hidden, is_unfinished
-from handlers.files.reachable import require_reachable
 from state.errors import FileLost, LimitExceeded, NotFound, TidelineError, UnsafePath
 from state.external.differences import FileVersion, cut_batches, plan_directory, settle_copies
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from handlers.files.filled_directories import find_filled, has_entries
+from handlers.files.directories import find_filled, has_entries
 from handlers.files.paths import parse_location
 from handlers.files.table_listing import TableDirectory
 from handlers.metastore.objects.partitions import BATCH

@@ -9,7 +9,7 @@ import google_crc32c
 import pytest
 
 from handlers.files.copying.checksums import Checksum, parse_checksum
-from handlers.files.copying.crc_types import CrcTypes
+from handlers.files.copying.origins import CrcTypes
 from handlers.files.paths import parse_location
 from state.errors import FilesUnavailable
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from handlers.files.copying.byte_limits import Throttle
 from handlers.files.copying.pool import CopyPool
-from handlers.files.copying.throttle import Throttle
 from tests.builders.replication.warehouse import Warehouse
 
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from handlers.files import filled_directories
-from handlers.files.filled_directories import find_filled
+from handlers.files.directories import find_filled
 from handlers.files.paths import parse_location
 from handlers.files.systems.schemes import open_file_systems
 from state.errors import UnsafePath
@@ -39,7 +38,7 @@ def test_the_directories_with_something_in_them_are_found(
     filled: Sequence[str],
     asked: Sequence[str],
 ) -> None:
-    monkeypatch.setattr(filled_directories, "_SINGLE_MAX", single_max)
+    monkeypatch.setattr("handlers.files.directories._SINGLE_MAX", single_max)
     root = tmp_path / "t"
     shutil.rmtree(root, ignore_errors=True)
     for name in (*directories, *filled):

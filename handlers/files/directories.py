@@ -1,24 +1,32 @@
-"""Distinguishes a file system that is gone from a file that is gone.
+"""Whether directories are there and have something in them.
 
 While a network file system is not mounted, its mount point is an empty directory, and every path below it is missing. Taken
 literally, every source file would be lost and every table empty, and files for the target would be written where the mounted file
-system hides them later. A missing path therefore counts only if the directories above it are there.
-
+system hides them later. A missing path therefore counts only if the directories above it are there (``require_reachable``).
 HDFS and object stores have no mount points. There, a source directory or a bucket that is missing or empty, and on HDFS a missing
 directory of the change manager, is taken for a mistake in the same way: a wrong address looks like this.
+
+In an object store, one call takes tens of milliseconds. ``find_filled`` looks a few directories up one by one, because the directory
+above them may have a million others. For more, it lists the directories above them, each once.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from handlers.files.paths import printable
 from state.errors import FilesUnavailable, NotFound, Refused, UnsafePath
 
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from handlers.files.filesystems import FileSystems
     from handlers.files.paths import AllowedRoots, Location
+
+
+_SINGLE_MAX: Final = 50
+"""Above so many directories, those above them are listed."""
 
 
 def require_reachable(file_systems: FileSystems, missing: Location, allowed: AllowedRoots) -> None:
@@ -29,7 +37,7 @@ def require_reachable(file_systems: FileSystems, missing: Location, allowed: All
     place = missing
     while place.parent != place and any(root.contains(place.parent) for root in allowed.roots):
         place = place.parent
-        if _has_entries(file_systems, place):
+        if has_entries(file_systems, place):
             return
     raise FilesUnavailable(
         "the source's directory is missing or empty",
@@ -52,8 +60,38 @@ def require_directory(file_systems: FileSystems, directory: Location) -> None:
         return  # a directory, or a link to one
 
 
-def _has_entries(file_systems: FileSystems, directory: Location) -> bool:
+def find_filled(files: FileSystems, root: Location, names: Sequence[str]) -> list[str]:
+    """Return those of the relative paths ``names`` that are directories below ``root`` with something in them, in order.
+
+    Raises UnsafePath for a path that leads elsewhere, and FilesUnavailable.
+    """
+    likely = names if len(names) <= _SINGLE_MAX else _find_listed(files, root, names)
+    return [name for name in likely if has_entries(files, root.join(name))]
+
+
+def has_entries(files: FileSystems, directory: Location) -> bool:
+    """Whether a directory exists and has something in it."""
+    return bool(_list_names(files, directory))
+
+
+def _find_listed(files: FileSystems, root: Location, names: Sequence[str]) -> Iterable[str]:
+    """Return the paths whose components are in the listings of the directories above them."""
+    listed: dict[str, frozenset[str]] = {}
+
+    def is_listed(above: str, name: str) -> bool:
+        if above not in listed:
+            listed[above] = _list_names(files, root.join(above) if above else root)
+        return name in listed[above]
+
+    def exists(path: str) -> bool:
+        parts = path.split("/")
+        return all(is_listed("/".join(parts[:depth]), part) for depth, part in enumerate(parts))
+
+    return filter(exists, names)
+
+
+def _list_names(files: FileSystems, directory: Location) -> frozenset[str]:
     try:
-        return bool(file_systems.of(directory).list(directory))
+        return frozenset(entry.name for entry in files.of(directory).list(directory))
     except NotFound:
-        return False
+        return frozenset()
