@@ -26,7 +26,7 @@ from itertools import chain, pairwise, starmap
 from typing import TYPE_CHECKING, Final
 from weakref import ref
 
-from state.sorting import STEP
+from state.timelines.sorting import STEP
 
 
 if TYPE_CHECKING:

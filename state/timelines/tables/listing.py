@@ -14,10 +14,10 @@ from collections import Counter
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Final
 
-from state.sorting import sort_in_steps
 from state.store import get_many
 from state.timelines.ignored_values import IgnoredValues
 from state.timelines.runs import Runs
+from state.timelines.sorting import sort_in_steps
 from state.timelines.tables import records
 from state.timelines.tables.records import PartitionEntry
 from state.timelines.timeline import Timeline

@@ -25,7 +25,7 @@ from handlers.catalog.following.table_info import (
 from handlers.catalog.following.table_state import LoadProgress
 from handlers.failpoints import failpoint
 from state.errors import AmbiguousCall, MetastoreUnavailable, NotFound, ServerFault
-from state.sorting import release_in_steps, sort_in_steps
+from state.timelines.sorting import release_in_steps, sort_in_steps
 
 
 if TYPE_CHECKING:

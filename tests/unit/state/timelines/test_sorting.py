@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state import sorting
-from state.sorting import release_in_steps, sort_in_steps
+from state.timelines import sorting
+from state.timelines.sorting import release_in_steps, sort_in_steps
 
 
 @pytest.fixture(autouse=True)
