@@ -12,14 +12,13 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from handlers.expressions.java_process import JavaProcess
 from state.errors import ServerFault
 from state.partitions.filters.hive_expressions import Call, ColumnReference, Constant, Expression
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from handlers.expressions.java_process import JavaProcess
 
 
 EXPRESSION_BYTES_MAX: Final = 1 << 20
@@ -35,7 +34,7 @@ class ExpressionReader:
     """Reads expressions; thread-safe, one expression at a time."""
 
     def __init__(self, start: Callable[[], JavaProcess] | None = None, *, rest_s: float = REST_S) -> None:
-        self._start = start or _start_process
+        self._start = start or JavaProcess
         self._rest_s = rest_s
         self._process: JavaProcess | None = None
         self._rest_until_s = 0.0
@@ -99,12 +98,6 @@ class ExpressionReader:
         if self._process is not None:
             self._process.close()
             self._process = None
-
-
-def _start_process() -> JavaProcess:
-    from handlers.expressions.java_process import JavaProcess
-
-    return JavaProcess()
 
 
 def _parse_node(found: Mapping[str, Any]) -> Expression:

@@ -120,7 +120,9 @@ def parse_any_location(uri: str) -> Location:
     if not _AUTHORITY.fullmatch(authority):
         _refuse("the authority of the URI is malformed", uri)
     if scheme == "file":
-        authority = _local_authority(authority, uri)
+        if authority.lower() not in {"", "localhost"}:
+            _refuse("a file: URI names a host", uri)
+        authority = ""
     names = [name for name in path.split("/") if name]
     root = Location(scheme, authority, "/")
     return root._below(_check_names(names, whole=uri)) if names else root  # noqa: SLF001 - same class, same module
@@ -215,12 +217,6 @@ def is_safe_name(name: str) -> bool:
     except UnsafePath:
         return False
     return True
-
-
-def _local_authority(authority: str, uri: str) -> str:
-    if authority.lower() not in {"", "localhost"}:
-        _refuse("a file: URI names a host", uri)
-    return ""
 
 
 def _components(relative: str, whole: str) -> list[str]:

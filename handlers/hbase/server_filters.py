@@ -58,11 +58,8 @@ def _write_leaf(leaf: Leaf) -> bytes | None:
     """Write the intervals of one field, without the text match of LIKE."""
     if not 0 < len(leaf.intervals) <= INTERVALS_MAX:
         return None
-    return _join(b" OR ", [_write_interval(leaf.column, interval) for interval in leaf.intervals])
-
-
-def _write_interval(column: int, interval: Interval) -> bytes:
-    return b"(" + b" AND ".join(_write_comparisons(column, interval)) + b")"
+    written = (b" AND ".join(_write_comparisons(leaf.column, each)) for each in leaf.intervals)
+    return _join(b" OR ", [b"(" + each + b")" for each in written])
 
 
 def _write_comparisons(column: int, interval: Interval) -> Iterator[bytes]:

@@ -94,7 +94,10 @@ class Connection:
         try:
             connection._socket.begin(deadline)
             connection._socket.open()
-            connection._log_in()
+            login = login_at(address.host, address.port)
+            if login is not None:
+                transport = authenticate(connection._socket, login, address.host)
+                connection._client = connection._build_client(transport)
             if user is not None:
                 connection.perform(_SET_USER, (user, [user]), deadline)
             connection.hive_version = connection._determine_hive_version(deadline)
@@ -114,12 +117,6 @@ class Connection:
             container_length_limit=self._reply_bytes_max,  # an element has at least one byte
         )
         return HMSClient(protocol)
-
-    def _log_in(self) -> None:
-        """Log in if the server's address has a login; raises LoginFailed and what Thrift raises."""
-        login = login_at(self.address.host, self.address.port)
-        if login is not None:
-            self._client = self._build_client(authenticate(self._socket, login, self.address.host))
 
     def _broken(self, error: Exception) -> BrokenConnectionError | LoginFailed:
         """Return the error for a server that did not complete the first calls.
@@ -182,16 +179,14 @@ class Connection:
     def _classify(self, error: Exception, call: str) -> Exception:
         """Return the error that a failure stands for; Thrift raises the same classes for reading and writing."""
         sent, context = self._socket.sent, {"call": call, "address": str(self.address)}
-        if self._socket.over_limit or (sent and isinstance(error, OverflowError)) or _is_size_limit(error):
+        is_too_large = (
+            self._socket.over_limit
+            or (sent and isinstance(error, OverflowError))
+            or (isinstance(error, TTransportException) and error.type == TTransportException.SIZE_LIMIT)
+            or (isinstance(error, TProtocolException) and error.type == TProtocolException.SIZE_LIMIT)
+        )
+        if is_too_large:
             return LimitExceeded("the metastore's answer is too large", limit=self._socket.limit, **context)
         if not sent and isinstance(error, (TypeError, ValueError, OverflowError)):
             return InvalidRequest("the request cannot be serialized", reason=str(error), **context)
         return BrokenConnectionError(error, sent=sent)
-
-
-def _is_size_limit(error: Exception) -> bool:
-    kinds = (TTransportException.SIZE_LIMIT, TProtocolException.SIZE_LIMIT)
-    classes = (TTransportException, TProtocolException)
-    return any(
-        isinstance(error, cls) and error.type == kind for cls, kind in zip(classes, kinds, strict=True)
-    )

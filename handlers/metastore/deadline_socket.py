@@ -56,14 +56,13 @@ class DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift has no types
             self.handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.handle.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if self._tls is not None:
-                self._begin_tls(self.handle, self._tls())
+                self.handle = self._tls().wrap_socket(
+                    self.handle, server_hostname=self.host, do_handshake_on_connect=False
+                )
+                self.handle.settimeout(self._remaining())
+                self.handle.do_handshake()
         except OSError as error:  # ssl.SSLError is one
             raise TTransportException(TTransportException.NOT_OPEN, str(error)) from error
-
-    def _begin_tls(self, plain: socket.socket, context: ssl.SSLContext) -> None:
-        self.handle = context.wrap_socket(plain, server_hostname=self.host, do_handshake_on_connect=False)
-        self.handle.settimeout(self._remaining())
-        self.handle.do_handshake()
 
     def isOpen(self) -> bool:  # noqa: N802 - Thrift's name
         """Whether the server still holds the connection; called between calls only.

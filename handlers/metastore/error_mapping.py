@@ -57,7 +57,9 @@ _REFUSED: Final = (InvalidRequest, "the metastore rejected the request")
 def to_tideline_error(error: Exception, call: str, address: object) -> TidelineError:
     """Return the error of ``state.errors`` for the server's answer to ``call``."""
     if isinstance(error, TApplicationException):
-        return _fault(error, call, address)
+        if error.type == TApplicationException.UNKNOWN_METHOD:
+            return Unsupported("the metastore does not support the call", call=call, address=str(address))
+        return _server_fault("the metastore answered with an internal error", error, call, address)
     if _has_failed(type(error).__name__, _reason(error)):
         return _server_fault("the metastore failed", error, call, address)
     cls, message = _BY_CLASS.get(_name(error, call), _REFUSED)
@@ -93,12 +95,6 @@ def _has_failed(name: str, reason: str) -> bool:
 def is_server_fault(error: Exception) -> bool:
     """Whether the server failed, as opposed to rejecting the request; after some failures it closes the connection."""
     return isinstance(error, TApplicationException) and error.type != TApplicationException.UNKNOWN_METHOD
-
-
-def _fault(error: Any, call: str, address: object) -> TidelineError:
-    if error.type == TApplicationException.UNKNOWN_METHOD:
-        return Unsupported("the metastore does not support the call", call=call, address=str(address))
-    return _server_fault("the metastore answered with an internal error", error, call, address)
 
 
 def _server_fault(message: str, error: Exception, call: str, address: object) -> ServerFault:

@@ -183,13 +183,12 @@ class ReplayedTransactionCalls(TransactionCalls):
         """Return the text under which the transaction is open or can be opened; None if it is not lost."""
         if not self.supports("get_replayed_txns_for_policy"):
             return None
-        usable = next((key for key in _list_keys(policy) if not self._is_lost(key, source_txn)), None)
-        return None if usable == policy else usable
-
-    def _is_lost(self, key: str, source_txn: int) -> bool:
-        """Whether the mapping names a transaction of the target that does not exist, not even as an aborted one."""
-        target_txn = self._read_mapping(key).get(source_txn)
-        return target_txn is not None and target_txn not in self._existing_txns()
+        for key in _list_keys(policy):
+            target_txn = self._read_mapping(key).get(source_txn)
+            # Lost: the mapping names a transaction that does not exist, not even as an aborted one.
+            if target_txn is None or target_txn in self._existing_txns():
+                return None if key == policy else key
+        return None
 
     def _read_mapping(self, key: str) -> dict[int, int]:
         """Return the mapping of source transactions to those of the target, which need not exist."""

@@ -102,7 +102,7 @@ def scalar_reader(wire: WireType) -> Convert:
     if wire.ttype == TType.STRING:
         return read_text
     if wire.ttype == TType.DOUBLE:
-        return _read_double
+        return float  # Java writes "NaN", "Infinity" and "-Infinity" as strings
     if wire.ttype == TType.BOOL:
         return _read_flag
     return _integer_reader(_BITS[wire.ttype])
@@ -130,10 +130,6 @@ def _read_flag(value: Any) -> bool:
     if value not in {0, 1}:
         raise ValueError(f"{value!r} is not a boolean")
     return bool(value)
-
-
-def _read_double(value: Any) -> float:
-    return float(value)  # Java writes "NaN", "Infinity" and "-Infinity" as strings
 
 
 def _read_binary(value: Any) -> bytes:

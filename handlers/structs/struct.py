@@ -229,12 +229,12 @@ def resolve() -> None:
 
 def declare(module: str, name: str, fields: Mapping[str, Any]) -> type[Struct]:
     """Return a new struct class for ``module``; ``fields`` maps names to the annotations of a declared struct."""
-    optional = {field: None for field, annotation in fields.items() if _is_optional(annotation)}
+    optional = {
+        field: None
+        for field, annotation in fields.items()
+        if types.NoneType in typing.get_args(annotation.__origin__)
+    }
     return type(name, (Struct,), {"__annotations__": dict(fields), "__module__": module, **optional})
-
-
-def _is_optional(annotation: Any) -> bool:
-    return types.NoneType in typing.get_args(annotation.__origin__)
 
 
 def _read_annotations(cls: type[Struct]) -> None:

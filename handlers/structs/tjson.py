@@ -69,7 +69,9 @@ def encode(value: Struct) -> str:
     try:
         return orjson.dumps(struct_writer(type(value))(value)).decode()
     except KeyNotTextError:
-        return _encode_slowly(value)
+        buffer = TMemoryBuffer()
+        TJSONProtocol(buffer).writeStruct(value, value.thrift_spec)
+        return bytes(buffer.getvalue()).decode()
     except _ERRORS as error:
         raise _malformed(type(value), error) from error
 
@@ -108,9 +110,3 @@ def _decode_slowly(cls: type[S], text: str) -> S:
     except _ERRORS as error:
         raise _malformed(cls, error) from error
     return value
-
-
-def _encode_slowly(value: Struct) -> str:
-    buffer = TMemoryBuffer()
-    TJSONProtocol(buffer).writeStruct(value, value.thrift_spec)
-    return bytes(buffer.getvalue()).decode()

@@ -73,7 +73,11 @@ class SqliteStore:
         try:
             with translate_errors(self.path):
                 self._connection = self._open_file()
-            self._open_content(schema_version, migrations or {})
+            try:
+                self._prepare_content(schema_version, migrations or {})
+            except BaseException:
+                self._connection.close()
+                raise
         except BaseException:
             self._unlock_file()
             raise
@@ -126,7 +130,9 @@ class SqliteStore:
             finally:
                 transaction.end()
                 self._open = None
-                self._roll_back_open()
+                if self._connection.in_transaction:
+                    with translate_errors(self.path):
+                        self._connection.execute("ROLLBACK")
             if self._checkpoints is not None:
                 rows = self._connection.total_changes - changes
                 written_bytes = rows * PAGE_BYTES + transaction.value_bytes
@@ -230,13 +236,6 @@ class SqliteStore:
             os.close(self._file_lock)
             self._file_lock = None
 
-    def _open_content(self, schema_version: int, migrations: Mapping[int, Migration]) -> None:
-        try:
-            self._prepare_content(schema_version, migrations)
-        except BaseException:
-            self._connection.close()
-            raise
-
     def _prepare_content(self, schema_version: int, migrations: Mapping[int, Migration]) -> None:
         with translate_errors(self.path):
             stored = read_version(self._connection, self.path)
@@ -261,8 +260,3 @@ class SqliteStore:
             for step in steps:
                 migrations[step](transaction)
             set_version(self._connection, schema_version)
-
-    def _roll_back_open(self) -> None:
-        if self._connection.in_transaction:
-            with translate_errors(self.path):
-                self._connection.execute("ROLLBACK")

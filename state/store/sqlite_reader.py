@@ -46,7 +46,6 @@ class SqliteReader:
         self._pool = SnapshotPool(self.path)
         self._identity: tuple[int, int] | None = None
         self._changed = threading.Condition()
-        self._open = 0
         self._gate_end_s = 0.0
         self._next_gate_s = 0.0
         self._gated_bytes = 0
@@ -54,14 +53,12 @@ class SqliteReader:
     @contextmanager
     def snapshot(self, pause: Pause = lambda: None) -> Iterator[SqliteSnapshot]:
         """Open a snapshot of what is committed now; ``pause`` is called before each page that is read."""
-        self._enter()
-        try:
-            self._require_same_file()
-            with self._pool.open(pause) as opened:
-                self._require_version(opened)
-                yield opened
-        finally:
-            self._leave()
+        with self._changed:
+            self._wait_at_gate()
+        self._require_same_file()
+        with self._pool.open(pause) as opened:
+            self._require_version(opened)
+            yield opened
 
     def close(self) -> None:
         """Close the connections; an open snapshot may end first."""
@@ -87,15 +84,6 @@ class SqliteReader:
             raise StateCorrupt(
                 "the state file has not been migrated yet", path=self.path, stored_version=stored
             )
-
-    def _enter(self) -> None:
-        with self._changed:
-            self._wait_at_gate()
-            self._open += 1
-
-    def _leave(self) -> None:
-        with self._changed:
-            self._open -= 1
 
     def _wait_at_gate(self) -> None:
         now_s = time.monotonic()

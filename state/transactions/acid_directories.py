@@ -194,12 +194,9 @@ def _belongs_to(found: AcidDirectory, previous: AcidDirectory, chosen: Sequence[
         return False
     if found.statement != previous.statement:
         return previous.statement is not None
-    kinds = {other.kind for other in chosen if _same_part(other, found)}
+    part = (found.first, found.last, found.statement)
+    kinds = {other.kind for other in chosen if (other.first, other.last, other.statement) == part}
     return found.kind not in kinds
-
-
-def _same_part(left: AcidDirectory, right: AcidDirectory) -> bool:
-    return (left.first, left.last, left.statement) == (right.first, right.last, right.statement)
 
 
 def _has_visible(first: int, last: int, valid: ValidWriteIds) -> bool:

@@ -81,7 +81,7 @@ class OpenTxn:
         return SourceTxn(
             self.txn_id,
             self.first_event_id,
-            tuple(sorted(self.by_table.values(), key=_event_then_table)),
+            tuple(sorted(self.by_table.values(), key=lambda each: (each.event_id, each.table))),
             self.target_txn,
             tuple(self.touched),
         )
@@ -122,7 +122,3 @@ class TableWriteIds:
         """Assert that ids are between 1 and the mark."""
         assert self.high_water_mark >= 0, self
         assert all(1 <= write_id <= self.high_water_mark for write_id in self.open), self
-
-
-def _event_then_table(allocation: Allocation) -> tuple[int, str]:
-    return allocation.event_id, allocation.table

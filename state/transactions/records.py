@@ -184,16 +184,13 @@ class UnsavedChanges:
             else:
                 transaction.delete(key)
         if self.has_aborted:
-            self._remove_aborted(transaction)
+            aborted = list(scan_aborted(transaction, ABORTED_STEP))
+            for key in aborted:
+                transaction.delete(key)
+            self.has_aborted = len(aborted) == ABORTED_STEP
         self.txns.clear()
         self.tables.clear()
         self.markers.clear()
-
-    def _remove_aborted(self, transaction: Transaction) -> None:
-        keys = list(scan_aborted(transaction, ABORTED_STEP))
-        for key in keys:
-            transaction.delete(key)
-        self.has_aborted = len(keys) == ABORTED_STEP
 
     def check(self, txns: Mapping[int, OpenTxn], tables: Mapping[str, TableWriteIds]) -> None:
         """Assert that everything not stored, and everything stored but gone, is noted as changed."""

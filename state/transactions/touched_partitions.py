@@ -110,14 +110,11 @@ class TouchedPartitions:
         self._count -= txn.count
         for written in txn.partitions:
             if self._owners.get(written) == txn_id:
-                self._disown(written)
+                del self._owners[written]
+                self._tables[written[0]] -= 1
+                if not self._tables[written[0]]:
+                    del self._tables[written[0]]
         return TouchedByTxn(txn.complete, txn.partitions if txn.complete else {})
-
-    def _disown(self, written: Written) -> None:
-        del self._owners[written]
-        self._tables[written[0]] -= 1
-        if not self._tables[written[0]]:
-            del self._tables[written[0]]
 
     def _forget_largest(self) -> None:
         largest = max(self._txns.values(), key=lambda txn: txn.count)

@@ -146,7 +146,8 @@ def split_message(kind: str, message: JsonObject, part_bytes: int, part_bytes_ha
     one item and may therefore still be too long. A message without lists is returned unchanged.
     """
     columns = [name for name in _LISTS.get(kind, ()) if message.get(name)]
-    if not columns or not _are_parallel(message, columns):
+    lists = [message[name] for name in columns]
+    if not lists or any(not isinstance(values, list) or len(values) != len(lists[0]) for values in lists):
         return [message]
     shared_bytes = len(write({**message, **dict.fromkeys(columns, ())}))
     room = part_bytes - shared_bytes
@@ -157,33 +158,23 @@ def split_message(kind: str, message: JsonObject, part_bytes: int, part_bytes_ha
         {**message, **{name: [row[name] for row in rows[run]] for name in columns}}
         for run in _cut_into_runs([_row_bytes(row) for row in rows], room)
     ]
-    return _keep_first_replace(parts) if kind == "INSERT" else parts
-
-
-def _are_parallel(message: JsonObject, columns: Sequence[str]) -> bool:
-    lists = [message[name] for name in columns]
-    return all(isinstance(values, list) and len(values) == len(lists[0]) for values in lists)
+    if kind == "INSERT" and message.get("replace") is not None:
+        return [parts[0], *(part | {"replace": "false"} for part in parts[1:])]
+    return parts
 
 
 def _iterate_rows(message: JsonObject, columns: Sequence[str], room: int) -> Iterator[_Row]:
     """Yield the items of the parallel lists; a partition whose files alone exceed ``room`` is yielded several times."""
     for values in zip(*(message[name] for name in columns), strict=True):
         row = dict(zip(columns, values, strict=True))
-        files = _own_files(row)
-        if len(files) < 2 or _row_bytes(row) <= room:
+        owned: Any = row.get("partitionFiles")
+        files = owned.get("files") if isinstance(owned, dict) else None
+        if not isinstance(files, list) or len(files) < 2 or _row_bytes(row) <= room:
             yield row
             continue
-        owned = row["partitionFiles"]
         rest = room - _row_bytes({**row, "partitionFiles": {**owned, "files": ()}})
         for run in _cut_into_runs([len(write(entry)) + 1 for entry in files], rest):
             yield {**row, "partitionFiles": {**owned, "files": files[run]}}
-
-
-def _own_files(row: _Row) -> list[Any]:
-    """Return the files of a partition's row; [] if it has none."""
-    owned = row.get("partitionFiles")
-    files = owned.get("files") if isinstance(owned, dict) else None
-    return files if isinstance(files, list) else []
 
 
 def _row_bytes(row: _Row) -> int:
@@ -200,9 +191,3 @@ def _cut_into_runs(sizes: Sequence[int], room: int) -> Iterator[slice]:
             start, used = index, 0
         used += size
     yield slice(start, len(sizes))
-
-
-def _keep_first_replace(parts: list[JsonObject]) -> list[JsonObject]:
-    if parts[0].get("replace") is None:
-        return parts
-    return [parts[0], *(part | {"replace": "false"} for part in parts[1:])]

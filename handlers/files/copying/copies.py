@@ -85,13 +85,10 @@ def build_copy_task(
     if subdir:
         directory = directory.join(subdir)
     target = directory.child(parse_location(source.uri).name)
-    return CopyTask(source, str(target), None if table_root is None else _find_above(target_root, table_root))
-
-
-def _find_above(target_root: str, table_root: str) -> str:
-    """Return the directory above a table, or above a partition that is elsewhere."""
-    place, table = parse_location(target_root), parse_location(table_root)
-    return str((table if table.contains(place) else place).parent)
+    if table_root is None:
+        return CopyTask(source, str(target), None)
+    place, table = parse_location(target_root), parse_location(table_root)  # a partition may be elsewhere
+    return CopyTask(source, str(target), str((table if table.contains(place) else place).parent))
 
 
 def _allow() -> None:

@@ -8,7 +8,7 @@ All memory that the library allocates is released here. Calls may wait for the K
 from __future__ import annotations
 
 import ctypes
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_size_t, c_uint32, c_void_p
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -242,7 +242,7 @@ def _credentials(client: str | None, store: Mapping[str, str]) -> Iterator[c_voi
     elements = (_Element * len(store))(
         *(_Element(key.encode(), value.encode()) for key, value in store.items())
     )
-    with _optional_name(client) as name:
+    with nullcontext() if client is None else _name(client) as name:
         major = library.gss_acquire_cred_from(
             byref(minor),
             name,
@@ -259,15 +259,6 @@ def _credentials(client: str | None, store: Mapping[str, str]) -> Iterator[c_voi
         yield found
     finally:
         library.gss_release_cred(byref(minor), byref(found))
-
-
-@contextmanager
-def _optional_name(principal: str | None) -> Iterator[c_void_p | None]:
-    if principal is None:
-        yield None
-        return
-    with _name(principal) as name:
-        yield name
 
 
 def _buffer(data: bytes) -> _Buffer:

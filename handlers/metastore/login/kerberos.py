@@ -140,19 +140,17 @@ class Kerberos:
         return response
 
     def _failed(self, message: str, error: GssapiError) -> LoginFailed:
+        lacking = _NO_TICKET if self._login.keytab is None else _NO_KEY
+        hint = _HINTS.get(error.code, lacking if error.lacks_credentials else _HINT)
+        if error.code == _TICKET_EXPIRED and self._login.keytab is not None:
+            hint = _NOT_RENEWED
         return LoginFailed(
             message,
             principal=self._service,
             client=self._login.client,
             reason=str(error),
-            hint=self._hint_for(error),
+            hint=hint,
         )
-
-    def _hint_for(self, error: GssapiError) -> str:
-        if error.code == _TICKET_EXPIRED and self._login.keytab is not None:
-            return _NOT_RENEWED
-        lacking = _NO_TICKET if self._login.keytab is None else _NO_KEY
-        return _HINTS.get(error.code, lacking if error.lacks_credentials else _HINT)
 
 
 def _credential_store(login: KerberosLogin) -> dict[str, str]:
