@@ -337,9 +337,9 @@ class CompactionCommitted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unhandled(Event):
-    """An event type without an effect here, or an unknown one (``known`` False); it is counted and skipped."""
+    """An event type without an effect here, or an unknown one (``is_known`` False); it is counted and skipped."""
 
-    known: bool
+    is_known: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,14 +31,14 @@ class _Countdown:
 
     def __init__(self, setting: str) -> None:
         self.name, _, count = setting.partition(":")
-        self.left = int(count or 1)
+        self.passes = int(count or 1)
         self._lock = threading.Lock()
 
     def reached(self) -> bool:
         """Count one pass and return whether it is the last."""
         with self._lock:
-            self.left -= 1
-            return self.left == 0
+            self.passes -= 1
+            return self.passes == 0
 
 
 _CHOSEN: Final = _Countdown(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None
@@ -55,10 +55,10 @@ def failpoint(name: str) -> None:
 
 def hold(directory: Path, name: str) -> None:
     """Wait here if the failpoint is armed, until the test removes its file."""
-    held = directory / f"{name}{HELD}"
+    marker = directory / f"{name}{HELD}"
     try:
-        (directory / f"{name}{ARMED}").rename(held)
+        (directory / f"{name}{ARMED}").rename(marker)
     except FileNotFoundError:
         return
-    while held.exists():
+    while marker.exists():
         time.sleep(_POLL_S)

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from annotated_types import Interval
 
 
-_KNOWN: Final[dict[type[Any], Mapping[str, Interval]]] = {}
+_BOUNDS: Final[dict[type[Any], Mapping[str, Interval]]] = {}
 
 
 def bounds_of(settings: type[Any]) -> Mapping[str, Interval]:
     """Return the bounds of those fields of a dataclass that have any."""
-    if settings not in _KNOWN:
-        _KNOWN[settings] = _read_bounds(settings)
-    return _KNOWN[settings]
+    if settings not in _BOUNDS:
+        _BOUNDS[settings] = _read_bounds(settings)
+    return _BOUNDS[settings]
 
 
 def check_bounds(settings: object) -> None:
@@ -39,8 +39,8 @@ def check_bounds(settings: object) -> None:
     for name, bounds in bounds_of(type(settings)).items():
         value = getattr(settings, name)
         if not _is_within(value, bounds):
-            given = {"ge": bounds.ge, "gt": bounds.gt, "le": bounds.le, "lt": bounds.lt}
-            limits: dict[str, Any] = {key: limit for key, limit in given.items() if limit is not None}
+            sides = {"ge": bounds.ge, "gt": bounds.gt, "le": bounds.le, "lt": bounds.lt}
+            limits: dict[str, Any] = {key: limit for key, limit in sides.items() if limit is not None}
             raise ConfigError("a setting is out of bounds", setting=name, value=value, **limits)
 
 

@@ -43,10 +43,10 @@ def parse_duration(text: str, unit: str) -> float | None:
 
     ``unit`` is the unit of a number without one.
     """
-    found = re.fullmatch(r"\s*([0-9]{1,15})\s*([a-z]*)\s*", text.lower())
-    if found is None or (found[2] and found[2] not in _SECONDS):
+    match = re.fullmatch(r"\s*([0-9]{1,15})\s*([a-z]*)\s*", text.lower())
+    if match is None or (match[2] and match[2] not in _SECONDS):
         return None
-    return int(found[1]) * _SECONDS[found[2] or unit]
+    return int(match[1]) * _SECONDS[match[2] or unit]
 
 
 @dataclass(frozen=True, slots=True)

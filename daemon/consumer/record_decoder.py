@@ -51,7 +51,7 @@ class RecordDecoder:
         match event:
             case Undecodable():
                 self.reject(record, event)
-            case Unhandled(known=False):
+            case Unhandled(is_known=False):
                 self.unknown += 1
             case _:
                 pass

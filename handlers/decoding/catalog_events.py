@@ -266,10 +266,10 @@ def build_function_dropped(common: _Common, message: Fields) -> FunctionDropped:
 
 def _parameters(message: Fields) -> dict[str, str]:
     """Read ``parameters``; not every release sends them, so any other shape counts as absent."""
-    found = message.raw.get("parameters")
-    if not isinstance(found, dict):
+    parameters = message.raw.get("parameters")
+    if not isinstance(parameters, dict):
         return {}
-    return {name: value for name, value in found.items() if isinstance(value, str)}
+    return {name: value for name, value in parameters.items() if isinstance(value, str)}
 
 
 def _files(message: Fields, owner: Fields) -> tuple[SourceFile, ...]:

@@ -109,9 +109,9 @@ def peek_position(value: bytes) -> RecordPosition:
 
     The offset search uses this. The rest of the record is not read, so it may still be impossible to decode.
     """
-    found = _POSITION.match(value)
-    if found is not None:
-        return _check_position(*map(int, found.groups()))
+    match = _POSITION.match(value)
+    if match is not None:
+        return _check_position(*map(int, match.groups()))
     return read_position(read_object(value))
 
 

@@ -180,4 +180,4 @@ def build_event(header: EventHeader, message: JsonObject, limits: Limits) -> Eve
 
 def build_unhandled(header: EventHeader) -> Unhandled:
     """Build the event of a type that has no effect here."""
-    return Unhandled(**header.fields(), known=header.kind in _NOTHING_TO_DO)
+    return Unhandled(**header.fields(), is_known=header.kind in _NOTHING_TO_DO)

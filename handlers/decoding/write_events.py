@@ -126,8 +126,8 @@ def _is_evident(directories: set[str], partition_name: str, owner_text: str | No
 def _directory(file: SourceFile) -> str:
     """Return the directory of the file's partition: all in front of the ACID directory, or of the name if that is not in the path."""
     below = f"/{file.subdir}/" if file.subdir else "/"
-    directory, found, _ = file.uri.rpartition(below)
-    return directory if found else file.uri.rpartition("/")[0]
+    directory, separator, _ = file.uri.rpartition(below)
+    return directory if separator else file.uri.rpartition("/")[0]
 
 
 def _find_location(kind: type[Table | Partition], text: str | None) -> str | None:

@@ -39,7 +39,7 @@ class ExpressionReader:
         self._process: JavaProcess | None = None
         self._rest_until_s = 0.0
         self._lock = threading.Lock()
-        self._known: dict[bytes, Expression] = {}
+        self._trees: dict[bytes, Expression] = {}
         """The trees of the last expressions; the bytes of an expression determine its tree."""
         self.failures = 0
         """The number of expressions that could not be read."""
@@ -50,9 +50,9 @@ class ExpressionReader:
         Clients repeat their expressions, so the trees of the last ones are kept: the Java process takes longer than most answers.
         """
         with self._lock:
-            known = self._known.get(expression)
-            if known is not None:
-                return known
+            tree = self._trees.get(expression)
+            if tree is not None:
+                return tree
             text = self._text(expression) if len(expression) <= EXPRESSION_BYTES_MAX else None
         try:
             found = _parse_node(json.loads(text or ""))
@@ -62,12 +62,12 @@ class ExpressionReader:
         self._keep(expression, found)
         return found
 
-    def _keep(self, expression: bytes, found: Expression) -> None:
+    def _keep(self, expression: bytes, tree: Expression) -> None:
         if len(expression) <= KEPT_BYTES_MAX:
             with self._lock:
-                self._known[expression] = found
-                if len(self._known) > KEPT_MAX:
-                    del self._known[next(iter(self._known))]
+                self._trees[expression] = tree
+                if len(self._trees) > KEPT_MAX:
+                    del self._trees[next(iter(self._trees))]
 
     @property
     def pid(self) -> int | None:
@@ -100,10 +100,10 @@ class ExpressionReader:
             self._process = None
 
 
-def _parse_node(found: Mapping[str, Any]) -> Expression:
-    if "function" in found:
-        return Call(str(found["function"]), tuple(_parse_node(part) for part in found["arguments"]))
-    if "column" in found:
-        return ColumnReference(str(found["column"]), str(found["type"]))
-    text = found["constant"]
-    return Constant(None if text is None else str(text), str(found["type"]))
+def _parse_node(node: Mapping[str, Any]) -> Expression:
+    if "function" in node:
+        return Call(str(node["function"]), tuple(_parse_node(part) for part in node["arguments"]))
+    if "column" in node:
+        return ColumnReference(str(node["column"]), str(node["type"]))
+    text = node["constant"]
+    return Constant(None if text is None else str(text), str(node["type"]))

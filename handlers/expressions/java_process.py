@@ -137,10 +137,10 @@ def _find_java(named: str | None) -> str:
 
 
 def _class_path() -> str:
-    found = find_spec("pyspark")
-    if found is None or found.origin is None:
+    pyspark = find_spec("pyspark")
+    if pyspark is None or pyspark.origin is None:
         raise ConfigError("reading expressions needs PySpark's jars", hint='Install the extra "flat".')
-    jars = (Path(found.origin).parent / "jars").glob("*.jar")
+    jars = (Path(pyspark.origin).parent / "jars").glob("*.jar")
     return os.pathsep.join(str(jar) for jar in sorted(jars) if jar.name.startswith(_JARS))
 
 

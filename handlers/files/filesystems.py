@@ -223,15 +223,15 @@ class SweptDirectories:
     """The directories that this process has swept. Only the latest are remembered; others are swept again."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[Location, None] = OrderedDict()
+        self._directories: OrderedDict[Location, None] = OrderedDict()
         self._lock = threading.Lock()
 
     def add(self, directory: Location) -> bool:
         """Remember ``directory`` and return whether it is new."""
         with self._lock:
-            if directory in self._known:
+            if directory in self._directories:
                 return False
-            self._known[directory] = None
-            if len(self._known) > SWEPT_DIRECTORIES_MAX:
-                self._known.popitem(last=False)
+            self._directories[directory] = None
+            if len(self._directories) > SWEPT_DIRECTORIES_MAX:
+                self._directories.popitem(last=False)
             return True

@@ -84,13 +84,13 @@ def list_write(
     written = [name for name in names if _is_of_write(name, write_id)]
     others = [other for name in names if name not in written and (other := _parse_name(name)) is not None]
     originals = [name for name in written if not _COMPACTED.search(name)]
-    found: list[SourceFile] = []
+    files: list[SourceFile] = []
     for name in originals or written:
         for file in _walk(file_systems, root, name, _DEPTH_MAX):
-            _check_room(found, files_max, root)
-            found.append(file)
+            _check_room(files, files_max, root)
+            files.append(file)
     compacted = any(_may_contain(other, write_id) for other in others)
-    return WriteListing(tuple(found), compacted=compacted, others=bool(others))
+    return WriteListing(tuple(files), compacted=compacted, others=bool(others))
 
 
 def _parse_name(name: str) -> AcidDirectory | None:
@@ -161,17 +161,17 @@ def list_plain_files(
     NotFound if the root does not exist; other errors as in ``list_write``.
     """
     root = _parse_root(root_uri, allowed)
-    found: list[SourceFile] = []
+    files: list[SourceFile] = []
     try:
         for file in _walk(file_systems, root, "", _PLAIN_DEPTH_MAX, skips_unsafe=skips_unsafe):
-            _check_room(found, files_max, root)
+            _check_room(files, files_max, root)
             if allowed is None or not is_unfinished(file.uri):
-                found.append(file)
+                files.append(file)
     except NotFound:
         if allowed is not None:
             require_reachable(file_systems, root, allowed)
         raise
-    return tuple(found)
+    return tuple(files)
 
 
 def keep_relative_path(file: SourceFile, root_uri: str | None) -> SourceFile:
@@ -223,6 +223,6 @@ def _walk(
             yield SourceFile(str(directory.child(entry.name)), subdir=subdir)
 
 
-def _check_room(found: list[SourceFile], files_max: int, root: Location) -> None:
-    if len(found) >= files_max:
+def _check_room(files: list[SourceFile], files_max: int, root: Location) -> None:
+    if len(files) >= files_max:
         raise LimitExceeded("a directory contains too many files", path=str(root), files_max=files_max)

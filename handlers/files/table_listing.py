@@ -80,14 +80,14 @@ class TableDirectory:
 
         Raises NotFound if one of the directories has vanished, and LimitExceeded.
         """
-        found: list[ListedFile] = []
+        files: list[ListedFile] = []
         for name in names:
             entry = self._entries[name]
             for file in self._walk(name, 1) if entry.is_directory else [self._file("", entry)]:
-                if len(found) >= FILES_MAX:
+                if len(files) >= FILES_MAX:
                     raise LimitExceeded("a table has too many files", path=str(self._root), limit=FILES_MAX)
-                found.append(file)
-        return found
+                files.append(file)
+        return files
 
     def _list(self, directory: Location) -> list[Entry]:
         try:

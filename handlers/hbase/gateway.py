@@ -33,7 +33,7 @@ BYTES_MAX: Final = 4 << 20
 _REASON_CHARS_MAX: Final = 300
 
 
-class Found(NamedTuple):
+class StoredRow(NamedTuple):
     """A row read from HBase: its key, its cells, and the version of its newest cell."""
 
     row: bytes
@@ -61,11 +61,11 @@ class Gateway:
         columns: Sequence[bytes],
         limit: int,
         filter_text: bytes | None = None,
-    ) -> list[Found]:
+    ) -> list[StoredRow]:
         """Return the first ``limit`` rows with ``start <= row < end`` that have at least one of ``columns``."""
 
-        def scan(table: Any) -> list[Found]:
-            found = table.scan(
+        def scan(table: Any) -> list[StoredRow]:
+            pairs = table.scan(
                 row_start=rows[0],
                 row_stop=rows[1],
                 columns=list(columns),
@@ -74,14 +74,14 @@ class Gateway:
                 batch_size=limit,
                 limit=limit,
             )
-            return [_parse_row(row, stored) for row, stored in found]
+            return [_parse_row(row, stored) for row, stored in pairs]
 
         return self._request(scan)
 
-    def rows(self, rows: Sequence[bytes], columns: Sequence[bytes]) -> dict[bytes, Found]:
+    def rows(self, rows: Sequence[bytes], columns: Sequence[bytes]) -> dict[bytes, StoredRow]:
         """Return those of ``rows`` that have at least one of ``columns``, by row key."""
 
-        def get(table: Any) -> dict[bytes, Found]:
+        def get(table: Any) -> dict[bytes, StoredRow]:
             answers = (
                 table.rows(chunk, columns=list(columns), include_timestamp=True)
                 for chunk in _chunks(rows, ROWS_MAX)
@@ -184,9 +184,9 @@ def _interface() -> Any:
     return import_module("Hbase_thrift")
 
 
-def _parse_row(row: bytes, stored: Mapping[bytes, tuple[bytes, int]]) -> Found:
+def _parse_row(row: bytes, stored: Mapping[bytes, tuple[bytes, int]]) -> StoredRow:
     cells = {name: value for name, (value, _) in stored.items()}
-    return Found(row, cells, max(version for _, version in stored.values()))
+    return StoredRow(row, cells, max(version for _, version in stored.values()))
 
 
 def _send_batch(table: Any, version: int, rows: Iterable[tuple[bytes, Cells | None]]) -> None:
@@ -201,8 +201,8 @@ def _send_batch(table: Any, version: int, rows: Iterable[tuple[bytes, Cells | No
 
 
 def _chunks(items: Sequence[T], limit: int) -> Iterator[Sequence[T]]:
-    left = iter(items)
-    while chunk := list(islice(left, limit)):
+    remaining = iter(items)
+    while chunk := list(islice(remaining, limit)):
         yield chunk
 
 

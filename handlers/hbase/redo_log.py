@@ -119,9 +119,9 @@ def _parts(data: bytes, at: int) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _next_part(parts: Iterator[tuple[bytes, bytes]], tag: bytes) -> bytes:
-    found, value = next(parts)
-    if found != tag:
-        raise ValueError(found)
+    actual, value = next(parts)
+    if actual != tag:
+        raise ValueError(actual)
     return value
 
 
@@ -137,10 +137,10 @@ def write(gateway: Gateway, writes: Writes) -> None:
 
 def read(gateway: Gateway) -> Writes | None:
     """Return the transaction that has not been applied completely, or None; raise StateCorrupt where it cannot be read."""
-    found = gateway.rows([layout.WRITES_ROW], [layout.FAMILY]).get(layout.WRITES_ROW)
-    if found is None:
+    row = gateway.rows([layout.WRITES_ROW], [layout.FAMILY]).get(layout.WRITES_ROW)
+    if row is None:
         return None
-    return Writes.from_bytes(join_cells(found.cells))
+    return Writes.from_bytes(join_cells(row.cells))
 
 
 def split_cells(data: bytes) -> layout.Cells:
@@ -172,9 +172,9 @@ def apply(gateway: Gateway, writes: Writes) -> None:
 
 def put_kind(gateway: Gateway, writes: Writes, kind: EntryKind) -> None:
     """Put the entries of one kind."""
-    found = {key: value for key, value in writes.puts.items() if kind_of(key) is kind}
+    entries = {key: value for key, value in writes.puts.items() if kind_of(key) is kind}
     gateway.put(
-        {layout.row_key(key): layout.cells(key, value) for key, value in found.items()}, writes.version
+        {layout.row_key(key): layout.cells(key, value) for key, value in entries.items()}, writes.version
     )
 
 
@@ -191,7 +191,7 @@ def _clear_range(gateway: Gateway, cleared: ClearedRange) -> None:
     rows = layout.row_range(cleared.start, cleared.end)
     while rows[0] < rows[1]:
         page = gateway.scan(rows, [layout.VALUE], CLEARED_AT_ONCE, KEYS_ONLY)
-        gateway.delete((found.row for found in page if found.version <= cleared.version), cleared.version)
+        gateway.delete((row.row for row in page if row.version <= cleared.version), cleared.version)
         if len(page) < CLEARED_AT_ONCE:
             return
         rows = page[-1].row + b"\x00", rows[1]

@@ -50,8 +50,8 @@ def _write(condition: Condition) -> bytes | None:
     parts = [_write(child) for child in condition.children]
     if isinstance(condition, AllOf):
         return _join(b" AND ", [part for part in parts if part is not None])
-    known = [part for part in parts if part is not None]
-    return _join(b" OR ", known) if len(known) == len(parts) else None
+    expressible = [part for part in parts if part is not None]
+    return _join(b" OR ", expressible) if len(expressible) == len(parts) else None
 
 
 def _write_leaf(leaf: Leaf) -> bytes | None:

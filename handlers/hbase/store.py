@@ -26,8 +26,8 @@ from state.store import Pause, Reader, Transaction, pages
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from handlers.hbase.gateway import Found
-    from handlers.hbase.transaction import Entry
+    from handlers.hbase.gateway import StoredRow
+    from handlers.hbase.transaction import StoredEntry
     from state.partitions.filters.conditions import Condition
 
 
@@ -64,14 +64,14 @@ class HBaseStore:
     def get(self, key: bytes) -> bytes | None:
         """Return the value of ``key``, or None."""
         with self._reading():
-            found = self.entry(key)
-        return None if found is None else found[1]
+            entry = self.entry(key)
+        return None if entry is None else entry[1]
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the value of each of ``keys``, or None, in their order."""
         with self._reading():
-            found = self._rows(keys, layout.VALUE)
-        return [None if key not in found else found[key].cells[layout.VALUE] for key in keys]
+            rows = self._rows(keys, layout.VALUE)
+        return [None if key not in rows else rows[key].cells[layout.VALUE] for key in keys]
 
     def existing(self, keys: Sequence[bytes]) -> set[bytes]:
         """Return those of ``keys`` that exist, without fetching the values of partitions."""
@@ -89,16 +89,16 @@ class HBaseStore:
 
     def scan_keys(self, start: bytes, end: bytes | None) -> Iterator[bytes]:
         """Yield the keys with ``start <= key < end``."""
-        found = self._scan_rows(start, end, [layout.VALUE], server_filters.KEYS_ONLY)
-        return (layout.entry_key(each.row) for each in found)
+        rows = self._scan_rows(start, end, [layout.VALUE], server_filters.KEYS_ONLY)
+        return (layout.entry_key(each.row) for each in rows)
 
     def scan_matching(self, start: bytes, end: bytes | None, condition: Condition) -> Iterator[bytes]:
         """Yield the keys of rows with ``start <= key < end``; may leave out keys that ``condition`` excludes."""
         cells = [
             layout.numbered_cell(column) for column in sorted(server_filters.compared_columns(condition))
         ]
-        found = self._scan_rows(start, end, cells, server_filters.write_filter(condition))
-        return (layout.entry_key(each.row) for each in found)
+        rows = self._scan_rows(start, end, cells, server_filters.write_filter(condition))
+        return (layout.entry_key(each.row) for each in rows)
 
     @contextmanager
     def snapshot(self, pause: Pause = lambda: None) -> Iterator[Reader]:  # noqa: ARG002 - its calls release the processor
@@ -127,9 +127,9 @@ class HBaseStore:
         """Assert that every entry has the cells of its kind; raise StateCorrupt for an unreadable redo row."""
         with self._reading():
             redo_log.read(self.gateway)
-            for found in self._pages(b"", None, [layout.FAMILY], None, self.gateway.scan):
-                key = layout.entry_key(found.row)
-                assert found.cells == layout.cells(key, found.cells[layout.VALUE]), key
+            for row in self._pages(b"", None, [layout.FAMILY], None, self.gateway.scan):
+                key = layout.entry_key(row.row)
+                assert row.cells == layout.cells(key, row.cells[layout.VALUE]), key
 
     def recover(self) -> None:
         """Do nothing: the gateway reconnects on its own."""
@@ -138,16 +138,16 @@ class HBaseStore:
         """Close the connection; closing twice is not an error."""
         self.gateway.close()
 
-    def entry(self, key: bytes) -> Entry | None:
+    def entry(self, key: bytes) -> StoredEntry | None:
         """Return key, value and version of a stored entry (used by the transaction)."""
-        found = self._rows([key], layout.VALUE).get(key)
-        return None if found is None else _parse_entry(found)
+        row = self._rows([key], layout.VALUE).get(key)
+        return None if row is None else _parse_entry(row)
 
-    def entries_of(self, keys: Sequence[bytes]) -> list[Entry]:
+    def entries_of(self, keys: Sequence[bytes]) -> list[StoredEntry]:
         """Return the stored entries of ``keys``, without those that do not exist (used by the transaction)."""
-        return [_parse_entry(found) for found in self._rows(keys, layout.VALUE).values()] if keys else []
+        return [_parse_entry(row) for row in self._rows(keys, layout.VALUE).values()] if keys else []
 
-    def entries(self, start: bytes, end: bytes | None, *, keys_only: bool) -> Iterator[Entry]:
+    def entries(self, start: bytes, end: bytes | None, *, keys_only: bool) -> Iterator[StoredEntry]:
         """Yield the stored entries in order (used by the transaction)."""
         filter_text = server_filters.KEYS_ONLY if keys_only else None
         return map(_parse_entry, self._pages(start, end, [layout.VALUE], filter_text, self._count_scan))
@@ -208,10 +208,10 @@ class HBaseStore:
             assert self._open is None, "read through the open transaction"
             yield
 
-    def _rows(self, keys: Iterable[bytes], cell: bytes) -> dict[bytes, Found]:
-        found = self.gateway.rows([layout.row_key(key) for key in keys], [cell])
-        self.counts["rows-fetched"] += len(found)
-        return {layout.entry_key(row): each for row, each in found.items()}
+    def _rows(self, keys: Iterable[bytes], cell: bytes) -> dict[bytes, StoredRow]:
+        rows = self.gateway.rows([layout.row_key(key) for key in keys], [cell])
+        self.counts["rows-fetched"] += len(rows)
+        return {layout.entry_key(row): each for row, each in rows.items()}
 
     def _committed_page(
         self, start: bytes, end: bytes | None, reverse: bool, limit: int
@@ -219,12 +219,12 @@ class HBaseStore:
         with self._reading():
             if reverse:
                 return [entry[:2] for entry in self.entries(start, end, keys_only=False)][::-1][:limit]
-            found = self._count_scan(layout.row_range(start, end), [layout.VALUE], limit)
-            return [_parse_entry(each)[:2] for each in found]
+            rows = self._count_scan(layout.row_range(start, end), [layout.VALUE], limit)
+            return [_parse_entry(each)[:2] for each in rows]
 
     def _scan_rows(
         self, start: bytes, end: bytes | None, columns: Sequence[bytes], filter_text: bytes
-    ) -> Iterator[Found]:
+    ) -> Iterator[StoredRow]:
         return self._pages(start, end, columns, filter_text, self._committed_scan)
 
     def _pages(
@@ -233,8 +233,8 @@ class HBaseStore:
         end: bytes | None,
         columns: Sequence[bytes],
         filter_text: bytes | None,
-        scan: Callable[..., list[Found]],
-    ) -> Iterator[Found]:
+        scan: Callable[..., list[StoredRow]],
+    ) -> Iterator[StoredRow]:
         """Yield the rows of a scan, in pages that grow where no values are sent."""
         rows, limit = layout.row_range(start, end), pages.PAGE_KEYS
         while rows[0] < rows[1]:
@@ -245,15 +245,15 @@ class HBaseStore:
             rows = page[-1].row + b"\x00", rows[1]
             limit = min(limit * 4, KEYS_PAGE_MAX) if filter_text else limit
 
-    def _committed_scan(self, *request: object) -> list[Found]:
+    def _committed_scan(self, *request: object) -> list[StoredRow]:
         with self._reading():
             return self._count_scan(*request)
 
-    def _count_scan(self, *request: object) -> list[Found]:
-        found = self.gateway.scan(*request)  # type: ignore[arg-type]  # passed on unchanged
-        self.counts["rows-fetched"] += len(found)
-        return found
+    def _count_scan(self, *request: object) -> list[StoredRow]:
+        rows = self.gateway.scan(*request)  # type: ignore[arg-type]  # passed on unchanged
+        self.counts["rows-fetched"] += len(rows)
+        return rows
 
 
-def _parse_entry(found: Found) -> Entry:
-    return layout.entry_key(found.row), found.cells[layout.VALUE], found.version
+def _parse_entry(row: StoredRow) -> StoredEntry:
+    return layout.entry_key(row.row), row.cells[layout.VALUE], row.version

@@ -38,7 +38,7 @@ VALUE_BYTES_MAX: Final = 8 << 20
 VERSIONS_AT_ONCE: Final = 1 << 20
 """A transaction needs one version, and one more for each range that it clears and each early write."""
 
-Entry = tuple[bytes, bytes, int]
+StoredEntry = tuple[bytes, bytes, int]
 """Key, value, version."""
 
 
@@ -50,16 +50,16 @@ class Stored(Protocol):
     def draw_versions(self, count: int) -> int:
         """Return the last of ``count`` new versions, which are higher than all drawn before."""
 
-    def entry(self, key: bytes) -> Entry | None:
+    def entry(self, key: bytes) -> StoredEntry | None:
         """Return the stored entry of ``key``, or None."""
 
-    def entries_of(self, keys: Sequence[bytes]) -> list[Entry]:
+    def entries_of(self, keys: Sequence[bytes]) -> list[StoredEntry]:
         """Return the stored entries of ``keys``, without those that do not exist."""
 
     def log_undo(self, keys: Sequence[bytes], version: int) -> None:
         """Log what is stored under ``keys`` before they are written early with ``version``."""
 
-    def entries(self, start: bytes, end: bytes | None, *, keys_only: bool) -> Iterator[Entry]:
+    def entries(self, start: bytes, end: bytes | None, *, keys_only: bool) -> Iterator[StoredEntry]:
         """Yield the stored entries with ``start <= key < end``, in order."""
 
 
@@ -81,14 +81,14 @@ class HBaseTransaction:
         if key in self._own:
             own: bytes | None = self._own[key]
             return own
-        found = self._store.entry(key)
-        return found[1] if found is not None and self._remains(found) else None
+        entry = self._store.entry(key)
+        return entry[1] if entry is not None and self._remains(entry) else None
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the value of each of ``keys`` as this transaction sees it, or None; one message for those that it did not write."""
         assert not self._ended, "the transaction is over"
-        found = self._store.entries_of([key for key in keys if key not in self._own])
-        stored = {key: value for key, value, version in found if self._remains((key, value, version))}
+        entries = self._store.entries_of([key for key in keys if key not in self._own])
+        stored = {key: value for key, value, version in entries if self._remains((key, value, version))}
         return [self._own[key] if key in self._own else stored.get(key) for key in keys]
 
     def scan(
@@ -169,14 +169,14 @@ class HBaseTransaction:
         puts = {key: value for key, value in entries.items() if value is not None}
         return puts, [key for key in entries if key not in puts]
 
-    def _remains(self, entry: Entry) -> bool:
+    def _remains(self, entry: StoredEntry) -> bool:
         key, _, version = entry
         return not any(cleared.has(key, version) for cleared in self._cleared)
 
     def _page(self, start: bytes, end: bytes | None, reverse: bool, most: int) -> list[tuple[bytes, bytes]]:
         """Return a page of entries; reading backwards reads forwards and reverses, which nothing on HBase needs."""
-        found = self._view(start, end, keys_only=False)
-        return list(found)[::-1][:most] if reverse else list(islice(found, most))
+        entries = self._view(start, end, keys_only=False)
+        return list(entries)[::-1][:most] if reverse else list(islice(entries, most))
 
     def _keys(self, start: bytes, end: bytes | None, most: int) -> list[bytes]:
         return [key for key, _ in islice(self._view(start, end, keys_only=True), most)]

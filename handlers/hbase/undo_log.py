@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from handlers.hbase.gateway import Gateway
-    from handlers.hbase.transaction import Entry
+    from handlers.hbase.transaction import StoredEntry
 
 
 KEYS_OF_A_ROW: Final = 1000
@@ -39,7 +39,7 @@ _UNDONE: Final = (EntryKind.POSTING, EntryKind.ROW)
 
 
 def compose(
-    keys: Sequence[bytes], read: Callable[[Sequence[bytes]], list[Entry]], version: int
+    keys: Sequence[bytes], read: Callable[[Sequence[bytes]], list[StoredEntry]], version: int
 ) -> dict[bytes, layout.Cells]:
     """Return the rows of the log for what ``read`` finds under ``keys``, before they are written with ``version``."""
     rows = {}
@@ -58,13 +58,13 @@ def write(gateway: Gateway, composed: dict[bytes, layout.Cells], version: int) -
 
 def rows(gateway: Gateway) -> list[bytes]:
     """Return all rows of the log, in the order in which they were written."""
-    found: list[bytes] = []
+    log_rows: list[bytes] = []
     start, end = _ROWS
     while True:
         page = gateway.scan((start, end), [layout.FAMILY], _ROWS_AT_ONCE, KEYS_ONLY)
-        found += [each.row for each in page]
+        log_rows += [each.row for each in page]
         if len(page) < _ROWS_AT_ONCE:
-            return found
+            return log_rows
         start = page[-1].row + b"\x00"
 
 
@@ -95,10 +95,10 @@ def roll_back(gateway: Gateway, attempted: Sequence[bytes], draw_versions: Calla
 
 def _restore(gateway: Gateway, row: bytes, version: int) -> None:
     """Restore the entries of one row in the order that readers rely on: no row ever lacks a posting."""
-    found = gateway.rows([row], [layout.FAMILY]).get(row)
-    if found is None:
+    logged_row = gateway.rows([row], [layout.FAMILY]).get(row)
+    if logged_row is None:
         return
-    logged = Writes.from_bytes(join_cells(found.cells))
+    logged = Writes.from_bytes(join_cells(logged_row.cells))
     before = Writes(version, logged.puts, logged.deletes)
     for kind in _UNDONE:
         put_kind(gateway, before, kind)
@@ -107,6 +107,6 @@ def _restore(gateway: Gateway, row: bytes, version: int) -> None:
 
 
 def _chunks(keys: Sequence[bytes]) -> Iterator[list[bytes]]:
-    left = iter(keys)
-    while chunk := list(islice(left, KEYS_OF_A_ROW)):
+    remaining = iter(keys)
+    while chunk := list(islice(remaining, KEYS_OF_A_ROW)):
         yield chunk

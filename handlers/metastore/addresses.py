@@ -103,13 +103,15 @@ def login_at(host: str, port: int) -> Login | None:
         return _LOGINS.get((host.lower(), port))
 
 
-def merge_logins(given: Mapping[str, Mapping[tuple[str, int], Login | None]]) -> dict[tuple[str, int], Login]:
+def merge_logins(
+    logins_by_cluster: Mapping[str, Mapping[tuple[str, int], Login | None]],
+) -> dict[tuple[str, int], Login]:
     """Merge the logins of several clusters, by the clusters' names; raise ConfigError if two disagree about one server."""
     owners: dict[tuple[str, int], tuple[str, Login | None]] = {}
-    for name, logins in given.items():
+    for name, logins in logins_by_cluster.items():
         for address, login in logins.items():
-            owner, known = owners.setdefault(address, (name, login))
-            if known != login:
+            owner, owners_login = owners.setdefault(address, (name, login))
+            if owners_login != login:
                 raise ConfigError(
                     "a metastore has two different logins",
                     address=f"{address[0]}:{address[1]}",

@@ -53,8 +53,8 @@ def parse_hive_version(answer: str) -> HiveVersion:
     """
     if answer == AMBIGUOUS_VERSION:
         return V2_3
-    found = re.match(r"(\d+)\.(\d+)\.", answer + ".")
-    version = HiveVersion(int(found[1]), int(found[2])) if found else None
+    match = re.match(r"(\d+)\.(\d+)\.", answer + ".")
+    version = HiveVersion(int(match[1]), int(match[2])) if match else None
     if version is None or version < V2_3:
         raise Unsupported("the server is not a Hive metastore of version 2.3 or later", answer=answer[:200])
     return version

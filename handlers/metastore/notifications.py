@@ -78,8 +78,8 @@ class NotificationCalls(Session):
         request = NotificationEventRequest(
             lastEvent=after, maxEvents=limit, dbName=db, tableNames=[table], eventTypeList=list(kinds)
         )
-        found = self._invoke(_NEXT, request).events or []
-        return found if len(found) >= limit else [each for each in found if each.eventType in kinds]
+        events = self._invoke(_NEXT, request).events or []
+        return events if len(events) >= limit else [each for each in events if each.eventType in kinds]
 
     def write_events(self, txn_id: int, *, db: str | None = None) -> list[WriteEventInfo]:
         """Return what a transaction wrote, by table and partition; empty if it wrote nothing or its events are purged.

@@ -148,14 +148,14 @@ class ReplayedTransactionCalls(TransactionCalls):
 
     def replayed_txns(self, policy: str) -> dict[int, int]:
         """Return the target's open transactions of ``policy``, by source transaction (since Hive 4.2)."""
-        found: dict[int, int] = {}
+        target_txns: dict[int, int] = {}
         for key in _list_keys(policy):
             mapped = self._read_mapping(key)
             existing = self._existing_txns() if mapped else frozenset()
-            found |= {source: target for source, target in mapped.items() if target in existing}
+            target_txns |= {source: target for source, target in mapped.items() if target in existing}
             if existing.issuperset(mapped.values()):
                 break  # none is lost, so none has a substitute
-        return found
+        return target_txns
 
     def _send(
         self,
@@ -192,8 +192,8 @@ class ReplayedTransactionCalls(TransactionCalls):
 
     def _read_mapping(self, key: str) -> dict[int, int]:
         """Return the mapping of source transactions to those of the target, which need not exist."""
-        found = self._invoke(REPLAYED, key).replTxnMapEntry or {}
-        return {int(source): int(target) for source, target in found.items()}
+        entries = self._invoke(REPLAYED, key).replTxnMapEntry or {}
+        return {int(source): int(target) for source, target in entries.items()}
 
     def _existing_txns(self) -> frozenset[int]:
         return frozenset(txn.id for txn in self.open_txns_info().open_txns)

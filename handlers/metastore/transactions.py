@@ -119,16 +119,16 @@ class TransactionCalls(Session):
         if valid_txns is None and self.hive_version < V4_0:
             valid_txns = self._valid_txns()
         request = GetValidWriteIdsRequest(fullTableNames=list(tables), validTxnList=valid_txns)
-        found = {
+        by_table = {
             state.fullTableName.lower(): ValidWriteIds.from_reply(
                 state.fullTableName, state.writeIdHighWaterMark, state.invalidWriteIds, state.abortedBits
             )
             for state in self._invoke(_VALID, request).tblValidWriteIds
         }
-        missing = [table for table in tables if table.lower() not in found]
+        missing = [table for table in tables if table.lower() not in by_table]
         if missing:
             raise ServerFault("the metastore left tables out of its list of write ids", tables=missing[:10])
-        return [found[table.lower()] for table in tables]
+        return [by_table[table.lower()] for table in tables]
 
     def _valid_txns(self) -> str:
         """Return the snapshot that Hive 3 requires: ``hwm:lowest open:open,…:aborted,…`` (ValidReadTxnList)."""

@@ -55,23 +55,23 @@ def once_per_class(build: Callable[[type[Struct]], Convert]) -> Callable[[type[S
 @once_per_class
 def struct_reader(cls: type[Struct]) -> Convert:
     """Return the reader of a struct class for parsed Thrift JSON."""
-    known = {str(f.number): (f.name, TAGS[f.wire.ttype], _reader(f.wire)) for f in cls.fields}
+    readers = {str(f.number): (f.name, TAGS[f.wire.ttype], _reader(f.wire)) for f in cls.fields}
     required = [f.name for f in cls.fields if f.required]
     new = object.__new__
 
     def read(value: Any) -> Struct:
-        found = {}
+        values = {}
         for number, tagged in value.items():
-            if number in known:
-                name, tag, convert = known[number]
+            if number in readers:
+                name, tag, convert = readers[number]
                 if tag in tagged:
-                    found[name] = convert(tagged[tag])
+                    values[name] = convert(tagged[tag])
         for name in required:
-            if name not in found:
+            if name not in values:
                 raise ValueError(f"{cls.__name__}.{name} is missing")
-        made = new(cls)
-        made.__dict__.update(found)
-        return made
+        struct = new(cls)
+        struct.__dict__.update(values)
+        return struct
 
     return read
 
@@ -162,10 +162,10 @@ def _map_reader(wire: WireType) -> Convert:
     def read(value: Any) -> dict[Any, Any]:
         if value[:2] != tags and value[2]:
             raise ValueError(f"entries are {value[:2]}, expected {tags}")
-        found = value[3]
-        if plain_text and all(type(text) is str for text in found.values()):
-            return dict(found)
-        return {of_key(name): of_item(part) for name, part in found.items()}
+        entries = value[3]
+        if plain_text and all(type(text) is str for text in entries.values()):
+            return dict(entries)
+        return {of_key(name): of_item(part) for name, part in entries.items()}
 
     return read
 
@@ -177,16 +177,16 @@ def named_reader(cls: type[Struct]) -> Convert:
     Unknown names are ignored. Enums are names or numbers, binary is base64, and a map whose keys are lists is an array of
     ``{"key": …, "value": …}``.
     """
-    known = [(f.name, _plain_reader(f)) for f in cls.fields]
+    readers = [(f.name, _plain_reader(f)) for f in cls.fields]
     required = [f.name for f in cls.fields if f.required]
 
     def read(mapping: Any) -> Struct:
-        found = {name: convert(mapping[name]) for name, convert in known if mapping.get(name) is not None}
+        values = {name: convert(mapping[name]) for name, convert in readers if mapping.get(name) is not None}
         for name in required:
-            if name not in found:
+            if name not in values:
                 raise ValueError(f"{cls.__name__}.{name} is missing")
-        made: Struct = cls(**found)
-        return made
+        struct: Struct = cls(**values)
+        return struct
 
     return read
 
@@ -229,7 +229,7 @@ class KeyNotTextError(TypeError):
 @once_per_class
 def struct_writer(cls: type[Struct]) -> Convert:
     """Return the writer of a struct class; its result can be passed to a JSON encoder."""
-    known = [(f.name, str(f.number), TAGS[f.wire.ttype], _writer(f.wire)) for f in cls.fields]
+    writers = [(f.name, str(f.number), TAGS[f.wire.ttype], _writer(f.wire)) for f in cls.fields]
 
     def write(value: Any) -> dict[str, Any]:
         if type(value) is not cls:
@@ -237,7 +237,7 @@ def struct_writer(cls: type[Struct]) -> Convert:
         mine = value.__dict__
         return {
             number: {tag: convert(mine[name])}
-            for name, number, tag, convert in known
+            for name, number, tag, convert in writers
             if mine.get(name) is not None
         }
 

@@ -240,8 +240,8 @@ def declare(module: str, name: str, fields: Mapping[str, Any]) -> type[Struct]:
 def _read_annotations(cls: type[Struct]) -> None:
     hints = typing.get_type_hints(cls, include_extras=True)
     annotated = {name: hint for name, hint in hints.items() if typing.get_origin(hint) is Annotated}
-    found = [parse_field(name, hint, required=not hasattr(cls, name)) for name, hint in annotated.items()]
-    cls.fields = tuple(sorted(found, key=lambda f: f.number))
+    fields = [parse_field(name, hint, required=not hasattr(cls, name)) for name, hint in annotated.items()]
+    cls.fields = tuple(sorted(fields, key=lambda f: f.number))
     cls._names = frozenset(annotated)
     for name in annotated:
         setattr(cls, name, None)

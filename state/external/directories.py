@@ -53,11 +53,11 @@ def is_below(directory: str, root: str) -> bool:
 
 def select_outermost(directories: Iterable[str]) -> tuple[str, ...]:
     """Return the directories that are not below another one, each once and sorted."""
-    kept: list[str] = []
+    outermost: list[str] = []
     for directory in sorted(set(directories), key=_closed):
-        if not kept or not is_below(directory, kept[-1]):
-            kept.append(directory)
-    return tuple(kept)
+        if not outermost or not is_below(directory, outermost[-1]):
+            outermost.append(directory)
+    return tuple(outermost)
 
 
 def select_replaced(tables: Iterable[TableDirectories]) -> frozenset[str]:
@@ -84,15 +84,15 @@ def find_collisions(targets: Mapping[str, str]) -> frozenset[str]:
     ``targets`` maps each directory, none of which is below another one, to its directory on the target. The mapping drops scheme and
     host, so that directories of two file systems can get the same one.
     """
-    found: set[str] = set()
+    colliding: set[str] = set()
     above: list[str] = []
     for source in sorted(targets, key=lambda each: (_closed(targets[each]), each)):
         while above and not is_below(targets[source], targets[above[-1]]):
             above.pop()
         if above:
-            found |= {source, above[-1]}
+            colliding |= {source, above[-1]}
         above.append(source)
-    return frozenset(found)
+    return frozenset(colliding)
 
 
 def format_directories(tables: Iterable[TableDirectories]) -> str:

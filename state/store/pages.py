@@ -32,14 +32,14 @@ def scan_pages(
 ) -> Iterator[tuple[bytes, bytes]]:
     """Yield the pairs of a scan, fetching the next page when the previous one is used up."""
     assert limit is None or limit >= 0, limit
-    left = limit
-    while left is None or left > 0:
-        most = PAGE_KEYS if left is None else min(left, PAGE_KEYS)
+    remaining = limit
+    while remaining is None or remaining > 0:
+        most = PAGE_KEYS if remaining is None else min(remaining, PAGE_KEYS)
         page = fetch(start, end, reverse, most)
         yield from page
         if len(page) < most:
             return
-        left = None if left is None else left - most
+        remaining = None if remaining is None else remaining - most
         if reverse:
             end = page[-1][0]
         else:
@@ -71,10 +71,10 @@ class PausingReader:
         self, start: bytes, end: bytes | None, *, reverse: bool = False, limit: int | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
         """Yield (key, value) with ``start <= key < end`` in key order."""
-        for number, found in enumerate(self._reader.scan(start, end, reverse=reverse, limit=limit)):
+        for number, entry in enumerate(self._reader.scan(start, end, reverse=reverse, limit=limit)):
             if not number % PAGE_KEYS:
                 self._pause()
-            yield found
+            yield entry
 
     def scan_keys(self, start: bytes, end: bytes | None) -> Iterator[bytes]:
         """Yield the keys with ``start <= key < end``."""

@@ -67,12 +67,12 @@ class SqliteReader:
     def _require_same_file(self) -> None:
         """Forget the connections to a file that was replaced: they would read the old one indefinitely."""
         try:
-            found = os.stat(self.path)  # noqa: PTH116 - before every answer: a Path takes ten times as long
+            stat = os.stat(self.path)  # noqa: PTH116 - before every answer: a Path takes ten times as long
         except OSError as error:
             raise FilesUnavailable(
                 "the state file cannot be read", path=self.path, reason=error.strerror
             ) from error
-        identity = (found.st_dev, found.st_ino)
+        identity = (stat.st_dev, stat.st_ino)
         if identity != self._identity:
             self._pool.forget_idle()
             self._identity = identity

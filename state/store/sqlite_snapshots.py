@@ -191,9 +191,9 @@ class SqliteSnapshot:
 
     def get(self, key: bytes) -> bytes | None:
         """Return the value of ``key``, or None."""
-        known = self._connection.values
-        if key in known:
-            return known[key]
+        values = self._connection.values
+        if key in values:
+            return values[key]
         value = self._get(key)
         self._connection.remember(key, value)
         return value
@@ -211,13 +211,13 @@ class SqliteSnapshot:
         ordered = sorted(keys)
         if not ordered:
             return []
-        found = dict(self.scan(ordered[0], ordered[-1] + b"\x00", limit=len(ordered)))
-        reached = next(reversed(found), b"") if len(found) == len(ordered) else ordered[-1]
+        values = dict(self.scan(ordered[0], ordered[-1] + b"\x00", limit=len(ordered)))
+        reached = next(reversed(values), b"") if len(values) == len(ordered) else ordered[-1]
         for key in ordered[bisect_right(ordered, reached) :]:
             value = self._get(key)
             if value is not None:
-                found[key] = value
-        return [found.get(key) for key in keys]
+                values[key] = value
+        return [values.get(key) for key in keys]
 
     def scan(
         self, start: bytes, end: bytes | None, *, reverse: bool = False, limit: int | None = None
@@ -231,10 +231,10 @@ class SqliteSnapshot:
 
     def version(self) -> int:
         """Return the schema version of the file's content."""
-        found = self._connection.schema_version
-        if found is None:
-            found = self._connection.schema_version = int(self._read("PRAGMA user_version")[0][0])
-        return found
+        schema_version = self._connection.schema_version
+        if schema_version is None:
+            schema_version = self._connection.schema_version = int(self._read("PRAGMA user_version")[0][0])
+        return schema_version
 
     def _page(self, start: bytes, end: bytes | None, reverse: bool, most: int) -> list[tuple[bytes, bytes]]:
         self._pause()

@@ -107,17 +107,17 @@ def select_directories(
     ``valid`` has no open write ids. ``is_ended`` returns whether a transaction is committed, and ``is_committed`` whether a
     write id above the snapshot is. Both refer to a moment after ``names`` were listed. Raises BadInput for malformed names.
     """
-    parsed = [found for name in names if (found := AcidDirectory.parse(name)) is not None]
-    visible = [found for found in parsed if found.txn_id is None or is_ended(found.txn_id)]
+    parsed = [each for name in names if (each := AcidDirectory.parse(name)) is not None]
+    visible = [each for each in parsed if each.txn_id is None or is_ended(each.txn_id)]
     mark = valid.high_water_mark
     for directory in visible:
         if _is_beyond(directory, mark, is_committed):
             return SelectedDirectories(beyond=directory.name)
-    base = _select_base([found for found in visible if found.last <= mark], valid)
+    base = _select_base([each for each in visible if each.last <= mark], valid)
     start = 0 if base is None else base.last
-    deltas = _select_deltas([found for found in visible if found.last <= mark], start, valid)
-    chosen = deltas if base is None else [base, *deltas]
-    return SelectedDirectories(tuple(found.name for found in chosen), base is None)
+    deltas = _select_deltas([each for each in visible if each.last <= mark], start, valid)
+    selected = deltas if base is None else [base, *deltas]
+    return SelectedDirectories(tuple(each.name for each in selected), base is None)
 
 
 def is_hidden_original(path: str, valid: ValidWriteIds) -> bool:
@@ -128,12 +128,12 @@ def is_hidden_original(path: str, valid: ValidWriteIds) -> bool:
     write ids.
     """
     nested = path.split("/")[1:]  # a directory of the root itself is selected by select_directories
-    found = next(filter(None, map(_parse_nested, nested)), None)
-    if found is None:
+    directory = next(filter(None, map(_parse_nested, nested)), None)
+    if directory is None:
         return False
-    if found.last > valid.high_water_mark:
+    if directory.last > valid.high_water_mark:
         return True
-    return not found.is_compacted and not _has_visible(found.first, found.last, valid)
+    return not directory.is_compacted and not _has_visible(directory.first, directory.last, valid)
 
 
 def _parse_nested(name: str) -> AcidDirectory | None:
@@ -153,11 +153,11 @@ def _is_beyond(directory: AcidDirectory, mark: int, is_committed: Callable[[int]
 def _select_base(directories: Sequence[AcidDirectory], valid: ValidWriteIds) -> AcidDirectory | None:
     """Return the base with the highest write id, the latest of several; an overwrite counts if it was committed."""
     bases = [
-        found
-        for found in directories
-        if found.kind == "base" and (found.is_compacted or valid.is_visible(found.last))
+        directory
+        for directory in directories
+        if directory.kind == "base" and (directory.is_compacted or valid.is_visible(directory.last))
     ]
-    return max(bases, key=lambda found: (found.last, found.txn_id or 0), default=None)
+    return max(bases, key=lambda directory: (directory.last, directory.txn_id or 0), default=None)
 
 
 def _select_deltas(
@@ -169,34 +169,34 @@ def _select_deltas(
     or a compaction added and those that it deleted.
     """
     deltas = [
-        found
-        for found in directories
-        if found.kind != "base" and _has_visible(found.first, found.last, valid)
+        delta
+        for delta in directories
+        if delta.kind != "base" and _has_visible(delta.first, delta.last, valid)
     ]
     deltas.sort(
         key=lambda d: (d.first, -d.last, -1 if d.statement is None else d.statement, -(d.txn_id or 0))
     )
-    chosen: list[AcidDirectory] = []
-    for found in deltas:
-        previous = chosen[-1] if chosen else None
+    selected: list[AcidDirectory] = []
+    for delta in deltas:
+        previous = selected[-1] if selected else None
         covered_up_to = start if previous is None else previous.last
-        if found.last > covered_up_to:
-            if _has_visible(covered_up_to + 1, found.last, valid):
-                chosen.append(found)
-        elif previous is not None and _belongs_to(found, previous, chosen):
-            chosen.append(found)
-    return chosen
+        if delta.last > covered_up_to:
+            if _has_visible(covered_up_to + 1, delta.last, valid):
+                selected.append(delta)
+        elif previous is not None and _belongs_to(delta, previous, selected):
+            selected.append(delta)
+    return selected
 
 
-def _belongs_to(found: AcidDirectory, previous: AcidDirectory, chosen: Sequence[AcidDirectory]) -> bool:
+def _belongs_to(delta: AcidDirectory, previous: AcidDirectory, selected: Sequence[AcidDirectory]) -> bool:
     """Whether ``found`` is another part of the same write or compaction as ``previous``."""
-    if (found.first, found.last) != (previous.first, previous.last):
+    if (delta.first, delta.last) != (previous.first, previous.last):
         return False
-    if found.statement != previous.statement:
+    if delta.statement != previous.statement:
         return previous.statement is not None
-    part = (found.first, found.last, found.statement)
-    kinds = {other.kind for other in chosen if (other.first, other.last, other.statement) == part}
-    return found.kind not in kinds
+    part = (delta.first, delta.last, delta.statement)
+    kinds = {other.kind for other in selected if (other.first, other.last, other.statement) == part}
+    return delta.kind not in kinds
 
 
 def _has_visible(first: int, last: int, valid: ValidWriteIds) -> bool:

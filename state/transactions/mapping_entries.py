@@ -166,18 +166,18 @@ class MappingEntries:
             self.unsaved.txns.add(txn_id)
             return
         for table, write_id, lower in concurrent:
-            held = txn.by_table.get(table)
-            if held is not None and held.write_id == write_id:
+            allocation = txn.by_table.get(table)
+            if allocation is not None and allocation.write_id == write_id:
                 txn.concurrent[table] = tuple(lower)
 
     def check(self) -> None:
         """Assert the invariant of the module, and those of every entry."""
-        held = {
+        allocations = {
             (a.table, a.write_id): txn.txn_id for txn in self.txns.values() for a in txn.by_table.values()
         }
         opened = {(table, w): txn_id for table, ids in self.tables.items() for w, txn_id in ids.open.items()}
-        assert held == opened, (held, opened)
-        assert sum(len(txn.by_table) for txn in self.txns.values()) == len(held), (
+        assert allocations == opened, (allocations, opened)
+        assert sum(len(txn.by_table) for txn in self.txns.values()) == len(allocations), (
             "one write id, two transactions"
         )
         for ids in self.tables.values():

@@ -94,9 +94,9 @@ class TouchedPartitions:
         txn = self._txns[txn_id]
         if not txn.complete:
             return
-        found = txn.partitions[table, write_id]
-        added = name not in found
-        found[name] = location
+        locations = txn.partitions[table, write_id]
+        added = name not in locations
+        locations[name] = location
         txn.count += added
         self._count += added
         if self._count > self._partitions_max:

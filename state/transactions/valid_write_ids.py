@@ -177,17 +177,17 @@ def compare_write_ids(
     to different events, or a replayed transaction hangs.
     """
     known_aborted = frozenset(known_aborted)
-    found: list[WriteIdDifference] = []
+    differences: list[WriteIdDifference] = []
     for first, last in _cut_into_spans(source, target, known_aborted):
         at_source, at_target = source.state_of(first), target.state_of(first)
         if _is_equal(at_source, at_target, aborted=first in known_aborted):
             continue
-        follows = found and found[-1].last + 1 == first
-        if follows and (found[-1].source, found[-1].target) == (at_source, at_target):
-            found[-1] = replace(found[-1], last=last)
+        follows = differences and differences[-1].last + 1 == first
+        if follows and (differences[-1].source, differences[-1].target) == (at_source, at_target):
+            differences[-1] = replace(differences[-1], last=last)
         else:
-            found.append(WriteIdDifference(first, last, at_source, at_target))
-    return tuple(found)
+            differences.append(WriteIdDifference(first, last, at_source, at_target))
+    return tuple(differences)
 
 
 _INVISIBLE: Final = frozenset(

@@ -68,8 +68,8 @@ class WriteIdMapping:
     def find_write_id(self, txn_id: int, table: str) -> int | None:
         """Return the newest write id that a transaction holds in ``table``; None if it holds none."""
         txn = self._entries.txns.get(txn_id)
-        held = None if txn is None else txn.by_table.get(table)
-        return None if held is None else held.write_id
+        allocation = None if txn is None else txn.by_table.get(table)
+        return None if allocation is None else allocation.write_id
 
     def find_target_txn(self, txn_id: int) -> int | None:
         """Return the target transaction that stands for a source transaction; None if none was linked."""
@@ -94,8 +94,8 @@ class WriteIdMapping:
 
     def list_valid_write_ids(self, tables_max: int) -> tuple[ValidWriteIds, ...]:
         """Return the lists of at most so many tables, as ``valid_write_ids`` does."""
-        known = islice(self._entries.tables.items(), tables_max)
-        return tuple(ids.to_valid_write_ids(table) for table, ids in known)
+        tables = islice(self._entries.tables.items(), tables_max)
+        return tuple(ids.to_valid_write_ids(table) for table, ids in tables)
 
     def high_water_mark(self, table: str) -> int:
         """Return the highest write id of a table that is known; 0 if none is."""
@@ -202,8 +202,8 @@ class WriteIdMapping:
         txn = self._entries.txns.get(txn_id)
         if txn is None:
             return None
-        held = txn.by_table.get(table)
-        if held is not None and held.write_id == write_id:
+        allocation = txn.by_table.get(table)
+        if allocation is not None and allocation.write_id == write_id:
             return table
         return txn.moved.get((table, write_id))
 
@@ -255,12 +255,12 @@ class WriteIdMapping:
             return
         self._entries.adopt_table(valid)
         for txn in other._entries.txns.values():
-            held = txn.by_table.get(table)
-            if held is None:
+            allocation = txn.by_table.get(table)
+            if allocation is None:
                 continue
-            self._entries.hold(txn.txn_id, held)
+            self._entries.hold(txn.txn_id, allocation)
             own = self._entries.txns[txn.txn_id]
-            own.first_event_id = min(own.first_event_id, held.event_id)
+            own.first_event_id = min(own.first_event_id, allocation.event_id)
             own.target_txn = txn.target_txn if own.target_txn is None else own.target_txn
             self._entries.set_concurrent(own, table, txn.concurrent.get(table, ()))
             for touched in select_touched(txn, table):
@@ -270,11 +270,11 @@ class WriteIdMapping:
         """Return whether this allocation was applied before; raise StateCorrupt if it contradicts what was applied."""
         table, write_id, event_id = allocation
         txn, ids = self._entries.txns.get(txn_id), self._entries.tables.get(table)
-        held = None if txn is None else txn.by_table.get(table)
+        current = None if txn is None else txn.by_table.get(table)
         owner = None if ids is None else ids.open.get(write_id, txn_id)
-        if held == allocation or (txn is not None and event_id < txn.last_event_id):
+        if current == allocation or (txn is not None and event_id < txn.last_event_id):
             return True
-        contradicts = held is not None and (event_id <= held.event_id or write_id <= held.write_id)
+        contradicts = current is not None and (event_id <= current.event_id or write_id <= current.write_id)
         if contradicts or owner not in {None, txn_id}:
             raise _contradiction(
                 "a write id contradicts those allocated before",

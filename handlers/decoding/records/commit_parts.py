@@ -84,7 +84,7 @@ class CommitParts:
         self._entries: list[_Entry] = []
         self._names: dict[str, str] = {}
         self._end = 0
-        self._kept = (0, 0)
+        self._mark = (0, 0)
         self._sample = ""
         self._owners: dict[tuple[str, str], str] = {}
         self._failure: BadInput | None = None
@@ -96,16 +96,16 @@ class CommitParts:
 
     def keep(self) -> None:
         """Keep what has arrived so far when the next call is restarted."""
-        self._kept = (len(self._entries), self._end)
+        self._mark = (len(self._entries), self._end)
 
     def clear(self) -> None:
         """Forget everything that has arrived."""
-        self._kept = (0, 0)
+        self._mark = (0, 0)
         self.restart()
 
     def restart(self) -> None:
         """Forget what has arrived since ``keep``."""
-        count, self._end = self._kept
+        count, self._end = self._mark
         del self._entries[count:]
 
     def receive(self, element: WriteEventInfo) -> None:

@@ -315,10 +315,10 @@ def _parse_block_checksums(text: str) -> Checksum | None:
 
 def new_digest_like(location: Location, sample: str) -> Digest | None:
     """Return a digest of the kind of ``sample``, the recorded checksum of another file, for a file of one block; None if unknown."""
-    known = parse_checksum(location, sample)
-    if known is None:
+    checksum = parse_checksum(location, sample)
+    if checksum is None:
         return None
-    if _BLOCKS_HEX.fullmatch(known.recorded):
-        bytes_per_crc, _ = struct.unpack(">iq", bytes.fromhex(known.recorded)[:12])
+    if _BLOCKS_HEX.fullmatch(checksum.recorded):
+        bytes_per_crc, _ = struct.unpack(">iq", bytes.fromhex(checksum.recorded)[:12])
         return BlockChecksums(bytes_per_crc, 0)
-    return known.new_digest()
+    return checksum.new_digest()

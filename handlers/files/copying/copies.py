@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from handlers.files.copying.origins import CrcTypes, Origin, choose_error, list_origins
+from handlers.files.copying.origins import CrcTypes, FileOrigin, choose_error, list_origins
 from handlers.files.copying.transfer import (
     Cancellation,
     ContentDiffers,
@@ -190,7 +190,7 @@ class Copier:
         """The directories that source files may be read from."""
         return self._allowed
 
-    def _is_encrypted(self, origins: list[Origin]) -> bool:
+    def _is_encrypted(self, origins: list[FileOrigin]) -> bool:
         """Return whether the recorded checksum is that of encrypted bytes; raise FilesUnavailable if that cannot be found out."""
         for origin in origins:
             if origin.checksum is not None:
@@ -198,7 +198,7 @@ class Copier:
                     return self._file_systems.of(origin.location).is_encrypted(origin.location)
         return False
 
-    def _require_reachable(self, origins: list[Origin]) -> None:
+    def _require_reachable(self, origins: list[FileOrigin]) -> None:
         """Raise FilesUnavailable if files may seem lost because their file system is not mounted."""
         for origin in origins:
             if origin.from_change_manager:
@@ -207,7 +207,7 @@ class Copier:
                 require_reachable(self._file_systems, origin.location, self._allowed)
 
     def _attempt(
-        self, origin: Origin, origins: list[Origin], target: Location, transfer: Transfer
+        self, origin: FileOrigin, origins: list[FileOrigin], target: Location, transfer: Transfer
     ) -> tuple[int, bool]:
         """Return the size, and whether the content was there already."""
         files = self._file_systems.of(origin.location)
@@ -231,8 +231,8 @@ class Copier:
         self,
         writer: WriteStream,
         reader: ReadStream,
-        origin: Origin,
-        origins: list[Origin],
+        origin: FileOrigin,
+        origins: list[FileOrigin],
         before: FileState,
         transfer: Transfer,
     ) -> None:
@@ -269,7 +269,7 @@ class Copier:
             raise ContentDiffers
 
     def _require_recorded(
-        self, origin: Origin, checksum: Checksum, copied: Digest, transfer: Transfer
+        self, origin: FileOrigin, checksum: Checksum, copied: Digest, transfer: Transfer
     ) -> None:
         """Check that the digest of the copied bytes proves them to be the recorded content."""
 
@@ -283,7 +283,7 @@ class Copier:
         if not self._crc_types.is_recorded(origin.location, checksum, copied, read_again):
             raise ContentDiffers
 
-    def _require_unchanged(self, origin: Origin, origins: list[Origin], before: FileState) -> None:
+    def _require_unchanged(self, origin: FileOrigin, origins: list[FileOrigin], before: FileState) -> None:
         """Check, for content without a verifiable checksum, that the file did not change while it was copied.
 
         For the source path, check also that the change manager has not received the recorded file meanwhile, which happens just
@@ -292,11 +292,11 @@ class Copier:
         with mark_source_errors():
             if self._file_systems.of(origin.location).stat(origin.location) != before:
                 raise ContentDiffers
-        kept = [other for other in origins if other.from_change_manager]
-        if origin.from_change_manager or not kept:
+        recycled = [other for other in origins if other.from_change_manager]
+        if origin.from_change_manager or not recycled:
             return
         try:
-            self._file_systems.of(kept[0].location).stat(kept[0].location)
+            self._file_systems.of(recycled[0].location).stat(recycled[0].location)
         except TidelineError:
             return
         raise ContentDiffers
@@ -316,7 +316,7 @@ class Copier:
             return size_bytes if transfer.has_checksum(reader, checksum) else None
 
     def _has_same_bytes(
-        self, origin: Origin, before: FileState, target: Location, transfer: Transfer
+        self, origin: FileOrigin, before: FileState, target: Location, transfer: Transfer
     ) -> bool:
         """Return whether the target has the same bytes as ``origin``, for which there is no checksum."""
         targets = self._file_systems.of(target)

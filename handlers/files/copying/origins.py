@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class FileOrigin:
     """One location to read the content from."""
 
     location: Location
@@ -38,7 +38,9 @@ class Origin:
     """The checksum that its bytes must have; None if there is none that can be verified."""
 
 
-def list_origins(source: SourceFile, allowed: AllowedRoots, *, is_encrypted: bool = False) -> list[Origin]:
+def list_origins(
+    source: SourceFile, allowed: AllowedRoots, *, is_encrypted: bool = False
+) -> list[FileOrigin]:
     """Return the one or two locations of the content of ``source``, in the order to try them.
 
     The checksum of an encrypted file is that of its stored bytes, so it cannot be verified. Raises UnsafePath if a location lies
@@ -46,16 +48,16 @@ def list_origins(source: SourceFile, allowed: AllowedRoots, *, is_encrypted: boo
     """
     recorded = allowed.require(parse_location(source.uri))
     checksum = None if is_encrypted else parse_checksum(recorded, source.checksum)
-    original = Origin(recorded, from_change_manager=False, checksum=checksum)
+    original = FileOrigin(recorded, from_change_manager=False, checksum=checksum)
     if source.checksum is None or source.cm_root is None:
         return [original]
-    kept = allowed.require(build_cm_path(parse_location(source.cm_root), recorded.name, source.checksum))
-    kept_checksum = None if is_encrypted else parse_checksum(kept, source.checksum)
-    recycled = Origin(kept, from_change_manager=True, checksum=kept_checksum)
+    cm_path = allowed.require(build_cm_path(parse_location(source.cm_root), recorded.name, source.checksum))
+    cm_checksum = None if is_encrypted else parse_checksum(cm_path, source.checksum)
+    recycled = FileOrigin(cm_path, from_change_manager=True, checksum=cm_checksum)
     return [original, recycled] if checksum is not None else [recycled, original]
 
 
-def choose_error(source: SourceFile, origins: list[Origin], failures: list[Exception]) -> TidelineError:
+def choose_error(source: SourceFile, origins: list[FileOrigin], failures: list[Exception]) -> TidelineError:
     """Return the error for a copy that failed: a transient one if there is any, else a refused one, and only then FileLost."""
     causes = [failure.__cause__ for failure in failures if isinstance(failure, SourceFailed)]
     for kind in (FilesUnavailable, Refused):

@@ -72,10 +72,10 @@ class ArrowFiles:
         from pyarrow.fs import FileSelector, FileType
 
         with _translate_errors(location):
-            found = self._library.get_file_info(FileSelector(self._path_of(location), recursive=False))
+            infos = self._library.get_file_info(FileSelector(self._path_of(location), recursive=False))
         return sorted(
             Entry(i.base_name, i.type == FileType.Directory, i.size or 0, i.mtime_ns)
-            for i in found
+            for i in infos
             if i.base_name
         )
 

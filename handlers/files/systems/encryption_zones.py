@@ -36,7 +36,7 @@ def find_provider(settings: Mapping[str, str], directory: Path | None) -> str:
     directory = directory or find_configuration()
     files = read_hadoop_settings(directory) if directory is not None else {}
     names = (PROVIDER, OLD_PROVIDER)
-    return next((found[name] for found in (settings, files) for name in names if found.get(name)), "")
+    return next((source[name] for source in (settings, files) for name in names if source.get(name)), "")
 
 
 def is_encrypted(blind: Any, location: Location) -> bool:

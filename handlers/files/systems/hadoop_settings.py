@@ -40,10 +40,10 @@ def find_configuration(environment: Mapping[str, str] = os.environ) -> Path | No
 
 def read_hadoop_settings(directory: Path) -> dict[str, str]:
     """Return the settings of clients of HDFS; a missing file has none. Raises ConfigError for a file that cannot be read."""
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for name in FILES:
-        found |= read_site(directory / name)
-    return {name: value for name, value in found.items() if name.startswith(_PREFIXES)}
+        settings |= read_site(directory / name)
+    return {name: value for name, value in settings.items() if name.startswith(_PREFIXES)}
 
 
 def read_site(path: Path) -> dict[str, str]:

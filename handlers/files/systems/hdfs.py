@@ -101,12 +101,12 @@ class HdfsFiles:
     def list(self, location: Location) -> Sequence[Entry]:
         """Return the children."""
         with _translate_errors(location):
-            found = list(self._client.list_status(location.path))
-        if len(found) == 1 and found[0].path == location.path and not found[0].isdir:
+            statuses = list(self._client.list_status(location.path))
+        if len(statuses) == 1 and statuses[0].path == location.path and not statuses[0].isdir:
             raise NotFound("not a directory", path=printable(str(location)))
         return sorted(
             Entry(each.path.rpartition("/")[2], each.isdir, each.length, each.modification_time * 1_000_000)
-            for each in found
+            for each in statuses
         )
 
     def open(self, location: Location) -> HdfsReader:

@@ -65,8 +65,8 @@ class LocalFiles:
 
     def list(self, location: Location) -> Sequence[Entry]:
         """Return the children without symbolic links and without what vanishes meanwhile."""
-        with _OsErrors(location), os.scandir(location.path) as found:
-            return sorted(entry for child in found if (entry := _to_entry(child)) is not None)
+        with _OsErrors(location), os.scandir(location.path) as children:
+            return sorted(entry for child in children if (entry := _to_entry(child)) is not None)
 
     def open(self, location: Location) -> LocalReader:
         """Open a regular file; raise UnsafePath for a symbolic link."""
@@ -215,10 +215,10 @@ def _to_entry(child: os.DirEntry[str]) -> Entry | None:
     if child.is_symlink():
         return None
     try:
-        found = child.stat(follow_symlinks=False)
+        stat = child.stat(follow_symlinks=False)
     except FileNotFoundError:
         return None
-    return Entry(child.name, modes.S_ISDIR(found.st_mode), found.st_size, found.st_mtime_ns, found.st_ino)
+    return Entry(child.name, modes.S_ISDIR(stat.st_mode), stat.st_size, stat.st_mtime_ns, stat.st_ino)
 
 
 def _forget_checksum(location: Location) -> None:
@@ -242,12 +242,12 @@ def _sync_directory(path: str | Path) -> None:
         os.close(fd)
 
 
-def _to_state(found: os.stat_result, location: Location) -> FileState:
-    if modes.S_ISLNK(found.st_mode):
+def _to_state(stat: os.stat_result, location: Location) -> FileState:
+    if modes.S_ISLNK(stat.st_mode):
         raise UnsafePath("the path is a symbolic link", path=printable(str(location)))
-    if not modes.S_ISREG(found.st_mode):
+    if not modes.S_ISREG(stat.st_mode):
         raise Refused("the path is not a regular file", path=printable(str(location)))
-    return FileState(found.st_size, found.st_mtime_ns, found.st_ino)
+    return FileState(stat.st_size, stat.st_mtime_ns, stat.st_ino)
 
 
 class _OsErrors:

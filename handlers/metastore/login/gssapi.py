@@ -212,11 +212,11 @@ def destroy_ticket_cache(name: str) -> None:
         library = ctypes.CDLL(KERBEROS_LIBRARY)
     except OSError:
         return  # then there are no tickets either
-    context, found = c_void_p(), c_void_p()
+    context, cache = c_void_p(), c_void_p()
     if library.krb5_init_context(byref(context)) != 0:
         return
-    if library.krb5_cc_resolve(context, name.encode(), byref(found)) == 0:
-        library.krb5_cc_destroy(context, found)
+    if library.krb5_cc_resolve(context, name.encode(), byref(cache)) == 0:
+        library.krb5_cc_destroy(context, cache)
     library.krb5_free_context(context)
 
 
@@ -238,7 +238,7 @@ def _name(principal: str) -> Iterator[c_void_p]:
 @contextmanager
 def _credentials(client: str | None, store: Mapping[str, str]) -> Iterator[c_void_p]:
     """Yield credentials; the library obtains a ticket if the store's is missing, expired or past half of its life."""
-    library, minor, found = _library(), c_uint32(), c_void_p()
+    library, minor, credentials = _library(), c_uint32(), c_void_p()
     elements = (_Element * len(store))(
         *(_Element(key.encode(), value.encode()) for key, value in store.items())
     )
@@ -250,22 +250,22 @@ def _credentials(client: str | None, store: Mapping[str, str]) -> Iterator[c_voi
             byref(_OidSet(1, ctypes.pointer(_KERBEROS))),
             _INITIATE,
             byref(_Store(len(store), elements)) if store else None,
-            byref(found),
+            byref(credentials),
             None,
             None,
         )
     _check(major, minor)
     try:
-        yield found
+        yield credentials
     finally:
-        library.gss_release_cred(byref(minor), byref(found))
+        library.gss_release_cred(byref(minor), byref(credentials))
 
 
 def _buffer(data: bytes) -> _Buffer:
     """Return a buffer over ``data``, which it keeps alive; the library only reads it."""
-    made = _Buffer(len(data), ctypes.cast(ctypes.c_char_p(data), c_void_p))
-    made.data = data
-    return made
+    buffer = _Buffer(len(data), ctypes.cast(ctypes.c_char_p(data), c_void_p))
+    buffer.data = data
+    return buffer
 
 
 def _take(buffer: _Buffer) -> bytes:

@@ -71,8 +71,8 @@ class Kerberos:
     @property
     def protection(self) -> tuple[Protection, Kerberos | None]:
         """What was agreed on."""
-        chosen = self._protection or "auth"
-        return chosen, None if chosen == "auth" else self
+        level = self._protection or "auth"
+        return level, None if level == "auth" else self
 
     def respond(self, challenge: bytes) -> bytes:
         """Return the next token, and after the last one the choice of a protection."""
@@ -125,18 +125,18 @@ class Kerberos:
         if len(offer) != 4:
             raise LoginFailed("the metastore's offer of protections is malformed", principal=self._service)
         accepted = PROTECTIONS[PROTECTIONS.index(self._login.protection) :]
-        chosen = next((each for each in accepted if offer[0] & _LAYERS[each]), None)
-        if chosen is None:
+        level = next((each for each in accepted if offer[0] & _LAYERS[each]), None)
+        if level is None:
             raise LoginFailed(
                 "the metastore does not offer the required protection",
                 required=self._login.protection,
                 offered=[each for each in PROTECTIONS if offer[0] & _LAYERS[each]],
                 hint="Change 'protection', or hadoop.rpc.protection of the metastore.",
             )
-        size = 0 if chosen == "auth" else _MESSAGE_BYTES_MAX
-        choice = bytes([_LAYERS[chosen]]) + size.to_bytes(3, "big")
+        size = 0 if level == "auth" else _MESSAGE_BYTES_MAX
+        choice = bytes([_LAYERS[level]]) + size.to_bytes(3, "big")
         response = self._context.wrap(choice, encrypted=False)
-        self._protection = chosen
+        self._protection = level
         return response
 
     def _failed(self, message: str, error: GssapiError) -> LoginFailed:

@@ -125,8 +125,8 @@ class ConstraintCalls(Session):
 
     def constraint_names(self, db: str, table: str) -> set[str]:
         """Return the names of all constraints of a table."""
-        found = self.all_constraints(db, table)
-        names = {kind.name_of(column) for kind, columns in found.items() for column in columns}
+        constraints = self.all_constraints(db, table)
+        names = {kind.name_of(column) for kind, columns in constraints.items() for column in columns}
         return {name for name in names if name is not None}
 
 

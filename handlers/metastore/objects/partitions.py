@@ -144,11 +144,11 @@ class PartitionCalls(Session):
 
         Without columns, which Hive can omit since 4.1, the partitions of a wide table are returned five times faster.
         """
-        found: list[Partition] = []
+        partitions: list[Partition] = []
         for start in range(0, len(names), BATCH):
             some = list(names[start : start + BATCH])
-            found += self._some_partitions(db, table, some, with_columns=with_columns)
-        return found
+            partitions += self._some_partitions(db, table, some, with_columns=with_columns)
+        return partitions
 
     def partition_names(self, db: str, table: str, *, limit: int | None = None) -> list[str]:
         """Return the names of at most ``limit`` (up to 32,767) or all partitions, sorted by name, in a list that is the caller's.

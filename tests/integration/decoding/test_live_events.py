@@ -75,7 +75,7 @@ def test_every_event_of_a_real_workload_is_decoded(
     events = [event for n in metastore.next_events(before, 10_000) for event in decoded(n, metastore)]
 
     assert not [event for event in events if isinstance(event, Undecodable)]
-    assert not [event for event in events if isinstance(event, Unhandled) and not event.known]
+    assert not [event for event in events if isinstance(event, Unhandled) and not event.is_known]
     for event in events:
         for item in objects_of(event):
             assert item.value == item.copy()

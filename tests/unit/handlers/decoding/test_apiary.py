@@ -155,7 +155,7 @@ def test_an_insert_into_an_unpartitioned_table_has_no_spec() -> None:
 def test_other_types_are_counted_and_passed(build: Any) -> None:
     event = decoded(build("CONFIG_CHANGE"))
     assert isinstance(event, Unhandled)
-    assert not event.known
+    assert not event.is_known
 
 
 @pytest.mark.parametrize(

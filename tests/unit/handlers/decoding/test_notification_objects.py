@@ -95,7 +95,7 @@ def test_types_without_effect_are_distinguished_from_unknown_ones(kind: str, kno
     value = orjson.loads(value_of("OPEN_TXN")) | {"eventType": kind, "message": "whatever"}
     event = decode(orjson.dumps(value))
     assert isinstance(event, Unhandled)
-    assert (event.known, event.kind) == (known, kind)
+    assert (event.is_known, event.kind) == (known, kind)
 
 
 def test_transactions_opened_as_a_list_form_a_range() -> None:

@@ -211,7 +211,7 @@ def test_an_unreadable_message_of_a_type_without_effect_is_skipped() -> None:
         event.eventType = kind
         decoded = only(records_of(event))
         assert isinstance(decoded, Unhandled)
-        assert decoded.known is known
+        assert decoded.is_known is known
 
 
 def test_a_number_too_large_for_an_id_is_refused_and_not_rounded() -> None:
