@@ -20,7 +20,7 @@ from daemon.endpoint.protocol.peer import Disconnected, Peer, remaining_s
 from daemon.endpoint.protocol.streams import Incoming, Transport
 from daemon.endpoint.protocol.wire import is_struct, read_message
 from handlers.metastore.connection import system_tls
-from handlers.metastore.login.authentication import authenticate
+from handlers.metastore.login.mechanisms import authenticate
 from state.errors import AmbiguousCall, BadInput, ConfigError, LoginFailed, MetastoreUnavailable
 
 

@@ -2,6 +2,6 @@
 
 Purpose, guarantees and failure behaviour: DESIGN.md beside this file. For users: docs/PARTITIONS.md, section HBase.
 
-Each module imports only those before it: ``layout`` (entries as cells), ``server_filters`` (conditions in HBase's filter language),
+Each module imports only those before it: ``layout`` (entries as cells, and conditions on them),
 ``gateway`` (the connection), ``redo_log`` (a transaction's durable form and its application), ``transaction``, ``store``.
 """

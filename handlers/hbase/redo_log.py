@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from handlers.failpoints import failpoint
 from handlers.hbase import layout
-from handlers.hbase.server_filters import KEYS_ONLY
+from handlers.hbase.layout import KEYS_ONLY
 from state.errors import StateCorrupt
 from state.partitions.index.records import EntryKind, kind_of
 

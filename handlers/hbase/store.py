@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from handlers.failpoints import failpoint
-from handlers.hbase import layout, redo_log, server_filters, undo_log
+from handlers.hbase import layout, redo_log, undo_log
 from handlers.hbase.gateway import Gateway, make_connector
 from handlers.hbase.transaction import HBaseTransaction
 from state.errors import HBaseUnavailable
@@ -89,15 +89,13 @@ class HBaseStore:
 
     def scan_keys(self, start: bytes, end: bytes | None) -> Iterator[bytes]:
         """Yield the keys with ``start <= key < end``."""
-        rows = self._scan_rows(start, end, [layout.VALUE], server_filters.KEYS_ONLY)
+        rows = self._scan_rows(start, end, [layout.VALUE], layout.KEYS_ONLY)
         return (layout.entry_key(each.row) for each in rows)
 
     def scan_matching(self, start: bytes, end: bytes | None, condition: Condition) -> Iterator[bytes]:
         """Yield the keys of rows with ``start <= key < end``; may leave out keys that ``condition`` excludes."""
-        cells = [
-            layout.numbered_cell(column) for column in sorted(server_filters.compared_columns(condition))
-        ]
-        rows = self._scan_rows(start, end, cells, server_filters.write_filter(condition))
+        cells = [layout.numbered_cell(column) for column in sorted(layout.compared_columns(condition))]
+        rows = self._scan_rows(start, end, cells, layout.write_filter(condition))
         return (layout.entry_key(each.row) for each in rows)
 
     @contextmanager
@@ -149,7 +147,7 @@ class HBaseStore:
 
     def entries(self, start: bytes, end: bytes | None, *, keys_only: bool) -> Iterator[StoredEntry]:
         """Yield the stored entries in order (used by the transaction)."""
-        filter_text = server_filters.KEYS_ONLY if keys_only else None
+        filter_text = layout.KEYS_ONLY if keys_only else None
         return map(_parse_entry, self._pages(start, end, [layout.VALUE], filter_text, self._count_scan))
 
     def draw_versions(self, count: int) -> int:

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.failpoints import failpoint
 from handlers.hbase import layout
+from handlers.hbase.layout import KEYS_ONLY
 from handlers.hbase.redo_log import Writes, delete_kind, join_cells, put_kind, split_cells
-from handlers.hbase.server_filters import KEYS_ONLY
 from state.partitions.index.records import EntryKind
 
 

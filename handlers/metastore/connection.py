@@ -29,7 +29,7 @@ from handlers.metastore.calls import (
     PlainCall,
     parse_hive_version,
 )
-from handlers.metastore.login.authentication import authenticate
+from handlers.metastore.login.mechanisms import authenticate
 from handlers.metastore.login.sasl import Status
 from handlers.structs.exceptions import HiveException, MetaException
 from handlers.structs.objects import GetCatalogsResponse

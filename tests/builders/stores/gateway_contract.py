@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from handlers.hbase import layout
-from handlers.hbase.server_filters import KEYS_ONLY
+from handlers.hbase.layout import KEYS_ONLY
 
 
 if TYPE_CHECKING:

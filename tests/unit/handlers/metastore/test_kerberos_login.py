@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from handlers.metastore.addresses import KerberosLogin
-from handlers.metastore.login import gssapi, kerberos
-from handlers.metastore.login.authentication import authenticate
+from handlers.metastore.login import gssapi, mechanisms
 from handlers.metastore.login.gssapi import GssapiError
-from handlers.metastore.login.kerberos import Kerberos
+from handlers.metastore.login.mechanisms import Kerberos, authenticate
 from state.errors import LoginFailed
 
 
@@ -52,7 +51,7 @@ class Scripted:
 @pytest.fixture
 def context(monkeypatch: pytest.MonkeyPatch) -> type[Scripted]:
     made = type("Context", (Scripted,), {})
-    monkeypatch.setattr(kerberos, "Context", made)
+    monkeypatch.setattr(mechanisms, "Context", made)
     return made
 
 
@@ -139,7 +138,7 @@ def test_tickets_are_discarded_when_the_metastore_refuses_them_and_kept_when_the
     context: type[Scripted], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     discarded: list[str] = []
-    monkeypatch.setattr(kerberos, "destroy_ticket_cache", discarded.append)
+    monkeypatch.setattr(mechanisms, "destroy_ticket_cache", discarded.append)
     (keytab := tmp_path / "keytab").touch()
     login = KerberosLogin("hive/_HOST@R", "t@R", keytab)
     context.failure = GssapiError("no KDC", PROTOCOL + 156)

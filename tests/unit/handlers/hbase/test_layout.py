@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from handlers.hbase.server_filters import INTERVALS_MAX, KEYS_ONLY, compared_columns, write_filter
+from handlers.hbase.layout import INTERVALS_MAX, KEYS_ONLY, compared_columns, write_filter
 from state.partitions.filters.conditions import AllOf, AnyOf, Leaf
 from state.partitions.filters.intervals import Interval
 from state.partitions.filters.like_pattern import LikePattern

@@ -1,4 +1,6 @@
-"""The mechanism GSSAPI (RFC 4752): a login with Kerberos tickets, then the choice of what protects the calls.
+"""Logs in on a new connection, with a password (PLAIN, RFC 4616) or with Kerberos (GSSAPI, RFC 4752).
+
+GSSAPI is a login with Kerberos tickets, then the choice of what protects the calls.
 
 With a keytab, tickets live in memory. The library obtains a new one for a connection if the present one is missing, expired or past
 half of its life, so an outage of the KDC that is shorter than that stops nothing. Open connections need no valid ticket.
@@ -10,13 +12,15 @@ import os
 import threading
 from typing import TYPE_CHECKING, Final
 
-from handlers.metastore.addresses import PROTECTIONS
+from handlers.metastore.addresses import PROTECTIONS, PasswordLogin
 from handlers.metastore.login.gssapi import Context, GssapiError, destroy_ticket_cache
+from handlers.metastore.login.sasl import Frames, negotiate
 from state.errors import LoginFailed
 
 
 if TYPE_CHECKING:
-    from handlers.metastore.addresses import KerberosLogin, Protection
+    from handlers.metastore.addresses import KerberosLogin, Login, Protection
+    from handlers.metastore.login.sasl import LimitedChannel, Mechanism
 
 
 _LAYERS: Final[dict[Protection, int]] = {"auth": 1, "auth-int": 2, "auth-conf": 4}
@@ -48,6 +52,47 @@ _NO_KEY: Final = (
     "Check that the keytab has a key of 'client_principal': 'klist -k FILE' lists its principals."
 )
 _HINT: Final = "Check the ticket or the keytab, the principals, krb5.conf and the clocks."
+
+
+def authenticate(channel: LimitedChannel, login: Login, host: str) -> Frames:
+    """Log in at the metastore on ``host``; raise LoginFailed, or what the channel raises."""
+    mechanism: Mechanism = Plain(login) if isinstance(login, PasswordLogin) else Kerberos(login, host)
+    try:
+        negotiate(channel, mechanism)
+    except LoginFailed as error:
+        if isinstance(mechanism, Kerberos):
+            mechanism.discard_refused_tickets()
+        error.context.setdefault("host", host)
+        raise
+    return Frames(channel, mechanism.protection[1])
+
+
+class Plain:
+    """The mechanism PLAIN: user and password in one message."""
+
+    name: Final = "PLAIN"
+    hint: Final = "Check the user and the password, and the metastore's own log for its reason."
+
+    def __init__(self, login: PasswordLogin) -> None:
+        self._login = login
+        self._sent = False
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the password was sent."""
+        return self._sent
+
+    @property
+    def protection(self) -> tuple[Protection, None]:
+        """PLAIN protects nothing; use TLS."""
+        return "auth", None
+
+    def respond(self, challenge: bytes) -> bytes:
+        """Return the user and the password."""
+        if challenge:
+            raise LoginFailed("the metastore sent an unexpected challenge", mechanism=self.name)
+        self._sent = True
+        return f"\0{self._login.user}\0{self._login.password}".encode()
 
 
 class Kerberos:
