@@ -1,7 +1,7 @@
 """What follows from a failure: a delay before the retry, or the quarantine of a table.
 
-The delay is exponential with full jitter, for single calls and for the loops of the daemon alike. The reason of a quarantine is one
-value, which projections report and which status, log and JSON show.
+The delay is exponential with full jitter, for single calls and for the loops of the daemon alike. The reason
+of a quarantine is one value, which projections report and which status, log and JSON show.
 """
 
 from __future__ import annotations

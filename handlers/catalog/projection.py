@@ -247,10 +247,11 @@ class CatalogProjection:
                 self._beat()
 
     def continue_reload(self, name: str) -> bool:
-        """Have a table loaded from its partitions between batches, which also ends its quarantine; return whether that is finished.
+        """Have a table loaded from its partitions between batches; return whether that is finished.
 
-        To be called again until it is; meanwhile the table is the next one to be loaded. Raises NotFound if the table does not
-        exist or is not followed, and Transient if the load failed; it is then tried again between batches.
+        It also ends the quarantine. To be called again until it is finished; meanwhile the table is the next one to
+        be loaded. Raises NotFound if the table does not exist or is not followed, and Transient if the load failed;
+        it is then tried again between batches.
         """
         if name not in self._reloads:
             self._reloads.add(name)

@@ -1,8 +1,9 @@
-"""Objects that events embed: the part of a partition that some readers need, and the type that a table really has.
+"""Objects that events embed: the part of a partition that timelines need, and the stored type of a table.
 
-An event of Hive 2.3 and 3.1 contains the table as the client sent it. The metastore stores another type: for managed and external
-tables it follows the parameter ``EXTERNAL``, and nothing else. ``ALTER TABLE t SET TBLPROPERTIES ('EXTERNAL'='TRUE')`` sends a
-managed table with that parameter, and makes it external. Whether a drop removes files depends on it.
+An event of Hive 2.3 and 3.1 contains the table as the client sent it. The metastore stores another type: for
+managed and external tables it follows the parameter ``EXTERNAL``, and nothing else.
+``ALTER TABLE t SET TBLPROPERTIES ('EXTERNAL'='TRUE')`` sends a managed table with that parameter, and makes
+it external. Whether a drop removes files depends on it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ _MANAGED, _EXTERNAL, _VIEW = "MANAGED_TABLE", "EXTERNAL_TABLE", "VIRTUAL_VIEW"
 class PartitionOutline(Struct):
     """Two fields of Hive's ``Partition``, with their numbers; the others are skipped as unknown fields are.
 
-    Timelines need no more. Decoding a whole partition takes most of the time of applying its event, and creates some thirty objects.
+    Timelines need no more. Decoding a whole partition takes most of the time of applying its event, and
+    creates some thirty objects.
     """
 
     values: Annotated[list[str], 1]

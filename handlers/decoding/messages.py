@@ -1,16 +1,18 @@
 """The message of a notification: from the text that the metastore stored to a JSON object, and back to strict JSON.
 
-The metastore writes messages as plain JSON (``json-0.2``) or as base64 of gzip (``gzip(json-2.0)``, the default of Hive 4), see
-``org.apache.hadoop.hive.metastore.messaging``. Its writer leaves control characters raw inside strings, which strict readers refuse.
-Reading therefore tries a fast strict parser first, and a lenient one if that fails. Every object that is returned can be written as
-strict JSON again; what cannot be written (NaN, infinities, lone surrogates, integers beyond 64 bits, deep nesting) is malformed.
+The metastore writes messages as plain JSON (``json-0.2``) or as base64 of gzip (``gzip(json-2.0)``, the
+default of Hive 4), see ``org.apache.hadoop.hive.metastore.messaging``. Its writer leaves control characters
+raw inside strings, which strict readers refuse. Reading therefore tries a fast strict parser first, and a
+lenient one if that fails. Every object that is returned can be written as strict JSON again; what cannot be
+written (NaN, infinities, lone surrogates, integers beyond 64 bits, deep nesting) is malformed.
 
-Of duplicate keys the last one counts, as in the metastore's own reader. The fast parser turns an integer beyond 64 bits into a
-float; ``fields`` refuses it, because an id is never a float.
+Of duplicate keys the last one counts, as in the metastore's own reader. The fast parser turns an integer
+beyond 64 bits into a float; ``fields`` refuses it, because an id is never a float.
 
-Anyone who may write to the topic must not be able to exhaust memory or stop the daemon. ``Limits`` bound the content of a record.
-The defaults are several times what large installations have been seen to need, so that only hostile or broken input meets them.
-Exceeding a limit raises LimitExceeded, which names the value, the limit and the remedy.
+Anyone who may write to the topic must not be able to exhaust memory or stop the daemon. ``Limits`` bound the
+content of a record. The defaults are several times what large installations have been seen to need, so that
+only hostile or broken input meets them. Exceeding a limit raises LimitExceeded, which names the value, the
+limit and the remedy.
 """
 
 from __future__ import annotations
@@ -69,8 +71,8 @@ DEFAULT_LIMITS: Final = Limits()
 def unpack(text: str, message_format: str | None, limits: Limits = DEFAULT_LIMITS) -> JsonObject:
     """Return the message's JSON object.
 
-    ``message_format`` is NotificationEvent.messageFormat, compared without case; if it is absent, the text decides.
-    Raises MalformedEvent and LimitExceeded.
+    ``message_format`` is NotificationEvent.messageFormat, compared without case; if it is absent, the text
+    decides. Raises MalformedEvent and LimitExceeded.
     """
     form = (message_format or "").lower()
     if form in _GZIP_FORMATS or (not form and text.startswith(_GZIP_IN_BASE64)):
@@ -83,7 +85,8 @@ def unpack(text: str, message_format: str | None, limits: Limits = DEFAULT_LIMIT
 def read_object(text: bytes, depth_max: int = DEFAULT_LIMITS.json_depth) -> JsonObject:
     """Read one JSON object leniently; ``write`` can write the result.
 
-    ``depth_max`` counts the levels of objects and lists, including the outermost. Raises MalformedEvent and LimitExceeded.
+    ``depth_max`` counts the levels of objects and lists, including the outermost. Raises MalformedEvent and
+    LimitExceeded.
     """
     try:
         value = orjson.loads(text)

@@ -1,19 +1,22 @@
 """Builds events about written files, without the files that their transaction did not write.
 
-The topic holds write events only if the relay wrote it and the metastore answered. Replay fetches those of all other commits itself
-(``decode_write_event``), with the fields and limits of the relay's ``WRITE`` records.
+The topic holds write events only if the relay wrote it and the metastore answered. Replay fetches those of
+all other commits itself (``decode_write_event``), with the fields and limits of the relay's ``WRITE``
+records.
 
-Hive selects the files of a write event by their paths, and names too many (seen on 4.2, on all kinds of transactional tables):
+Hive selects the files of a write event by their paths, and names too many (seen on 4.2, on all kinds of
+transactional tables):
 
-* A dynamic partition insert logs one event for each partition. It selects the files of a partition by the beginning of their
-  paths and does not require a separator behind it, so the event of ``month=1`` also names the files of ``month=10``.
-* A ``CREATE TABLE AS SELECT`` names everything in the table's directory. There may be more than it wrote: files of a table that was
-  renamed and kept its directory, because its name has special characters, or what an interrupted drop left behind. They have other
-  write ids, or are in directories of partitions.
+* A dynamic partition insert logs one event for each partition. It selects the files of a partition by the
+  beginning of their paths and does not require a separator behind it, so the event of ``month=1`` also names
+  the files of ``month=10``.
+* A ``CREATE TABLE AS SELECT`` names everything in the table's directory. There may be more than it wrote:
+  files of a table that was renamed and kept its directory, because its name has special characters, or what
+  an interrupted drop left behind. They have other write ids, or are in directories of partitions.
 
-The files of a bucket have the same name in every partition: without these checks, they would replace each other's rows on the
-target, and a base of another table would hide all rows. The files that are left out are named by the write event of their own
-partition or transaction.
+The files of a bucket have the same name in every partition: without these checks, they would replace each
+other's rows on the target, and a base of another table would hide all rows. The files that are left out are
+named by the write event of their own partition or transaction.
 """
 
 from __future__ import annotations
@@ -45,9 +48,9 @@ _AUTHORITY: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
 def decode_write_event(
     commit: TxnCommitted, info: WriteEventInfo, limits: Limits = DEFAULT_LIMITS
 ) -> FilesWritten:
-    """Return one write event of ``commit``, which a metastore returned, as if the relay had put it in front of the commit.
+    """Return a write event of ``commit``, as if the relay had put it in front of the commit.
 
-    It has the commit's event id. Raises BadInput if it cannot be used.
+    A metastore returned ``info``. The event has the commit's event id. Raises BadInput if it cannot be used.
     """
     header = EventHeader(commit.event_id, commit.part, commit.parts, time_s=commit.time_s, kind=WRITE_KIND)
     return build_files_written(header.fields(), Fields(build_write_message(commit.txn_id, info), limits))
@@ -94,8 +97,9 @@ def read_written_files(
 ) -> tuple[tuple[SourceFile, ...], tuple[str, ...]]:
     """Return the files that the write with ``write_id`` left in the table or partition, and their entries.
 
-    ``owner`` is the type and the encoded object of what has the files; it is decoded only if the directories alone do not decide. A table's
-    object that cannot be read decides nothing, because most publishers' events need none. Raises MalformedEvent or LimitExceeded.
+    ``owner`` is the type and the encoded object of what has the files; it is decoded only if the directories
+    alone do not decide. A table's object that cannot be read decides nothing, because most publishers' events
+    need none. Raises MalformedEvent or LimitExceeded.
     """
     files = parse_source_files(entries, limits)
     own = [_may_contain(file.subdir, write_id) for file in files]

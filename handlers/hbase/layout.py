@@ -1,7 +1,7 @@
 """The layout of the store's entries in an HBase table, and conditions on its cells.
 
-Each entry is one HBase row in one column family. The row key is the entry's key after one byte, because HBase does not allow an
-empty row key and because the store's own rows come before all others::
+Each entry is one HBase row in one column family. The row key is the entry's key after one byte, because HBase
+does not allow an empty row key and because the store's own rows come before all others::
 
     00 undo <version 8><number 4>  p:0, p:1 ..  what an open transaction has overwritten (``undo_log``)
     00 versions   p:next        the last version drawn (a counter)
@@ -9,17 +9,20 @@ empty row key and because the store's own rows come before all others::
     01 <key>      p:v           the value
                   p:0 .. p:n-1  only in the row of a partition: its fields, for HBase's filters
 
-Keys are those of ``state.partitions.index.records``, with a table number where the seed document has database and table. So every
-store has the same layout and runs the same plan, and renaming a table writes one entry instead of all its rows.
+Keys are those of ``state.partitions.index.records``, with a table number where the seed document has database
+and table. So every store has the same layout and runs the same plan, and renaming a table writes one entry
+instead of all its rows.
 
-Cells carry versions that this package draws itself, instead of the server's clock. With a clock, a deletion and a new value in the
-same millisecond leave nothing, a clock that was set back hides new values, and a late repeated message undoes later ones.
+Cells carry versions that this package draws itself, instead of the server's clock. With a clock, a deletion
+and a new value in the same millisecond leave nothing, a clock that was set back hides new values, and a late
+repeated message undoes later ones.
 
-Conditions on partitions are written in HBase's filter language, as far as it can express them. Every row of a partition has a cell
-for each field, with the same sortable bytes as in its key, and HBase compares bytes. So an interval ``low <= field < high`` is
-exactly two ``SingleColumnValueFilter``. Filters on the row key itself would not work: the start of a field differs from key to key,
-and regular expressions read bytes as UTF-8. A part that cannot be expressed is left out of an AND and makes a whole OR
-inexpressible. So HBase may return too many keys and never too few. LIKE and long lists are checked by the client only.
+Conditions on partitions are written in HBase's filter language, as far as it can express them. Every row of a
+partition has a cell for each field, with the same sortable bytes as in its key, and HBase compares bytes. So
+an interval ``low <= field < high`` is exactly two ``SingleColumnValueFilter``. Filters on the row key itself
+would not work: the start of a field differs from key to key, and regular expressions read bytes as UTF-8. A
+part that cannot be expressed is left out of an AND and makes a whole OR inexpressible. So HBase may return
+too many keys and never too few. LIKE and long lists are checked by the client only.
 """
 
 from __future__ import annotations

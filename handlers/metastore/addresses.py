@@ -1,7 +1,8 @@
 """Addresses of metastores, which login each of them requires, and defaults of connections. Loads no Thrift library.
 
-The configuration gives every source and target its login once, when it is loaded. Connections look it up by their address, so the
-credentials do not pass through the many places that only connect. A process has one configuration, hence one table of logins.
+The configuration gives every source and target its login once, when it is loaded. Connections look it up by
+their address, so the credentials do not pass through the many places that only connect. A process has one
+configuration, hence one table of logins.
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ PROTECTIONS: Final[tuple[Protection, ...]] = ("auth", "auth-int", "auth-conf")
 class KerberosLogin:
     """A login with Kerberos tickets.
 
-    ``service`` is the principal of the metastore; ``_HOST`` in it stands for the host of the address. With a ``keytab`` the client
-    obtains its own tickets. Without one it uses the ticket cache of the process.
+    ``service`` is the principal of the metastore; ``_HOST`` in it stands for the host of the address. With a
+    ``keytab`` the client obtains its own tickets. Without one it uses the ticket cache of the process.
     """
 
     service: str

@@ -1,9 +1,10 @@
-"""Declarations of metastore calls: name, arguments, answer, the Hive versions that have it, and whether it changes anything.
+"""Declarations of metastore calls: name, arguments, answer, Hive versions, and whether it changes anything.
 
-``changes`` decides what a broken connection means: a call that only reads is repeated, a call that changes something is
-reported as ambiguous. There are three kinds of calls. A ``PlainCall`` uses the generated method of ``hmsclient``. A ``Call``
-uses the structs of ``handlers.structs``. A ``ListCall`` also does, and passes the elements of a list on one by one, because the whole
-list may not fit into memory. DESIGN.md lists which calls are of which kind, and why.
+``changes`` decides what a broken connection means: a call that only reads is repeated, a call that changes
+something is reported as ambiguous. There are three kinds of calls. A ``PlainCall`` uses the generated method
+of ``hmsclient``. A ``Call`` uses the structs of ``handlers.structs``. A ``ListCall`` also does, and passes
+the elements of a list on one by one, because the whole list may not fit into memory. DESIGN.md lists which
+calls are of which kind, and why.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, order=True)
 class HiveVersion:
-    """A Hive version as ``major.minor``; ordered. Determined per connection: the servers of a list may differ in an upgrade."""
+    """A Hive version as ``major.minor``; ordered. Servers of one list may differ during an upgrade."""
 
     major: int
     minor: int
@@ -43,7 +44,7 @@ V4_1: Final = HiveVersion(4, 1)
 V4_2: Final = HiveVersion(4, 2)
 
 AMBIGUOUS_VERSION: Final = "3.0"
-"""The answer of both 2.3 and 3.1 (seen on 2.3.10 and 3.1.3); ``get_catalogs``, which only 3.1 has, distinguishes them."""
+"""The answer of both 2.3 and 3.1. Only 3.1 has ``get_catalogs``."""
 
 
 def parse_hive_version(answer: str) -> HiveVersion:

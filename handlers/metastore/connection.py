@@ -1,7 +1,8 @@
 """One TCP connection to one metastore, with a deadline for each call and a limit on the size of an answer.
 
-A connection that has failed once is not used again, because bytes that arrive later would be taken for the answer to another
-call. The connection records whether a request was sent completely: only then can it have taken effect.
+A connection that has failed once is not used again, because bytes that arrive later would be taken for the
+answer to another call. The connection records whether a request was sent completely: only then can it have
+taken effect.
 """
 
 from __future__ import annotations
@@ -127,8 +128,8 @@ class Connection:
     def _broken(self, error: Exception) -> BrokenConnectionError | LoginFailed:
         """Return the error for a server that did not complete the first calls.
 
-        A metastore that requires SASL refuses other clients: older ones with an error of SASL, whose first byte no answer of Thrift has,
-        and Hive 4 by closing the connection, as a server that stops does too.
+        A metastore that requires SASL refuses other clients: older ones with an error of SASL, whose first
+        byte no answer of Thrift has, and Hive 4 by closing the connection, as a server that stops does too.
         """
         address = str(self.address)
         if login_at(self.address.host, self.address.port) is not None:
@@ -166,9 +167,9 @@ class Connection:
     def perform(self, call: AnyCall[R], arguments: tuple[Any, ...], deadline: float) -> R:
         """Perform one call.
 
-        Raises BrokenConnectionError if the connection failed or the answer is not Thrift, LimitExceeded if the answer is too
-        large, InvalidRequest if an argument cannot be serialized, and otherwise the server's answer: a declared exception or
-        TApplicationException.
+        Raises BrokenConnectionError if the connection failed or the answer is not Thrift, LimitExceeded if
+        the answer is too large, InvalidRequest if an argument cannot be serialized, and otherwise the
+        server's answer: a declared exception or TApplicationException.
         """
         self._socket.begin(deadline, streams=call.streams)
         try:
@@ -246,8 +247,8 @@ class DeadlineSocket(TSocket):  # type: ignore[misc]  # thrift has no types
     def isOpen(self) -> bool:  # noqa: N802 - Thrift's name
         """Whether the server still holds the connection; called between calls only.
 
-        Thrift's own method looks at the next byte, which TLS does not permit. Between calls only messages of TLS itself arrive, and reading
-        processes them.
+        Thrift's own method looks at the next byte, which TLS does not permit. Between calls only messages of
+        TLS itself arrive, and reading processes them.
         """
         if not isinstance(self.handle, ssl.SSLSocket):
             return bool(super().isOpen())

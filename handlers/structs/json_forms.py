@@ -1,8 +1,9 @@
-"""Converts structs from and to parsed JSON, by readers and writers that are built once for each struct class from its fields.
+"""Converts structs from and to parsed JSON, by readers and writers built once for each struct class.
 
-There are two forms: Thrift JSON, with fields by number and values by type tag, which is read and written; and plain JSON with
-field names, as Jackson writes Thrift beans (the Apiary listener's messages), which is only read. A reader raises ValueError, or
-what Python raises for a value of the wrong shape; ``tjson`` turns these into MalformedEvent. Writers write what Java writes.
+There are two forms: Thrift JSON, with fields by number and values by type tag, which is read and written; and
+plain JSON with field names, as Jackson writes Thrift beans (the Apiary listener's messages), which is only
+read. A reader raises ValueError, or what Python raises for a value of the wrong shape; ``tjson`` turns these
+into MalformedEvent. Writers write what Java writes.
 """
 
 from __future__ import annotations
@@ -174,8 +175,8 @@ def _map_reader(wire: WireType) -> Convert:
 def named_reader(cls: type[Struct]) -> Convert:
     """Return the reader of a struct class for a mapping of field names.
 
-    Unknown names are ignored. Enums are names or numbers, binary is base64, and a map whose keys are lists is an array of
-    ``{"key": …, "value": …}``.
+    Unknown names are ignored. Enums are names or numbers, binary is base64, and a map whose keys are lists is
+    an array of ``{"key": …, "value": …}``.
     """
     readers = [(f.name, _plain_reader(f)) for f in cls.fields]
     required = [f.name for f in cls.fields if f.required]

