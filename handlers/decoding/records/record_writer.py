@@ -159,7 +159,7 @@ def split_message(kind: str, message: JsonObject, part_bytes: int, part_bytes_ha
         {**message, **{name: [row[name] for row in rows[run]] for name in columns}}
         for run in _cut_into_runs([_row_bytes(row) for row in rows], room)
     ]
-    if kind == "INSERT" and message.get("replace") is not None:
+    if kind == "INSERT" and message.get("replace") is not None:  # only the first part replaces data
         return [parts[0], *(part | {"replace": "false"} for part in parts[1:])]
     return parts
 
