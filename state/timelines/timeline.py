@@ -144,10 +144,6 @@ class Timeline:
         first = self.runs.first
         return None if first is None else TimePartition(self.period, first)
 
-    def is_empty(self) -> bool:
-        """Whether there are no partitions."""
-        return not self.runs
-
     def to_properties(self) -> dict[str, str]:
         """Return the table properties with full keys, the class last: a reader of half of them sees the old class."""
         start = build_key_prefix(self.period, self.column)

@@ -127,21 +127,6 @@ class ValidWriteIds:
         return f"{self.table}:{self.high_water_mark}:{minimum}:{_join(self.open)}:{_join(self.aborted)}"
 
     @staticmethod
-    def parse(text: str) -> ValidWriteIds:
-        """Parse Hive's text form; trailing empty parts may be missing. Raises BadInput.
-
-        The lowest open id is derived, not read: Hive's own variants of the list fill it in differently.
-        """
-        table, *numbers = text.split(":")
-        if not table or not 1 <= len(numbers) <= 4:
-            raise BadInput("not a write-id list", text=text[:200])
-        mark, minimum, open_ids, aborted = numbers + [""] * (4 - len(numbers))
-        _parse_id(minimum or "0", text)
-        return ValidWriteIds(
-            table, _parse_id(mark, text), _parse_ids(open_ids, text), _parse_ids(aborted, text)
-        )
-
-    @staticmethod
     def from_reply(
         table: str, high_water_mark: int, invalid_ids: Sequence[int], aborted_bits: bytes
     ) -> ValidWriteIds:
@@ -228,13 +213,3 @@ def _has_bit(bits: bytes, position: int) -> bool:
 
 def _join(ids: tuple[int, ...]) -> str:
     return ",".join(map(str, ids))
-
-
-def _parse_ids(text: str, whole: str) -> tuple[int, ...]:
-    return tuple(sorted(_parse_id(part, whole) for part in text.split(","))) if text else ()
-
-
-def _parse_id(text: str, whole: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 19):
-        raise BadInput("a write id is not a number", id=text[:40], text=whole[:200])
-    return int(text)

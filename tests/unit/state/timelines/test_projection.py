@@ -648,7 +648,7 @@ class ProjectionMachine(RuleBasedStateMachine):
             told = {
                 (line.column, line.period): {str(part) for part in line}
                 for line in self.followed.timelines.timelines(name)
-                if not line.is_empty()
+                if line.runs
             }
             assert told == expected
             for column, texts in ignored.items():

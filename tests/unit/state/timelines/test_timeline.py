@@ -97,7 +97,7 @@ class TimelineMachine(RuleBasedStateMachine):
             return
         self.timeline.check()
         assert [partition.ordinal - self.now for partition in self.timeline] == sorted(self.model)
-        assert self.timeline.is_empty() == (not self.model)
+        assert (not self.timeline.runs) == (not self.model)
         latest, first = self.timeline.latest(), self.timeline.first()
         assert (latest.ordinal - self.now if latest else None) == max(self.model, default=None)
         assert (first.ordinal - self.now if first else None) == min(self.model, default=None)
@@ -146,7 +146,7 @@ def test_dropping_all_leaves_an_empty_timeline_that_is_still_written(form: Stora
     timeline = days(form, 1, 2, 3)
     for number in (2, 1, 3):
         assert timeline.drop(day(number))
-    assert timeline.is_empty()
+    assert not timeline.runs
     assert timeline.latest() is None
     written = keys(timeline)
     assert written.pop("storage.class") == form.class_name
@@ -237,7 +237,7 @@ class TestRefusals:
             for offset in (4, -5, 0, 3, 1, -2):
                 assert timeline.drop(TimePartition(period, start + offset))
                 timeline.check()
-            assert timeline.is_empty()
+            assert not timeline.runs
 
 
 def test_a_listing_with_strays_keeps_its_largest_group() -> None:
@@ -247,7 +247,7 @@ def test_a_listing_with_strays_keeps_its_largest_group() -> None:
     assert timeline.refused == 2
     assert [str(partition) for partition in timeline] == listed[2:]
     assert timeline.load([]) == 0
-    assert timeline.is_empty()
+    assert not timeline.runs
 
 
 def test_a_copy_is_independent() -> None:
