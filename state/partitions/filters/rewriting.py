@@ -162,8 +162,7 @@ def compare_by_bytes(text: str, *, may_widen: bool = True) -> str:
         return text
     try:
         node = parse_filter(text, HIVE_4)
-        if node is None:
-            return text
+        assert node is not None, "the text is not empty"
         changed = _rewrite(node, may_widen=may_widen)
         return text if changed == node else write_filter(changed)
     except (BadFilter, LimitExceeded):
