@@ -47,7 +47,7 @@ class WriteIdStates:
         if not valid.may_be_cut or valid.high_water_mark >= self._mark:
             return False
         txn_ids, _, newest = self._transactions()
-        return bool(self._ids_of(txn_ids, newest))
+        return any(write_id <= self._mark for write_id in self._ids_of(txn_ids, newest))
 
     def find_holders(self) -> list[int]:
         """Return the open transactions that hold a write id up to the mark."""
