@@ -193,6 +193,16 @@ def test_of_two_compactions_of_one_range_the_later_one_is_read() -> None:
     assert set(select(names, 4, ended={9, 12}).names) == {"delta_1_4_v12", "delete_delta_1_4_v12"}
 
 
+def test_a_delta_that_adds_only_aborted_writes_to_those_already_selected_is_skipped() -> None:
+    assert select(["delta_1_5", "delta_4_7"], 7, aborted=(6, 7)).names == ("delta_1_5",)
+    assert select(["delta_1_5", "delta_4_7"], 7, aborted=(7,)).names == ("delta_1_5", "delta_4_7")
+
+
+def test_all_statements_of_a_write_are_read_but_no_statement_next_to_a_whole_write() -> None:
+    assert select(["delta_1_1_0000", "delta_1_1_0001"], 1).names == ("delta_1_1_0000", "delta_1_1_0001")
+    assert select(["delta_1_1", "delta_1_1_0001"], 1).names == ("delta_1_1",)
+
+
 def test_a_compaction_that_is_not_committed_is_ignored() -> None:
     assert select(["base_4_v9", "delta_4_4"], 4).names == ("delta_4_4",)
 

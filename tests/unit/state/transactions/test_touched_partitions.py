@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from state.transactions.touched_partitions import TouchedPartitions
+from state.transactions import touched_partitions
+from state.transactions.touched_partitions import TouchedByTxn, TouchedPartitions
+
+
+if TYPE_CHECKING:
+    import pytest
 
 
 TXNS, TABLES, IDS, NAMES = range(1, 5), ("s.a", "s.b"), range(1, 4), ("p=1", "p=2", "p=3")
@@ -85,3 +92,54 @@ def test_above_the_limits_something_is_forgotten_and_reported_as_incomplete(
         else:
             apply(ours, naive, step, values, event_id)
         assert len(ours) <= partitions_max
+
+
+def test_a_transaction_that_writes_into_too_many_tables_is_incomplete(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(touched_partitions, "ALLOCATIONS_MAX", 2)
+    ours = TouchedPartitions()
+    for event_id, table in enumerate(("s.a", "s.b", "s.a"), 1):
+        ours.allocate(1, table, 1, event_id)
+    ours.touch("s.a", 1, "p=1", "/p=1")
+    assert len(ours) == 1
+    ours.allocate(1, "s.c", 1, 4)
+    assert not ours.is_open("s.c")
+    ours.touch("s.b", 1, "p=2", "/p=2")
+    assert not ours.end(1).complete
+    assert len(ours) == 0
+
+
+def test_the_transaction_with_most_partitions_is_forgotten_first() -> None:
+    ours = TouchedPartitions(partitions_max=3)
+    ours.allocate(1, "s.a", 1, 1)
+    ours.allocate(2, "s.b", 1, 2)
+    ours.touch("s.a", 1, "p=1", "/p=1")
+    for name in ("p=1", "p=2", "p=3"):
+        ours.touch("s.b", 1, name, f"/{name}")
+    assert len(ours) == 1
+    assert not ours.end(2).complete
+    assert ours.end(1) == TouchedByTxn(complete=True, partitions={("s.a", 1): {"p=1": "/p=1"}})
+
+
+def test_a_partition_that_is_touched_again_has_its_newest_location_and_counts_once() -> None:
+    ours = TouchedPartitions(partitions_max=1)
+    ours.allocate(1, "s.a", 1, 1)
+    ours.touch("s.a", 1, "p=1", "/old")
+    ours.touch("s.a", 1, "p=1", "/new")
+    assert len(ours) == 1
+    assert ours.end(1) == TouchedByTxn(complete=True, partitions={("s.a", 1): {"p=1": "/new"}})
+
+
+def test_the_end_of_an_unknown_transaction_is_incomplete() -> None:
+    assert TouchedPartitions().end(1) == TouchedByTxn(complete=False)
+
+
+def test_a_table_is_open_until_its_last_write_id_has_ended() -> None:
+    ours = TouchedPartitions()
+    ours.allocate(1, "s.a", 1, 1)
+    ours.allocate(2, "s.a", 2, 2)
+    ours.end(1)
+    assert ours.is_open("s.a")
+    ours.end(2)
+    assert not ours.is_open("s.a")

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state.errors import BadInput
+from state.errors import BadInput, LimitExceeded
+from state.transactions import valid_write_ids
 from state.transactions.valid_write_ids import (
     ValidWriteIds,
     WriteIdDifference,
@@ -45,6 +46,28 @@ def test_ids_out_of_order_or_out_of_bounds_are_refused(
 ) -> None:
     with pytest.raises(BadInput):
         ValidWriteIds("db.tbl", mark, opened, aborted)
+
+
+def test_a_list_of_outside_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(BadInput, match="below 0"):
+        ValidWriteIds("db.tbl", -1)
+    monkeypatch.setattr(valid_write_ids, "IDS_MAX", 2)
+    assert ValidWriteIds("db.tbl", 9, (1, 2), (3, 4)).may_be_cut is False
+    with pytest.raises(LimitExceeded, match="too many"):
+        ValidWriteIds("db.tbl", 9, (), (1, 2, 3))
+
+
+@given(lists(), st.integers(0, MARK_MAX + 1))
+def test_a_list_has_an_open_id_up_to_another_if_any_of_its_open_ids_is_not_higher(
+    ids: ValidWriteIds, write_id: int
+) -> None:
+    assert ids.has_open_up_to(write_id) == any(each <= write_id for each in ids.open)
+
+
+def test_the_open_id_itself_is_up_to_it() -> None:
+    ids = ValidWriteIds("db.tbl", 9, (4, 7))
+    assert [ids.has_open_up_to(write_id) for write_id in (3, 4, 5)] == [False, True, True]
+    assert not ValidWriteIds("db.tbl", 9).has_open_up_to(9)
 
 
 def test_the_text_names_the_lowest_open_id_or_javas_largest_number() -> None:

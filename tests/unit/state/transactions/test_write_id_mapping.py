@@ -8,7 +8,14 @@ from state.errors import BadInput, LimitExceeded, StateCorrupt, TargetDiverged
 from state.store import prefix_end
 from state.store.memory import MemoryStore
 from state.transactions import records
-from state.transactions.open_transactions import CONCURRENT_MAX, Allocation, OpenTxn, SourceTxn, Touched
+from state.transactions.open_transactions import (
+    CONCURRENT_MAX,
+    GONE,
+    Allocation,
+    OpenTxn,
+    SourceTxn,
+    Touched,
+)
 from state.transactions.records import (
     CONCURRENT,
     NAME_BYTES_MAX,
@@ -125,6 +132,37 @@ def test_concurrent_write_ids_that_an_older_version_left_behind_are_ignored_and_
     assert list(store.scan(CONCURRENT, prefix_end(CONCURRENT))) == []
 
 
+def test_a_second_allocation_forgets_the_concurrent_ids_of_the_first_that_have_ended() -> None:
+    mapping = mapping_with((7, T, 1, 101), (8, T, 2, 102))
+    mapping.commit(7)
+    assert mapping.find_concurrent(T, 2) == (1,)
+    mapping.allocate(8, T, 3, 104)
+    assert mapping.find_concurrent(T, 3) == ()
+
+
+def test_a_flush_writes_only_what_changed_since_the_last_one() -> None:
+    mapping, store = mapping_with((7, T, 1, 101), (8, U, 1, 102)), MemoryStore()
+    mapping.touch_partition(T, 1, "p=1")
+    with store.transaction() as transaction:
+        mapping.flush(transaction)
+    with store.transaction() as transaction:
+        mapping.flush(transaction)
+        assert transaction._replaced == {}  # type: ignore[attr-defined]
+    mapping.link_target_txn(7, 900)
+    with store.transaction() as transaction:
+        mapping.flush(transaction)
+        assert list(transaction._replaced) == [encode_txn_key(7)]  # type: ignore[attr-defined]
+
+
+def test_a_rename_replaces_the_write_ids_of_a_table_that_is_no_longer_written() -> None:
+    mapping = mapping_with((6, U, 5, 100), (7, T, 1, 101))
+    mapping.commit(6)
+    mapping.rename_table(T, U)
+    assert valid(mapping, U) == ValidWriteIds(U, 1, (1,))
+    assert mapping.tables() == (U,)
+    mapping.check()
+
+
 def test_the_same_allocation_a_second_time_is_known() -> None:
     mapping = mapping_with((7, T, 1, 101), (7, U, 1, 102))
     assert mapping.allocate(7, T, 1, 101) is None
@@ -234,6 +272,65 @@ def test_a_rename_keeps_write_ids_open_transactions_and_touched_partitions() -> 
     assert stored(mapping).get(7) == mapping.get(7)
 
 
+def test_a_rename_to_the_same_name_or_of_an_unknown_table_changes_nothing() -> None:
+    mapping = mapping_with((7, T, 1, 101))
+    mapping.touch_partition(T, 1, "p=1")
+    before = mapping.get(7)
+    mapping.rename_table(T, T)
+    mapping.rename_table("sales.unknown", U)
+    assert mapping.get(7) == before
+    assert mapping.tables() == (T,)
+
+
+def test_a_table_that_is_renamed_there_and_back_between_two_flushes_is_stored_as_before() -> None:
+    mapping, store = mapping_with((6, T, 1, 100), (7, T, 2, 101)), MemoryStore()
+    mapping.touch_partition(T, 2, "p=1")
+    before = mapping.get(7)
+    stored(mapping, store)
+    mapping.rename_table(T, U)
+    mapping.rename_table(U, T)
+    mapping.check()
+    again = stored(mapping, store)
+    assert again.get(7) == mapping.get(7)
+    assert before is not None
+    assert touched(again) == before.touched
+    assert again.find_concurrent(T, 2) == (1,)
+
+
+def test_the_table_of_a_write_is_found_by_the_name_of_its_allocation() -> None:
+    mapping = mapping_with((7, T, 1, 101), (7, U, 1, 102))
+    assert mapping.find_written_table(7, T, 1) == T
+    mapping.rename_table(T, "sales.renamed")
+    mapping.drop_table(U)
+    assert mapping.find_written_table(7, T, 1) == "sales.renamed"
+    assert mapping.find_written_table(7, U, 1) == GONE
+    assert mapping.find_written_table(7, T, 2) is None
+    assert mapping.find_written_table(8, T, 1) is None
+
+
+def test_what_is_unknown_has_no_write_id_and_no_target_transaction() -> None:
+    mapping = mapping_with((7, T, 3, 101))
+    assert (mapping.find_target_txn(7), mapping.find_target_txn(8)) == (None, None)
+    mapping.link_target_txn(7, 900)
+    assert mapping.find_target_txn(7) == 900
+    assert (mapping.find_write_id(7, T), mapping.find_write_id(7, U), mapping.find_write_id(8, T)) == (
+        3,
+        None,
+        None,
+    )
+    assert (mapping.high_water_mark(T), mapping.high_water_mark(U)) == (3, 0)
+    assert mapping.held_write_ids(T) == {(3, 7)}
+    assert mapping.held_write_ids(U) == frozenset()
+    assert 7 in mapping
+    assert 8 not in mapping
+
+
+def test_at_most_so_many_lists_are_returned() -> None:
+    mapping = mapping_with((7, T, 1, 101), (7, U, 2, 102))
+    assert mapping.list_valid_write_ids(1) == (ValidWriteIds(T, 1, (1,)),)
+    assert mapping.list_valid_write_ids(9) == (ValidWriteIds(T, 1, (1,)), ValidWriteIds(U, 2, (2,)))
+
+
 def test_a_rename_replaces_leftovers_of_a_failed_create_but_not_a_table_being_written() -> None:
     mapping = mapping_with((6, U, 1, 100), (7, T, 1, 101))
     with pytest.raises(StateCorrupt, match="renamed"):
@@ -326,6 +423,7 @@ def test_a_record_with_a_count_of_write_events_is_still_read() -> None:
         pytest.param(encode_txn_key(7), b"\x02[1,1,[],null,0]", id="a format of the future"),
         pytest.param(encode_txn_key(7), b"\x01{", id="not JSON"),
         pytest.param(encode_txn_key(7), b"\x01[1]", id="fields missing"),
+        pytest.param(encode_txn_key(7), b'\x01{"txn":7}', id="not a list"),
         pytest.param(
             encode_txn_key(7), b'\x01[1,1,[["sales.orders",3,1]],null,0]', id="a table that is not there"
         ),

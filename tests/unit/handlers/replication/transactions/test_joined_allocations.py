@@ -44,6 +44,10 @@ def test_a_call_ends_where_the_target_would_give_the_ids_in_another_order() -> N
     assert joinable([(2, 5), (3, 6), (1, 7)], next_write_id=5, target_txns=TARGETS) == [5, 6]
 
 
+def test_two_transactions_that_one_of_the_target_stands_for_are_not_joined() -> None:
+    assert joinable([(1, 5), (2, 6)], next_write_id=5, target_txns={1: 101, 2: 101}) == [5]
+
+
 @given(
     txns=st.lists(st.integers(1, 30), min_size=1, max_size=12, unique=True),
     opened_in=st.randoms(use_true_random=False),
