@@ -304,3 +304,10 @@ def test_few_rows_neither_collapse_members_nor_split_their_object_again() -> Non
     assert selected(1, 200, [a_key("error")]) == ["$.error"]
     assert selected(1, 10_000, keys) == ["$.error"]
     assert selected(300, 10_000, [a_key("error")]) == ["$.error.code", "$.error.text"]
+
+
+def test_members_that_were_found_in_an_unknown_number_of_rows_do_not_change_what_is_a_column() -> None:
+    requested = [requested_by(f"a.{name}") for name in ("name", "size")]
+    fills = dict.fromkeys((each.key for each in requested), 0.0001)
+    assert selected_texts(compute_demand(requested, FlatRules(), fills, [], {})) == ["$.a.name", "$.a.size"]
+    assert selected_texts(compute_demand(requested, FlatRules(), fills, [a_key("a")], {})) == ["$.a"]

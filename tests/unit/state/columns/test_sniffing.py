@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from state.columns import sniffing
 from state.columns.counts.observations import KeyCounts
 from state.columns.paths import KeyPath
 from state.columns.rules import FlatRules
-from state.columns.sniffing import sniff
+from state.columns.sniffing import find_end, sniff
 from state.columns.types import NOTHING, ColumnType, Evidence, integers
 from tests.builders.flat.columns import BOOLEANS, FLOATS, TEXT, a_key, members
 
@@ -206,3 +207,14 @@ def test_types_follow_from_many_rows() -> None:
     rows = ['{"a":1}', '{"a":300}', '{"a":null}', "{}", '{"a":2.5}']
     assert sniff(rows[:4], RULES).keys[A].evidence.type is ColumnType.SMALLINT
     assert sniff(rows, RULES).keys[A].evidence.type is ColumnType.DOUBLE
+
+
+def test_a_document_that_is_too_long_is_malformed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sniffing, "DOCUMENT_CHARS_MAX", 12)
+    found = sniff(['{"a":12345}', '{"a":123456}', '{"a":1234567}'], RULES)
+    assert (found.rows, found.malformed, found.keys[A].values) == (3, 1, 2)
+
+
+@pytest.mark.parametrize(("text", "end"), [('{"a":1}', 7), (' {"a":1} {"a":2}', 8), ("[1]", 0), ("", 0)])
+def test_the_first_document_of_a_text_ends_before_what_follows(text: str, end: int) -> None:
+    assert find_end(text) == end

@@ -148,6 +148,14 @@ def test_bytes_sort_like_values_and_fields_decode_to_their_values(
     assert fields[0] == fields[1] or not fields[0].startswith(fields[1])
 
 
+@pytest.mark.parametrize("declared", sorted(VALUES))
+@pytest.mark.parametrize("nulls_first", [True, False])
+@pytest.mark.parametrize("descending", [True, False])
+def test_null_is_a_field_of_every_type(declared: str, nulls_first: bool, descending: bool) -> None:
+    type_, order = ColumnType.parse(declared), Order(descending, nulls_first)
+    assert decode(type_, encode(type_.kind, None, order), order) is None
+
+
 @given(st.sampled_from(sorted(VALUES)), st.binary(max_size=14))
 @settings(max_examples=300, deadline=None)
 def test_any_bytes_are_decoded_or_refused_as_corrupt(declared: str, field: bytes) -> None:

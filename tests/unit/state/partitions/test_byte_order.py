@@ -83,3 +83,8 @@ def test_a_long_filter_is_widened_and_loses_nothing(parts: list[str], word: str,
     text = f"({word.join(parts)}) and (s) not in ({listed})"
     assert DERBY.finds(compare_by_bytes(text), value) or not BY_BYTES.finds(text, value)
     assert compare_by_bytes(text, may_widen=False) == text
+
+
+def test_a_long_filter_without_texts_is_not_changed() -> None:
+    text = " and ".join(f"hr != {number}" for number in range(REWRITTEN_MAX + 1))
+    assert compare_by_bytes(text) == text

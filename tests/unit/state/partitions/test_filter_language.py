@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 import sys
 import tracemalloc
@@ -23,7 +24,17 @@ from state.partitions.filters.dialect import (
 )
 from state.partitions.filters.like_pattern import parse_pattern
 from state.partitions.filters.parser import parse_filter
-from state.partitions.filters.syntax_tree import And, Comparison, Literal, Membership, Operator, Or
+from state.partitions.filters.syntax_tree import (
+    And,
+    Column,
+    Comparison,
+    Literal,
+    Membership,
+    Operator,
+    Or,
+    write_filter,
+)
+from state.partitions.keys.binary_sortable import Instant
 from tests.builders.partitions.indexed_tables import TABLE, an_index, like_sql
 
 
@@ -437,3 +448,64 @@ def test_a_pattern_knows_its_prefix_and_whether_a_range_is_exact(
 
 def test_no_pattern_makes_matching_take_exponential_time() -> None:
     assert not parse_pattern("%a" * 2000, LikeDialect.SQL).matches("a" * 1999)
+
+
+LONG_PIECE = "a_b_c_d_e_f_g_h_i_j"
+"""Ten parts: a piece of so many is searched as a regular expression."""
+
+
+@pytest.mark.parametrize(
+    ("pattern", "texts", "others"),
+    [
+        (LONG_PIECE, ["a1b2c3d4e5f6g7h8i9j"], ["a1b2c3d4e5f6g7h8i9", "a1b2c3d4e5f6g7h8i9k", "ab"]),
+        (f"%{LONG_PIECE}%", ["xxa1b2c3d4e5f6g7h8i9jyy", "a-b-c-d-e-f-g-h-i-j"], ["a1b2c3d4e5f6g7h8i9", ""]),
+        (f"%{LONG_PIECE}", ["aaa1b2c3d4e5f6g7h8i9j"], ["a1b2c3d4e5f6g7h8i9jj"]),
+        ("a.b%__%c", ["a.bxyc", "a.b\nyzc"], ["a.bxc", "axbxyc", "a.bxy"]),
+        ("%__%", ["xy", "xyz"], ["", "x"]),
+        ("%__%__%", ["wxyz"], ["xyz"]),
+    ],
+)
+def test_pieces_of_many_parts_and_of_wildcards_alone_match_like_any_other(
+    pattern: str, texts: list[str], others: list[str]
+) -> None:
+    matches = parse_pattern(pattern, LikeDialect.SQL).matches
+    assert [text for text in (*texts, *others) if matches(text)] == texts
+
+
+TYPED = an_index([("x", "double"), ("d", "decimal(10,2)")], [("5", "5"), ("5.5", "7.25")])
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("x = 5", 1), ("x > 5", 1), ("x = '5.5'", 1), ("d = 5", 1), ("d >= '7.25'", 1), ("d = 7", 0)],
+)
+def test_where_all_types_are_compared_an_integer_is_a_number_of_the_columns_type(
+    text: str, count: int
+) -> None:
+    assert TYPED.count(TYPED.prepare(TABLE, text, Dialect(all_types=True))) == count
+
+
+@pytest.mark.parametrize("column", ["x", "d"])
+def test_a_date_is_not_compared_with_a_number(column: str) -> None:
+    with pytest.raises(BadFilter):
+        TYPED.prepare(TABLE, f"{column} = DATE '2020-01-01'", Dialect(all_types=True))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (7, "7"),
+        (dt.date(2020, 1, 1), '"2020-01-01"'),
+        ("it's", '"it\'s"'),
+        ('say "hi"', "'say \"hi\"'"),
+    ],
+)
+def test_a_constant_is_written_as_the_grammar_reads_it(value: str | int | dt.date, text: str) -> None:
+    written = write_filter(Comparison(Column("ds", 0), Operator.EQUAL, Literal(value, 0)))
+    assert written == f"ds = {text}"
+
+
+@pytest.mark.parametrize("value", ["both ' and \"", Instant(0, 0)])
+def test_a_constant_that_the_grammar_cannot_express_is_refused(value: str | Instant) -> None:
+    with pytest.raises(BadFilter, match="cannot be written"):
+        write_filter(Comparison(Column("ds", 0), Operator.EQUAL, Literal(value, 3)))

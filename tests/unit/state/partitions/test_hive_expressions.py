@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from state.partitions.filters.hive_expressions import UNKNOWN, Call, Expression, translate
+from state.partitions.filters.syntax_tree import Comparison
 from state.partitions.index.lookups import TableLookups
+from state.partitions.keys.values import parse_timestamp
 from tests.builders.partitions.hive_expressions import call, column, constant
 from tests.builders.partitions.indexed_tables import DEFAULT, TABLE, an_index
 
@@ -77,6 +79,9 @@ def test_expressions_that_a_filter_can_express_are_answered_exactly(
         (call("OPNot", call("like", S, constant("a%"))), "0123"),
         (call("OPEqual", NR, constant(None, "int")), "0123"),
         (call("OPEqual", S, ONE), "0123"),
+        (call("Between", constant("false", "boolean"), NR, constant(None, "int"), TWO), "0123"),
+        (call("Between", constant("false", "boolean"), NR, ONE, constant("2")), "0123"),
+        (call("OPEqual", column("i", "boolean"), constant("true", "boolean")), "0123"),
         (call("OPEqual", NR, constant("x", "int")), "0123"),
         (call("In", NR, ONE, call("Plus", ONE, ONE)), "0123"),
         (call("OPEqual", column("other", "int"), ONE), "0123"),
@@ -95,3 +100,12 @@ def test_a_tree_of_any_depth_is_answered() -> None:
     for _ in range(5_000):
         tree = Call(call("OPNot").function, (tree,))
     assert translate(tree, DEFAULT) == UNKNOWN
+
+
+def test_a_timestamp_is_compared_by_its_value_and_a_text_that_is_none_is_left_out() -> None:
+    at, moment = column("at", "timestamp"), constant("2020-01-01 10:00:00", "timestamp")
+    translation = translate(call("OPEqual", at, moment), DEFAULT)
+    assert translation.is_exact
+    assert isinstance(translation.filter, Comparison)
+    assert translation.filter.literal.value == parse_timestamp("2020-01-01 10:00:00")
+    assert translate(call("OPEqual", at, constant("noon", "timestamp")), DEFAULT) == UNKNOWN

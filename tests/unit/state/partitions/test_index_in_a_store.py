@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from state.errors import BadPartitionValue, NotFound, StateCorrupt
 from state.partitions.index import records
-from state.partitions.index.partition_index import PartitionIndex
+from state.partitions.index.partition_index import IndexSnapshot, PartitionIndex
 from state.store.memory import MemoryStore
 from state.store.sqlite import SqliteStore
 from tests.builders.partitions.indexed_tables import TABLE, an_index
@@ -169,7 +169,19 @@ def test_a_change_requires_an_indexed_table(store: Store) -> None:
             change.add("no.table", ["1"])
 
 
-@pytest.mark.parametrize("damage", ["posting", "stray-posting", "row", "number"])
+def test_a_snapshot_answers_for_indexed_tables_and_refuses_others(store: Store) -> None:
+    index = an_index(COLUMNS, ROWS, store)
+    budget = index.budget()
+    snapshot = IndexSnapshot(index, store, budget)
+    assert snapshot.budget() is budget
+    for _ in range(2):
+        assert snapshot.table(TABLE).number == index.table(TABLE).number
+    assert names(snapshot, "ds = 'b'") == names(index, "ds = 'b'")
+    with pytest.raises(NotFound):
+        snapshot.table("no.table")
+
+
+@pytest.mark.parametrize("damage", ["posting", "stray-posting", "row", "value", "number"])
 def test_a_check_detects_damage_that_no_change_can_cause(damage: str) -> None:
     store = MemoryStore()
     index = an_index(COLUMNS, ROWS, store)
@@ -183,6 +195,8 @@ def test_a_check_detects_damage_that_no_change_can_cause(damage: str) -> None:
             txn.put(posting[:-1], b"")
         elif damage == "row":
             txn.put(row, b'["z","1"]\n')
+        elif damage == "value":
+            txn.put(row, b'["a","5"]')
         else:
             txn.put(b"px/p/" + (99).to_bytes(8) + b"x", b"")
     with pytest.raises((AssertionError, StateCorrupt)):

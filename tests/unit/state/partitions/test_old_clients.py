@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from state.partitions.filters.dialect import HIVE_4, LikeDialect
+from state.partitions.filters.dialect import DEPTH_MAX, HIVE_4, LikeDialect
 from state.partitions.filters.like_pattern import parse_pattern
 from state.partitions.filters.parser import parse_filter
 from state.partitions.filters.rewriting import ClientVersion, translate_filter, translate_pattern
@@ -70,6 +70,11 @@ def test_a_filter_of_an_old_client_is_written_as_hive_4_reads_it(text: str, tran
     ],
 )
 def test_what_hive_4_reads_as_it_is_meant_is_not_changed(text: str) -> None:
+    assert translate_filter(text) == text
+
+
+def test_a_filter_beyond_a_limit_is_left_to_the_metastore() -> None:
+    text = "(" * (DEPTH_MAX + 1) + 'ds like "a.*"' + ")" * (DEPTH_MAX + 1)
     assert translate_filter(text) == text
 
 

@@ -89,6 +89,16 @@ def test_any_bytes_are_either_a_key_or_refused_as_corrupt(data: bytes, columns: 
     assert partition_key.strip_prefix(key) in key
 
 
+def test_a_key_whose_fields_do_not_follow_each_other_is_refused() -> None:
+    key = SCHEMA.row(["a", "5"])
+    assert partition_key.verify(key, 2) == key
+    for at in (-3, -5, -7):  # the position of a field takes two bytes, after which comes the number of fields
+        moved = bytearray(key)
+        moved[at] = 0xFF
+        with pytest.raises(StateCorrupt, match="invalid field positions"):
+            partition_key.verify(bytes(moved), 2)
+
+
 @pytest.mark.parametrize(
     ("values", "name"),
     [

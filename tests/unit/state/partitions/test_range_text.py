@@ -13,6 +13,7 @@ from state.partitions.filters.dialect import HIVE_2, HIVE_4, Dialect
 from state.partitions.filters.intervals import after
 from state.partitions.index.explanation import describe_condition, explain_filter
 from state.partitions.index.range_text import ALL, NONE, describe_range
+from state.partitions.keys.binary_sortable import UNCONVERTIBLE, VALUE
 from state.partitions.keys.column_types import parse_columns
 from state.partitions.keys.partition_key import KeySchema
 from tests.builders.partitions.indexed_tables import (
@@ -171,6 +172,11 @@ def test_values_of_every_type_are_written_as_the_filter_writes_them(
         ("ds like 'a%a' and (hr) in (5, 7)", HIVE_4, "(hr in (5, 7) and ds like 'a%a')"),
         ("ds > 'a' and (hr = 5 or hr > 7)", HIVE_4, "(hr = 5 or hr >= 8)"),
         ("hr = 5 or ds like '_'", HIVE_4, "(hr = 5 or ds like '_')"),
+        (
+            f"ds > 'a' and ({' or '.join(f'hr > {n} and hr < {n + 3}' for n in range(0, 40, 4))})",
+            HIVE_4,
+            f"({' or '.join(f'hr >= {n + 1} and hr < {n + 3}' for n in range(0, 32, 4))} or … 2 more)",
+        ),
     ],
 )
 def test_a_residual_condition_is_written_as_a_filter(filter_: str, dialect: Dialect, residual: str) -> None:
@@ -194,3 +200,20 @@ def test_a_range_between_keys_of_different_prefixes_names_both_ends() -> None:
 def test_a_column_with_an_odd_name_is_quoted_and_control_characters_are_escaped() -> None:
     index = an_index([("a b`c", "string")], [("x",)])
     assert explain_filter(index, TABLE, "`a b``c` = 'x\x1b[2J'").ranges == ("`a b``c` = 'x\\x1b[2J'",)
+
+
+def test_a_range_without_a_beginning_names_its_end_alone() -> None:
+    columns = parse_columns([("a", "int"), ("b", "string")])
+    end = b"".join(KeySchema(columns).fields(("3", "y")))
+    assert describe_range(b"", end, columns) == "((a is null or a < 3) or a = 3 and b < 'y')"
+
+
+def test_a_range_after_all_texts_with_one_beginning_excludes_them() -> None:
+    columns = parse_columns([("ds", "string")])
+    start = after(VALUE + "zÿ".encode())
+    assert describe_range(start, None, columns) == "ds > 'zÿ' and not ds like 'zÿ%'"
+
+
+def test_the_texts_that_are_not_values_of_a_column_are_a_range() -> None:
+    columns = parse_columns([("hr", "int")])
+    assert describe_range(UNCONVERTIBLE, after(UNCONVERTIBLE), columns) == "hr is not a value of int"

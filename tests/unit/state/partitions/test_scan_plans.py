@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from state.partitions.filters.dialect import HIVE_4
 from state.partitions.filters.intervals import Interval, check, contains, intersect_all, unite
+from state.partitions.index import access_paths
 from state.partitions.index.access_paths import RANGES_MAX, choose_path, find_ranges
 from state.partitions.index.explanation import explain_filter
 from state.partitions.index.scan_plans import (
@@ -221,3 +222,42 @@ def test_there_is_no_cliff_where_a_filter_has_more_boxes_than_a_plan(pairs: int)
     assert explanation.matched_rows == pairs
     assert explanation.scanned_rows <= 1.2 * pairs, explanation.way
     assert explanation.residual == "" or "gets" not in explanation.way
+
+
+def test_one_interval_twice_is_one_and_a_point_only_if_both_are() -> None:
+    interval, point = Interval(b"\x01", b"\x02"), Interval(b"\x01", b"\x02", is_point=True)
+    assert unite([(interval,), (point,)]) == (interval,)
+    assert unite([(point,), (point,)]) == (point,)
+
+
+def covers(box: ScanPlan, column: int, field: bytes) -> bool:
+    intervals = dict(box.limits)[column]
+    return contains([one.lo for one in intervals], [one.hi for one in intervals], field)
+
+
+@pytest.mark.parametrize("is_longer_first", [True, False])
+def test_a_product_of_too_many_boxes_makes_the_longer_list_shorter(is_longer_first: bool) -> None:
+    def boxes(column: int, count: int) -> MultiScanPlan:
+        spans = [(at.to_bytes(2), at.to_bytes(2) + b"\x01") for at in range(count)]
+        return MultiScanPlan(tuple(ScanPlan(((column, (Interval(*span),)),)) for span in spans))
+
+    long, short = boxes(0, BOXES_MAX // 2), boxes(1, 4)
+    plan = long.and_(short) if is_longer_first else short.and_(long)
+    plan.check()
+    assert 1 < len(plan.plans()) <= BOXES_MAX
+    for number in range(BOXES_MAX // 2):
+        for at in range(4):
+            field, other = number.to_bytes(2), at.to_bytes(2)
+            assert any(covers(box, 0, field) and covers(box, 1, other) for box in plan.plans())
+    beyond = (9).to_bytes(2)
+    assert not any(covers(box, 1, beyond) for box in plan.plans()), "the shorter list stays exact"
+
+
+def test_a_choice_between_paths_ends_where_too_many_keys_were_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = [("a", "int"), ("b", "int")]
+    index = an_index(columns, [(str(number % 97), str(number % 89)) for number in range(1500)])
+    text = "a > 3 and b > 3"
+    expected = sorted(index.names(index.prepare(TABLE, text)))
+    monkeypatch.setattr(access_paths, "PROBED_KEYS_MAX", 64)
+    again = an_index(columns, [(str(number % 97), str(number % 89)) for number in range(1500)])
+    assert sorted(again.names(again.prepare(TABLE, text))) == expected

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from state.errors import FilesUnavailable, StateLocked
+from state.errors import FilesUnavailable, StateLocked, TidelineError
 from state.store import get_many, sqlite_checkpoints, sqlite_snapshots
 from state.store.memory import MemoryStore
 from state.store.sqlite import SqliteStore
@@ -259,3 +259,123 @@ def test_a_store_without_snapshots_reads_what_is_committed_then() -> None:
         assert (snapshot.get(b"a"), list(snapshot.scan_keys(b"", None))) == (b"1", [b"a"])
         assert list(snapshot.scan(b"", None)) == [(b"a", b"1")]
     assert len(pages) == 2
+
+
+def test_a_file_store_opened_without_snapshots_reads_what_is_committed_then(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path / "plain.db", schema_version=1)) as store:
+        put(store, a=b"1")
+        with store.snapshot() as snapshot:
+            assert snapshot.get(b"a") == b"1"
+            put(store, a=b"2")
+            assert snapshot.get(b"a") == b"2"
+
+
+def test_a_snapshot_remembers_a_limited_number_of_values(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_snapshots, "_REMEMBERED_MAX", 2)
+    put(store, a=b"1", b=b"2", c=b"3")
+    with store.snapshot() as snapshot:
+        for _ in range(2):
+            assert [snapshot.get(key) for key in (b"a", b"b", b"c", b"d")] == [b"1", b"2", b"3", None]
+        assert len(snapshot._connection.values) <= 2  # type: ignore[attr-defined]  # noqa: SLF001
+
+
+def test_no_more_connections_stay_open_than_the_pool_may_keep(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_snapshots, "_IDLE_MAX", 1)
+    with store.snapshot() as one, store.snapshot() as two:
+        connections = [each._connection for each in (one, two)]  # type: ignore[attr-defined]  # noqa: SLF001
+    assert store._snapshots is not None  # noqa: SLF001
+    (idle,) = store._snapshots._idle  # noqa: SLF001
+    (other,) = [each for each in connections if each is not idle]
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        other.handle.execute("SELECT 1")
+
+
+def test_a_snapshot_waits_for_a_closed_gate_for_a_limited_time(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_snapshots, "GATE_S", 0.01)
+    put(store, a=b"1")
+    pool = store._snapshots  # noqa: SLF001
+    assert pool is not None
+    assert pool.close_gate(0)
+    with store.snapshot() as snapshot:
+        assert snapshot.get(b"a") == b"1"
+    with store.snapshot():
+        assert not pool.close_gate(0), "a snapshot is open"
+
+
+def test_the_log_of_a_file_without_one_has_no_bytes(tmp_path: Path) -> None:
+    assert sqlite_snapshots.SnapshotPool(str(tmp_path / "absent.db")).wal_bytes() == 0
+
+
+def test_a_file_that_cannot_be_opened_again_is_reported_and_no_snapshot_counts_as_open(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str) -> sqlite3.Connection:
+        error = sqlite3.OperationalError("unable to open database file " + path)
+        error.sqlite_errorcode = sqlite3.SQLITE_CANTOPEN
+        raise error
+
+    monkeypatch.setattr(sqlite_snapshots, "_connect", refuse)
+    with pytest.raises(FilesUnavailable), store.snapshot():
+        pass
+    assert store._snapshots is not None  # noqa: SLF001
+    assert not store._snapshots.is_open()  # noqa: SLF001
+
+
+def test_a_connection_that_fails_is_reported_and_not_used_again(store: SqliteStore) -> None:
+    put(store, a=b"1")
+    with pytest.raises(TidelineError), store.snapshot() as snapshot:  # noqa: PT012 - the second read fails
+        snapshot._connection.handle.close()  # type: ignore[attr-defined]  # noqa: SLF001
+        snapshot.get(b"a")
+    with store.snapshot() as again:
+        assert again.get(b"a") == b"1"
+
+
+def test_the_log_is_not_shortened_while_a_snapshot_stays_open_beyond_the_gate(
+    store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("DUE_BYTES", 50_000), ("PAUSE_S", 0), ("GATE_S", 0.01)):
+        monkeypatch.setattr(sqlite_checkpoints, name, value)
+    monkeypatch.setattr(sqlite_snapshots, "WAL_BYTES_MAX", 200_000)
+    put(store, k0=b"before")
+    pool, tried = store._snapshots, threading.Event()  # noqa: SLF001
+    assert pool is not None
+    open_gate = pool.open_gate
+
+    def opened_again() -> None:
+        open_gate()
+        tried.set()
+
+    monkeypatch.setattr(pool, "open_gate", opened_again)
+    with store.snapshot() as snapshot:
+        write_often(store, tmp_path / "s.db", 300)
+        assert tried.wait(10)
+        assert snapshot.get(b"k0") == b"before"
+    assert store.get(b"k0") != b"before"
+
+
+def test_checkpoints_go_on_after_the_connection_for_them_could_not_be_opened(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_checkpoints, "DUE_BYTES", 50_000)
+    failed, connect = threading.Event(), sqlite3.connect
+
+    class Unreadable(sqlite3.Connection):
+        def execute(self, *_: object) -> sqlite3.Cursor:
+            failed.set()
+            raise sqlite3.OperationalError("disk I/O error")
+
+    def fail_once(*arguments: object, **options: object) -> sqlite3.Connection:
+        kind = sqlite3.Connection if failed.is_set() else Unreadable
+        return connect(*arguments, **options, factory=kind)  # type: ignore[call-overload, no-any-return]
+
+    monkeypatch.setattr(sqlite3, "connect", fail_once)
+    put(store, a=bytes(100_000))
+    assert failed.wait(10)
+    put(store, b=bytes(100_000))
+    assert store.get(b"b") == bytes(100_000)

@@ -214,6 +214,25 @@ def test_a_missing_directory_is_a_configuration_error(tmp_path: Path) -> None:
     assert "missing" in str(refusal.value)
 
 
+def test_a_missing_directory_of_a_store_with_snapshots_is_a_configuration_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be opened for writing") as refusal:
+        open_store(tmp_path / "missing" / "state.db", snapshots=True)
+    assert refusal.value.hint
+
+
+def test_a_store_with_snapshots_recovers_and_its_readers_see_the_repaired_file(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "state.db", snapshots=True)
+    write(store, before=b"1")
+    with store.snapshot() as snapshot:
+        assert snapshot.get(b"before") == b"1"
+    with full_disk(), pytest.raises(FilesUnavailable):
+        fill(store)
+    store.recover()
+    write(store, after=b"2")
+    with store.snapshot() as snapshot:
+        assert dict(snapshot.scan(b"", None)) == {b"before": b"1", b"after": b"2"}
+
+
 def test_a_full_disk_leaves_no_partial_write_and_the_store_can_be_opened_again(tmp_path: Path) -> None:
     store = open_store(tmp_path / "state.db")
     write(store, before=b"1")

@@ -435,6 +435,14 @@ def test_one_timeline_is_migrated_and_stays_so() -> None:
     followed.reopen()
     assert [line.form.name for line in followed.timelines.timelines("t")] == ["ends-and-holes", "store-all"]
     with followed.change() as change:
+        change.set_form("t", P.HOURLY, "dt", STORE_ALL.class_name)
+    assert followed.timelines.timeline("t", P.HOURLY, "dt") is None
+    with followed.change() as change:
+        change.add("t", {"dt": "2015-01-01-05"})
+    hourly = followed.timelines.timeline("t", P.HOURLY, "dt")
+    assert hourly is not None
+    assert hourly.form.name == "store-all"
+    with followed.change() as change:
         change.load_properties("t", properties | changes)
     assert followed.held("t") == ["2015-01", "2015-01-01"]
     with pytest.raises(ConfigError), followed.change() as change:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from state.columns.counts import hour_counts_json
 from state.columns.counts.hour_counts_json import hour_counts_from_json, hour_counts_to_json
 from state.columns.counts.observations import (
     DAY_S,
@@ -22,7 +23,7 @@ from state.columns.counts.promotion import MisfitCounts
 from state.columns.paths import KeyPath
 from state.columns.slots import HOUR_S
 from state.columns.types import Evidence, integers
-from state.errors import StateCorrupt
+from state.errors import LimitExceeded, StateCorrupt
 from tests.builders.flat.columns import FLOATS, T0, TEXT, a_key, hour_counts, observations, some_hour_counts
 
 
@@ -178,3 +179,26 @@ def test_misfits_of_a_narrowed_column_become_values_and_those_of_others_stay() -
     assert after.hours[0].keys[a_key("b")] == seen
     assert (after.batch, after.without_misfits(a_key("c"))) == (4, after)
     after.check()
+
+
+def test_hour_counts_beyond_the_limit_are_refused_before_they_are_parsed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = hour_counts_to_json(HourCounts())
+    monkeypatch.setattr(hour_counts_json, "JSON_CHARS_MAX", len(text))
+    assert hour_counts_from_json(text) == HourCounts()
+    with pytest.raises(LimitExceeded, match="too long"):
+        hour_counts_from_json(text + " ")
+
+
+def test_keys_that_are_counted_elsewhere_are_left_out_and_the_rows_stay() -> None:
+    a, b, seen = a_key("a"), a_key("b"), KeyCounts(3, 2, 0, TEXT)
+    counts = Observations(3, 1, {a: seen, b: seen}, 1)
+    assert counts.without([a, a_key("c")]) == Observations(3, 1, {b: seen}, 1)
+    assert counts.without([]) == counts
+
+
+def test_a_key_without_a_value_is_not_in_the_window() -> None:
+    keys = {a_key("a"): KeyCounts(), a_key("b"): KeyCounts(3, 1, 0, TEXT)}
+    counts = HourCounts(hours={T0: Observations(3, 0, keys)})
+    assert set(counts.window()) == {a_key("b")}
