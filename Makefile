@@ -51,6 +51,15 @@ check: venv ## Check style, types, layers and locks
 unit: venv ## Run the unit tests, which need no server
 	$(PYTEST) tests/unit -n 2
 
+.PHONY: coverage
+coverage: venv ## Run the unit tests with branch coverage and write docs/COVERAGE.md; fails below 100 % of state/ and 90 % of all
+	@mkdir -p build/coverage
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest tests/unit -n 2 --hypothesis-seed=0
+	$(BIN)/coverage combine --quiet
+	@rm -f build/coverage/data.* # incomplete data of processes that tests kill
+	$(BIN)/python -m dev.coverage_page
+
 .PHONY: test
 test: stack ## Run unit and integration tests; starts Kafka and two Hive 4 clusters (about 3 GB of memory)
 	$(BIN)/python -m dev.stack run $(PYTEST) tests/unit tests/integration -m "not docker and not long" -n 2 --dist loadfile
