@@ -91,6 +91,9 @@ class JavaProcess:
     def close(self) -> None:
         """Stop the process."""
         self._gateway.close()
+        self._end_process()
+
+    def _end_process(self) -> None:
         self.process.kill()
         self.process.wait()
         for pipe in (self.process.stdin, self.process.stdout):
@@ -101,8 +104,7 @@ class JavaProcess:
         assert self.process.stdout is not None
         port, secret = (self.process.stdout.readline().strip().decode() for _ in range(2))
         if not port.isdigit():
-            self.process.kill()
-            self.process.wait()
+            self._end_process()
             raise ServerFault("the Java process for expressions did not start", output=port[:200])
         return int(port), secret
 
