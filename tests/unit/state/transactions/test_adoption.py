@@ -113,3 +113,12 @@ def test_a_table_without_write_ids_is_adopted_as_an_unknown_one() -> None:
     mapping.adopt(OWN, WriteIdMapping())
     assert mapping.tables() == ()
     assert mapping.get(7) == SourceTxn(7, 101)
+
+
+def test_ids_that_have_ended_since_stay_concurrent_with_the_adopted_allocation() -> None:
+    alone, mapping = WriteIdMapping(), WriteIdMapping()
+    alone.allocate(6, OWN, 1, 100)
+    alone.allocate(7, OWN, 2, 101)
+    alone.commit(6)
+    mapping.adopt(OWN, alone)
+    assert mapping.find_concurrent(OWN, 2) == (1,)

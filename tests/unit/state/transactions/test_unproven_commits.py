@@ -72,3 +72,13 @@ def test_a_record_that_cannot_be_read_is_corrupt(value: bytes) -> None:
         txn.put(b"unproven/x", value)
     with pytest.raises(StateCorrupt):
         UnprovenCommits().load(store)
+
+
+def test_a_flush_without_changes_writes_nothing() -> None:
+    commits, store = UnprovenCommits(), MemoryStore()
+    commits.add(UnprovenCommit(7, 900, {"shop.a": 1}))
+    with store.transaction() as txn:
+        commits.flush(txn)
+    with store.transaction() as txn:
+        commits.flush(txn)
+        assert txn._replaced == {}  # type: ignore[attr-defined]

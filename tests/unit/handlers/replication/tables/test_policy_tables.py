@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from handlers.replication.tables.policy_tables import PolicyTables
@@ -98,6 +98,7 @@ class Known:
 
 
 @given(st.lists(changes, max_size=30))
+@example([("learn", kind, "a") for kind in KINDS] + [("forget all", "a", "a")])
 def test_after_random_renames_drops_and_restarts_each_kind_is_known_under_the_names_of_a_naive_model(
     history: list[tuple[str, str, str]],
 ) -> None:
