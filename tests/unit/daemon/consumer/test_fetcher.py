@@ -74,11 +74,11 @@ def test_at_most_so_many_records_are_taken_at_once(broker: BrokerSettings) -> No
 
 def test_a_full_queue_pauses_the_partition_until_half_of_it_was_taken(broker: BrokerSettings) -> None:
     with closing(fetcher(broker, queue_records=4)) as fetching:
-        eventually(lambda: fetching.paused)
+        eventually(lambda: fetching._paused)
         fetching.take(1, 0)
-        assert fetching.paused, "more than half of the queue is left"
+        assert fetching._paused, "more than half of the queue is left"
         records, _ = take_until(fetching, lambda result: result.ended)
-        eventually(lambda: not fetching.paused)
+        eventually(lambda: not fetching._paused)
         assert len(records) == 5
         write_records(broker, "t", b"later")
         (later,), _ = take_until(fetching, lambda result: bool(result.records))

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from daemon.config.settings.clusters import RelayConfig
 from daemon.kafka.offset_search import OffsetReader
 from daemon.kafka.topic import TopicSettings
 from daemon.relay import publisher as publisher_module
-from daemon.relay.publisher import Publisher
-from daemon.relay.settings import RelaySettings
+from daemon.relay.publisher import Publisher, RelaySettings
 from daemon.sources.outgoing_events import OutgoingEvent
 from handlers.decoding.records.record_writer import Record
 from state.errors import KafkaUnavailable
@@ -33,7 +33,9 @@ def broker() -> Iterator[BrokerSettings]:
 
 
 def publisher(broker: BrokerSettings, after: Position | None = None) -> Publisher:
-    settings = RelaySettings(source="src", linger_ms=0, compression="none", record_bytes_max=1000)
+    settings = RelaySettings(
+        source="src", section=RelayConfig(record_bytes_max=1000), linger_ms=0, compression="none"
+    )
     return Publisher(broker, TopicSettings("t", message_bytes_max=2000), settings, after=after or Position(0))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from handlers.replication.loading.table.constraints import load_constraints
+from handlers.replication.loading.table.load import load_constraints
 from handlers.structs.constraints import (
     CONSTRAINT_KINDS,
     FOREIGN_KEY,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from handlers.replication.tables.left_tables import LeftTable, LeftTables
+from handlers.replication.tables.table_entries import LeftTable, LeftTables
 from state.store.memory import MemoryStore
 
 
