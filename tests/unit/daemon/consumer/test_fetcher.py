@@ -30,7 +30,7 @@ def broker() -> Iterator[BrokerSettings]:
 
 
 def fetcher(broker: BrokerSettings, offset: int = 0, **settings: int) -> Fetcher:
-    return Fetcher(broker, "t", offset, ConsumerSettings(group="g", **settings))  # type: ignore[arg-type]
+    return Fetcher(broker, "t", offset, ConsumerSettings(group="g", format="auto", **settings))  # type: ignore[arg-type]
 
 
 def take_until(

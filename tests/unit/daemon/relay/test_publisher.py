@@ -34,9 +34,9 @@ def broker() -> Iterator[BrokerSettings]:
 
 def publisher(broker: BrokerSettings, after: Position | None = None) -> Publisher:
     settings = RelaySettings(
-        source="src", section=RelayConfig(record_bytes_max=1000), linger_ms=0, compression="none"
+        source="src", section=RelayConfig(record_bytes_max=4096), linger_ms=0, compression="none"
     )
-    return Publisher(broker, TopicSettings("t", message_bytes_max=2000), settings, after=after or Position(0))
+    return Publisher(broker, TopicSettings("t", message_bytes_max=8192), settings, after=after or Position(0))
 
 
 def event(event_id: int, parts: int = 1) -> OutgoingEvent:
@@ -70,7 +70,7 @@ def test_a_record_that_is_too_large_for_the_topic_is_waited_for_with_a_hint(brok
         closing(publisher(broker)) as relay,
         pytest.raises(KafkaUnavailable, match="because of its size") as refusal,
     ):
-        relay.publish([OutgoingEvent(1, 0, [Record(b"k", b"x" * 4000)])])
+        relay.publish([OutgoingEvent(1, 0, [Record(b"k", b"x" * 16_000)])])
     assert "max.message.bytes" in str(refusal.value.hint)
 
 

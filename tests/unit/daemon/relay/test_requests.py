@@ -10,8 +10,8 @@ import pytest
 
 from daemon.process.inbox import requests_directory
 from daemon.relay import loop as loop_module
-from daemon.relay import requests
 from daemon.relay.requests import cross_gap_of
+from daemon.status import client
 from state.errors import ConfigError, NotFound
 
 
@@ -38,12 +38,14 @@ def test_a_source_that_is_not_relayed_here_is_refused(config: Any, name: str) ->
 def test_the_running_daemon_is_asked(config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[tuple[Path, dict[str, Any]]] = []
 
-    def send(directory: Path, request: dict[str, Any], _timeout_s: float) -> dict[str, Any]:
+    def send(directory: Path, request: dict[str, Any], _timeout_s: float, absent: NotFound) -> dict[str, Any]:
+        if not directory.is_dir():
+            raise absent
         sent.append((directory, request))
         return {"before": 3, "after": 7}
 
-    monkeypatch.setattr(requests, "find_daemon", lambda _: object())
-    monkeypatch.setattr(requests, "send_request", send)
+    monkeypatch.setattr(client, "find_daemon", lambda _: object())
+    monkeypatch.setattr(client, "send_request", send)
     with pytest.raises(NotFound, match="does not relay this source"):
         cross_gap_of(config, "lake")
     directory = requests_directory(config.state.dir, "relay", "lake")
@@ -70,7 +72,7 @@ def test_without_a_daemon_the_gap_is_crossed_here_and_the_relay_closed(
             self.is_closed = True
 
     relay = Relay()
-    monkeypatch.setattr(requests, "find_daemon", lambda _: None)
+    monkeypatch.setattr(client, "find_daemon", lambda _: None)
     monkeypatch.setattr(loop_module, "build_relay", lambda *_: relay)
     assert cross_gap_of(config, "lake") == {"before": 3, "after": 7}
     assert relay.is_closed
