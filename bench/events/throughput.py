@@ -26,7 +26,7 @@ from daemon.relay.publisher import RelaySettings
 from daemon.sources.outbox import build_outbox
 from dev.fixtures.writing_client import WritingMetastore
 from handlers.decoding.decoder import decode
-from state.positions import Position
+from state.event_log.positions import Position
 from state.store.memory import MemoryStore
 
 

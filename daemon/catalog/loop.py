@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from handlers.events import Event
     from handlers.failures import TableFailure
     from state.errors import GapDetected
-    from state.positions import Position
+    from state.event_log.positions import Position
 
 
 log = structlog.get_logger(__name__)

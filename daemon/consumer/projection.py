@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from handlers.events import Event
     from handlers.failures import TableFailure
     from state.errors import TidelineError
-    from state.positions import Position
+    from state.event_log.positions import Position
 
 
 @dataclass(frozen=True, slots=True)

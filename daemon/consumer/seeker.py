@@ -28,7 +28,7 @@ from state.errors import BadInput, GapDetected, KafkaUnavailable, NotFound
 if TYPE_CHECKING:
     from daemon.kafka.broker import BrokerSettings
     from daemon.kafka.topic import Topic, Watermarks
-    from state.positions import Position
+    from state.event_log.positions import Position
 
 
 log = structlog.get_logger(__name__)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from handlers.decoding.decoder import Format
     from handlers.decoding.records.record_writer import Record
     from state.errors import BadInput
-    from state.positions import Position
+    from state.event_log.positions import Position
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,7 +40,7 @@ from daemon.consumer.settings import ConsumerSettings, DeadLetterSink, GapFiller
 from daemon.kafka.broker import TopicRecord
 from handlers.events import Event, EventsLost, Undecodable
 from state.errors import BadInput, ConfigError, GapDetected, Inconsistent, KafkaUnavailable
-from state.positions import Position, Step
+from state.event_log.positions import Position, Step
 
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from daemon.kafka.topic import PARTITION, Watermarks
 from handlers.decoding.decoder import decode
 from handlers.decoding.header import peek_position
 from state.errors import BadInput, KafkaUnavailable
-from state.positions import Position
+from state.event_log.positions import Position
 
 
 if TYPE_CHECKING:

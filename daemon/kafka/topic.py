@@ -25,7 +25,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # re-exported
 from daemon.config.settings.clusters import TOPIC_RETENTION_S
 from daemon.kafka.broker import LIBRARY_LOG, BrokerSettings, broker_settings, translate_errors
 from state.errors import ConfigError, KafkaUnavailable, NotFound, Refused
-from state.retention import NEVER, TopicLimits
+from state.event_log.retention import NEVER, TopicLimits
 
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from daemon.sources.outgoing_events import OutgoingEvent
 from handlers.decoding.records.encoder import encode_lost
 from handlers.failpoints import failpoint
 from state.errors import BadInput, InvalidRequest
-from state.positions import Position
+from state.event_log.positions import Position
 
 
 if TYPE_CHECKING:

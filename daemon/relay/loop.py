@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from daemon.process.heartbeat import Heartbeat
     from daemon.sources.connections import CallMetrics
     from daemon.sources.write_events import Connect
-    from state.positions import Position
+    from state.event_log.positions import Position
     from state.store import Store
 
 

@@ -20,7 +20,7 @@ from daemon.kafka.topic import PARTITION, TopicSettings
 from daemon.sources.outgoing_events import OutboxSettings
 from handlers.failpoints import failpoint
 from state.errors import KafkaUnavailable, LimitExceeded, TidelineError
-from state.positions import Position
+from state.event_log.positions import Position
 
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from daemon.sources.outgoing_events import OutgoingEvent
 from handlers.decoding.header import WRITE_KIND
 from handlers.failpoints import failpoint
 from state.errors import ConfigError, GapDetected, Inconsistent, StateCorrupt
-from state.positions import Position
+from state.event_log.positions import Position
 
 
 if TYPE_CHECKING:

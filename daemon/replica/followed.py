@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from daemon.replica.load_resources import read_range
 from daemon.replica.served_requests import PolicyRequests
-from state.positions import Position
+from state.event_log.positions import Position
 
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.files.copying.pool import CopyCounters
 from state.errors import Interrupted
-from state.positions import Position
+from state.event_log.positions import Position
 
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from handlers.replication.loading.load_thread import LoadThread
 from handlers.replication.loading.table.tools import LoadSettings
 from handlers.replication.projection import ReplicationProjection
 from handlers.replication.target.target_position import TargetPosition
-from state.positions import Position
+from state.event_log.positions import Position
 
 
 if TYPE_CHECKING:

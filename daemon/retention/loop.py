@@ -17,7 +17,7 @@ from daemon.retention.measurement import Measurement, Reader, measure
 from daemon.retention.status import SourceRetention, describe
 from daemon.sources.connections import measured_metastore, source_client
 from state.errors import NotFound
-from state.retention import NEVER, TopicLimits
+from state.event_log.retention import NEVER, TopicLimits
 
 
 if TYPE_CHECKING:

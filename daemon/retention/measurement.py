@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from state.errors import BadInput, Refused
-from state.retention import (
+from state.event_log.retention import (
     NEVER,
     Margin,
     TopicLimits,

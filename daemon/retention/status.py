@@ -13,7 +13,7 @@ from daemon.status.actions import PAGE
 from daemon.status.metrics import families
 from daemon.status.model import OperatorAction, StatusSection
 from daemon.terminal.layout import duration_text, number_text, table_text
-from state.retention import Margin
+from state.event_log.retention import Margin
 
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from handlers.catalog.following.table_states import TableStates
 from handlers.catalog.turns import Turns
 from handlers.failpoints import failpoint
 from state.errors import NotFound, Transient
-from state.positions import POSITION_KEY, Position, Step
+from state.event_log.positions import POSITION_KEY, Position, Step
 
 
 if TYPE_CHECKING:

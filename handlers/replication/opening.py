@@ -20,7 +20,7 @@ from handlers.replication.operations.activity import require_active
 from handlers.replication.operations.promotion import require_not_promoted
 from handlers.replication.transactions.target_write_ids import OpeningMarks
 from state.errors import ConfigError
-from state.positions import POSITION_KEY, Position
+from state.event_log.positions import POSITION_KEY, Position
 
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from handlers.replication.position.target_claim import TargetClaim
 from handlers.replication.transactions.reconciliation import Reconciliation
 from handlers.replication.transactions.target_write_ids import CommitProofs
 from state.errors import ConfigError, TidelineError
-from state.positions import POSITION_KEY, Position
+from state.event_log.positions import POSITION_KEY, Position
 
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ import pytest
 from dev.stack.errors import StackError
 from dev.stack.servers.kafka import Kafka
 from handlers.failpoints import VARIABLE
-from state.positions import Position, Step
+from state.event_log.positions import Position, Step
 from tests.builders.kafka.fake_log import ListedLog, ddl
 from tests.builders.kafka.fake_topics import outbox
 from tests.builders.kafka.relay_and_readers import Stream, drain

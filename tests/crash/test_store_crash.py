@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from state.errors import FilesUnavailable, StateCorrupt
-from state.positions import POSITION_KEY, Position
+from state.event_log.positions import POSITION_KEY, Position
 from state.store.sqlite import SqliteStore
 from tests.builders.components.availability import require_program
 from tests.crash.programs.apply_and_move import apply, expected, main

@@ -23,7 +23,7 @@ from handlers.replication.tables.table_entries import UnreplicatedTables
 from handlers.replication.tables.table_loads import TableLoads
 from handlers.replication.target.target_position import LAST_ID
 from state.errors import BadInput, ConfigError, NotFound, StateLocked, Transient
-from state.positions import POSITION_KEY, Position
+from state.event_log.positions import POSITION_KEY, Position
 
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from handlers.catalog.following.table_state import TableState, parse_state
 from handlers.catalog.following.table_states import STATES
 from handlers.catalog.index.payload_reader import JoinedRows, PayloadReader
 from handlers.catalog.index.table_records import read_record
+from state.event_log.positions import POSITION_KEY, Position
 from state.partitions.filters.dialect import HIVE_4, Dialect
 from state.partitions.index.check_budget import AnswerBudget
 from state.partitions.index.lookups import TableLookups
 from state.partitions.index.partition_index import IndexSnapshot, PartitionIndex
-from state.positions import POSITION_KEY, Position
 from state.store.memory import MemoryStore
 from state.store.sqlite_reader import SqliteReader
 

@@ -22,7 +22,7 @@ from handlers.replication.observer import BatchOverlap
 from handlers.replication.policy.renames import find_alterations, is_foreign, may_concern
 from handlers.replication.transactions.coming_events import select_lookahead_events
 from state.errors import ServerFault
-from state.positions import Step
+from state.event_log.positions import Step
 
 
 if TYPE_CHECKING:

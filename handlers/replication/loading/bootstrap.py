@@ -31,7 +31,7 @@ from handlers.replication.tables.table_loads import TableLoad, TableLoads
 from handlers.replication.target.objects import owns_data
 from handlers.replication.target.target_position import LAST_ID
 from state.errors import NotFound, TargetDiverged
-from state.positions import POSITION_KEY, Position
+from state.event_log.positions import POSITION_KEY, Position
 
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from handlers.replication.loading.table.load import load_table
 from handlers.replication.loading.table.tools import LoadProgress, LoadSettings, LoadTools, SilentProgress
 from handlers.replication.policy.replicability import is_view
 from state.errors import BadInput, Fenced, Interrupted, Refused, TidelineError
-from state.positions import POSITION_KEY, Position
+from state.event_log.positions import POSITION_KEY, Position
 
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from handlers.replication.effects import functions
 from handlers.replication.effects.databases import list_tables_to_load, renew_database
 from state.errors import InvalidRequest
-from state.positions import Position
+from state.event_log.positions import Position
 
 
 if TYPE_CHECKING:

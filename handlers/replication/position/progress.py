@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.failpoints import failpoint
 from handlers.replication.policy.renames import depends_on, find_names
-from state.positions import POSITION_KEY, Position
+from state.event_log.positions import POSITION_KEY, Position
 
 
 if TYPE_CHECKING:

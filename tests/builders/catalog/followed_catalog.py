@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from handlers.catalog.timelines.publisher import TimelinePublisher
     from handlers.events import Event
     from handlers.structs.objects import Partition
-    from state.positions import Position
+    from state.event_log.positions import Position
     from state.store import Store
 
 

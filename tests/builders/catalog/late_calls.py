@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from state.positions import POSITION_KEY, Position
+from state.event_log.positions import POSITION_KEY, Position
 
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from daemon.retention.measurement import Measurement, Reader, measure
 from handlers.structs.notifications import NotificationEvent
 from state.errors import InvalidRequest
-from state.retention import TopicLimits
+from state.event_log.retention import TopicLimits
 
 
 if TYPE_CHECKING:

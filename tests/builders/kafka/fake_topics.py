@@ -15,7 +15,7 @@ from daemon.sources.outbox import Outbox
 from handlers.decoding.header import peek_position
 from handlers.decoding.records.record_writer import Record
 from state.errors import BadInput, KafkaUnavailable
-from state.positions import Position
+from state.event_log.positions import Position
 
 
 if TYPE_CHECKING:

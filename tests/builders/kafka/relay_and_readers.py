@@ -17,7 +17,7 @@ from daemon.kafka.dead_letters import DeadLetterWriter, dead_letter_topic
 from daemon.kafka.offset_search import LocatedRecord, OffsetReader
 from daemon.kafka.topic import PARTITION, Topic, TopicSettings
 from daemon.relay.loop import RelayLoop
-from state.positions import Position
+from state.event_log.positions import Position
 from state.store.memory import MemoryStore
 from tests.builders.kafka.fake_log import Line, ListedLog
 from tests.builders.kafka.fake_topics import relay_settings

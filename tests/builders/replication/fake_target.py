@@ -27,7 +27,7 @@ from handlers.replication.transactions.target_write_ids import CommitProofs
 from handlers.structs.objects import Database
 from handlers.structs.transactions import GetOpenTxnsInfoResponse, TxnInfo, TxnState
 from state.errors import AlreadyExists, NotFound, TidelineError
-from state.positions import POSITION_KEY, Position
+from state.event_log.positions import POSITION_KEY, Position
 from state.store.memory import MemoryStore
 from state.transactions.valid_write_ids import ValidWriteIds
 

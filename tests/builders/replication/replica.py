@@ -24,7 +24,7 @@ from handlers.replication.policy.policy import Policy
 from handlers.replication.projection import ReplicationProjection
 from handlers.replication.target.target_position import TargetPosition
 from state.errors import NotFound
-from state.positions import POSITION_KEY, Position
+from state.event_log.positions import POSITION_KEY, Position
 from state.store.memory import MemoryStore
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 
-from state.positions import POSITION_KEY, Position
+from state.event_log.positions import POSITION_KEY, Position
 from state.store import sqlite_checkpoints
 from state.store.sqlite import SqliteStore
 

@@ -9,7 +9,7 @@ import json
 import sys
 from contextlib import closing
 
-from state.positions import POSITION_KEY
+from state.event_log.positions import POSITION_KEY
 from tests.builders.replication.replay_kills import killed_replica
 from tests.builders.replication.replica import start_after
 

@@ -12,7 +12,7 @@ from daemon.consumer.projection import follow
 from daemon.kafka.dead_letter_reader import DeadLetterReader, ReplayOutcome
 from handlers.events import FilesWritten, Undecodable
 from state.errors import ConfigError, GapDetected, KafkaUnavailable, NotFound
-from state.positions import Position
+from state.event_log.positions import Position
 from tests.builders.kafka.fake_log import Line, commit, ddl, event, write
 from tests.builders.kafka.fake_topics import outbox, records_of
 from tests.builders.kafka.relay_and_readers import Collecting, Stream, drain, drain_on, wait_until

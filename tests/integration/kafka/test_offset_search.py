@@ -8,7 +8,7 @@ import pytest
 
 from daemon.kafka.offset_search import OffsetReader, find_last, find_offset
 from state.errors import KafkaUnavailable, NotFound
-from state.positions import Position
+from state.event_log.positions import Position
 
 
 if TYPE_CHECKING:

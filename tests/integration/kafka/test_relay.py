@@ -14,7 +14,7 @@ from confluent_kafka.cimpl import NewTopic
 from daemon.process.supervisor import Job, LoopState
 from daemon.relay.publisher import Publisher, RelaySettings
 from state.errors import GapDetected, Inconsistent, InvalidRequest, KafkaUnavailable, MetastoreUnavailable
-from state.positions import Position
+from state.event_log.positions import Position
 from tests.builders.daemon.loops import eventually, supervise
 from tests.builders.kafka.fake_log import Line, ListedLog, commit, ddl, write
 from tests.builders.kafka.fake_topics import outbox, records_of

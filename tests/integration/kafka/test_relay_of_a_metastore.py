@@ -17,7 +17,7 @@ from dev.fixtures.writing_client import WritingMetastore
 from dev.stack.hive.servers import Metastore as MetastoreProcess
 from handlers.metastore.client import Metastore
 from state.errors import MetastoreUnavailable
-from state.positions import Position, Step
+from state.event_log.positions import Position, Step
 from tests.builders.kafka.fake_log import Line
 from tests.builders.kafka.relay_and_readers import drain, wait_until
 

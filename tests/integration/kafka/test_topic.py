@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from daemon.kafka.broker import BrokerSettings
 from daemon.kafka.topic import Topic, TopicSettings, Watermarks
 from state.errors import ConfigError, KafkaUnavailable, NotFound
-from state.retention import NEVER, TopicLimits
+from state.event_log.retention import NEVER, TopicLimits
 from tests.builders.kafka.fake_log import ddl
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from daemon.retention.measurement import Reader, margins, measure
 from handlers.metastore.client import Metastore
-from state.retention import TopicLimits
+from state.event_log.retention import TopicLimits
 
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from daemon.catalog.loop import build_catalog
 from daemon.consumer import projection
 from daemon.consumer.projection import ProjectionStatus
 from state.errors import KafkaUnavailable
-from state.positions import Position
+from state.event_log.positions import Position
 
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any
 from daemon.catalog.loop import _Catalog
 from daemon.process.retry_policy import Verdict, judge
 from state.errors import GapDetected
-from state.positions import Position
+from state.event_log.positions import Position
 
 
 class FakeProjection:

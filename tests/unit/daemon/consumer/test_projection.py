@@ -11,7 +11,7 @@ from daemon.consumer.metrics import ProjectionMetrics
 from daemon.consumer.projection import ProjectionLoop, ProjectionStatus, follow
 from daemon.process.metrics import LoopMetrics
 from state.errors import ConfigError, GapDetected, Inconsistent, Interrupted, MetastoreUnavailable
-from state.positions import Position
+from state.event_log.positions import Position
 from tests.builders.kafka.fake_log import Line, ListedLog, ddl
 from tests.builders.kafka.fake_topics import ListedTopic, records_of
 from tests.builders.kafka.relay_and_readers import Collecting

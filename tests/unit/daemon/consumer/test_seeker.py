@@ -8,7 +8,7 @@ import pytest
 
 from daemon.consumer.seeker import Seeker, SeekResult
 from state.errors import ConfigError, GapDetected, KafkaUnavailable, NotFound
-from state.positions import Position
+from state.event_log.positions import Position
 from tests.builders.kafka.mock_broker import mock_broker, write_records
 
 

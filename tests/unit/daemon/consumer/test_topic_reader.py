@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from handlers.decoding.records.encoder import encode_lost
 from handlers.events import DatabaseCreated, TxnCommitted, Undecodable
 from state.errors import ConfigError, GapDetected, KafkaUnavailable, MalformedEvent, MetastoreUnavailable
-from state.positions import Position
+from state.event_log.positions import Position
 from tests.builders.kafka.fake_log import ListedLog, commit, ddl, event, write
 from tests.builders.kafka.fake_topics import ListedLetters, ListedTopic, outbox, records_of
 

@@ -11,7 +11,7 @@ from daemon.kafka.broker import BrokerSettings
 from daemon.kafka.offset_search import OffsetReader, find_last, find_next
 from daemon.kafka.topic import Watermarks
 from state.errors import KafkaUnavailable, NotFound, TidelineError
-from state.positions import Position
+from state.event_log.positions import Position
 from tests.builders.kafka.mock_broker import mock_broker, write_records
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.kafka.offset_search import find_last, find_next, find_offset, is_at
-from state.positions import Position
+from state.event_log.positions import Position
 from tests.builders.kafka.fake_topics import ListedTopic
 
 

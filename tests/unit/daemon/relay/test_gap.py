@@ -11,7 +11,7 @@ from daemon.relay.start_position import StoredPosition, resume
 from handlers.decoding.decoder import decode
 from handlers.events import EventsLost
 from state.errors import Inconsistent, InvalidRequest
-from state.positions import Position
+from state.event_log.positions import Position
 from state.store.memory import MemoryStore
 from tests.builders.kafka.fake_log import ListedLog, commit, ddl, write
 from tests.builders.kafka.fake_topics import ListedTopic, outbox, records_of

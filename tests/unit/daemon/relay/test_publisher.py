@@ -16,7 +16,7 @@ from daemon.relay.publisher import Publisher, RelaySettings
 from daemon.sources.outgoing_events import OutgoingEvent
 from handlers.decoding.records.record_writer import Record
 from state.errors import KafkaUnavailable
-from state.positions import Position
+from state.event_log.positions import Position
 from tests.builders.kafka.mock_broker import mock_broker
 
 

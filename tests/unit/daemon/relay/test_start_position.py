@@ -8,7 +8,7 @@ from daemon.relay.start_position import Start, StoredPosition, resume
 from handlers.decoding.decoder import decode
 from handlers.events import FilesWritten, TxnCommitted
 from state.errors import ConfigError, GapDetected, Inconsistent, StateCorrupt
-from state.positions import Position
+from state.event_log.positions import Position
 from state.store.memory import MemoryStore
 from tests.builders.kafka.fake_log import ListedLog, commit, ddl, event, write
 from tests.builders.kafka.fake_topics import ListedTopic, outbox, records_of

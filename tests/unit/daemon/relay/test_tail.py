@@ -12,7 +12,7 @@ from daemon.relay.start_position import Start, StoredPosition
 from daemon.relay.tail import Pace, Tail
 from daemon.status.model import SourceStatus
 from state.errors import FilesUnavailable, GapDetected, MetastoreUnavailable
-from state.positions import Position
+from state.event_log.positions import Position
 from state.store.memory import MemoryStore
 from tests.builders.kafka.fake_log import Line, ListedLog, ddl
 from tests.builders.kafka.fake_topics import outbox, relay_settings

@@ -29,7 +29,7 @@ from state.errors import (
     MetastoreUnavailable,
     NotFound,
 )
-from state.positions import POSITION_KEY, Position
+from state.event_log.positions import POSITION_KEY, Position
 from state.store.sqlite import SqliteStore
 from tests.builders.daemon.assembly import app_of, config_of
 from tests.builders.daemon.http_client import served

@@ -11,7 +11,7 @@ from daemon.retention.measurement import Reader, margins
 from daemon.retention.status import RETENTION, SourceRetention, describe
 from daemon.status.model import DaemonStatus
 from state.errors import LimitExceeded
-from state.retention import NEVER, TopicLimits
+from state.event_log.retention import NEVER, TopicLimits
 from tests.builders.daemon.assembly import SECTIONS
 from tests.builders.daemon.loops import daemon_status
 from tests.builders.daemon.retention import SETTINGS, TimedLog, measurement

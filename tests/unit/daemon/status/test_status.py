@@ -15,7 +15,7 @@ from daemon.status.reporter import ProjectionPart, SourcePart, StatusReporter
 from daemon.status.text import status_text
 from daemon.terminal.layout import bytes_text, duration_text, number_text
 from state.errors import GapDetected, MalformedEvent
-from state.positions import Position
+from state.event_log.positions import Position
 from tests.builders.daemon.assembly import SECTIONS
 from tests.builders.daemon.loops import Scripted, daemon_status, eventually, supervise
 

@@ -17,7 +17,7 @@ from handlers.catalog.turns import Turns
 from handlers.decoding.embedded_objects import PartitionOutline
 from handlers.events import Embedded, PartitionsAdded, PartitionsAltered, Undecodable
 from state.errors import GapDetected, MalformedEvent, MetastoreUnavailable, NotFound
-from state.positions import POSITION_KEY, Position
+from state.event_log.positions import POSITION_KEY, Position
 from state.store.memory import MemoryStore, MemoryTransaction
 from state.timelines.periods import UpdatePeriod
 from state.timelines.table_properties import PRESENT, TIME_COLUMNS

@@ -20,7 +20,7 @@ from handlers.replication.position.progress import RECORD_EVENTS
 from handlers.replication.projection import ReplicationProjection
 from handlers.replication.target.target_position import TargetPosition
 from handlers.replication.transactions import lookahead
-from state.positions import POSITION_KEY, Position
+from state.event_log.positions import POSITION_KEY, Position
 from state.store.memory import MemoryStore
 from tests.builders.daemon.loops import eventually
 from tests.builders.replication.fake_target import (

@@ -12,7 +12,7 @@ from handlers.replication.policy.renames import needs_checkpoint
 from handlers.replication.projection import ReplicationProjection
 from handlers.structs.objects import Database, Partition, StorageDescriptor
 from state.errors import ConfigError, MalformedEvent, TargetDiverged
-from state.positions import Position
+from state.event_log.positions import Position
 from state.store.memory import MemoryStore
 from state.transactions.write_id_mapping import WriteIdMapping
 from tests.builders.replication.fake_target import a_dispatcher

@@ -25,7 +25,7 @@ from handlers.replication.tables.table_loads import TableLoad, TableLoads
 from handlers.replication.verification.findings import Difference, Outcome, TableResult
 from handlers.structs.objects import Database
 from state.errors import MalformedEvent, NotFound
-from state.positions import POSITION_KEY, Position
+from state.event_log.positions import POSITION_KEY, Position
 from tests.builders.daemon.loops import daemon_status
 
 

@@ -11,7 +11,7 @@ from handlers.replication.policy.policy import Policy
 from handlers.replication.tables.table_loads import TableLoads
 from handlers.structs.objects import Database
 from state.errors import AlreadyExists, NotFound, TargetDiverged
-from state.positions import POSITION_KEY, Position
+from state.event_log.positions import POSITION_KEY, Position
 from state.store.memory import MemoryStore
 from tests.builders.replication.recording_metastore import RecordingMetastore
 from tests.builders.replication.replay_events import a_table

@@ -25,7 +25,7 @@ from handlers.replication.transactions import transaction_replay as transactions
 from handlers.replication.transactions.copies import transaction_files
 from handlers.structs.objects import Database
 from state.errors import AmbiguousCall, ConfigError, Fenced, StateCorrupt, TargetDiverged, Unsupported
-from state.positions import POSITION_KEY, Position
+from state.event_log.positions import POSITION_KEY, Position
 from state.store.memory import MemoryStore
 from tests.builders.replication.fake_target import Clock, FakedReplica, FakeTarget, fake_context
 from tests.builders.replication.replay_events import aborted, allocated, committed, created, embedded, written

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state.retention import (
+from state.event_log.retention import (
     NEVER,
     Margin,
     TopicLimits,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state.errors import StateCorrupt
-from state.positions import Position, Step
+from state.event_log.positions import Position, Step
 
 
 PARTS = st.integers(1, 4)

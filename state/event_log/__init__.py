@@ -1,0 +1,1 @@
+"""The event log as its readers see it: what they have applied, and when unread events are removed."""
