@@ -1,9 +1,12 @@
-"""Runs benchmarks and writes docs/PERFORMANCE.md: ``python -m bench [--quick] [--write-only] [NAME | NAME.PART …]``.
+"""Runs benchmarks and writes docs/PERFORMANCE.md:
+``python -m bench [--quick] [--write-only] [NAME | NAME.PART …]``.
 
-Each benchmark runs in its own process, one after another, so that none measures the memory of another. Its report is stored in
-``bench/results/NAME.json``. The page is written from all stored reports, so a single benchmark can be repeated. Quick runs are printed and
-not stored. A part of a benchmark (``partitions.plans``) has a report of its own, which replaces the same rows of the whole one on the page, until the
-whole benchmark runs again. The meaning of the figures, and the reasons for a missed limit, cannot be computed and are written in ``bench/notes/NAME.md``.
+Each benchmark runs in its own process, one after another, so that none measures the memory of another. Its
+report is stored in ``bench/results/NAME.json``. The page is written from all stored reports, so a single
+benchmark can be repeated. Quick runs are printed and not stored. A part of a benchmark (``partitions.plans``)
+has a report of its own, which replaces the same rows of the whole one on the page, until the whole benchmark
+runs again. The meaning of the figures, and the reasons for a missed limit, cannot be computed and are written
+in ``bench/notes/NAME.md``.
 """
 
 from __future__ import annotations
@@ -37,7 +40,8 @@ NOT_BENCHES: Final = frozenset(
     {"report", "__main__", "catalog_listing", "catalog_loads", "catalog_readers", "copy_jobs"}
 )
 OTHER_CORES_MAX: Final = 0.2
-"""How much of the processors other processes may use during a run, in cores; a report above this limit is marked."""
+"""How much of the processors other processes may use during a run, in cores; a report above this limit is
+marked."""
 _SET_CHILD_SUBREAPER: Final = 36
 """``PR_SET_CHILD_SUBREAPER`` of prctl(2)."""
 INTRODUCTION: Final = f"""\
@@ -76,7 +80,9 @@ def run_benchmark(name: str, *, quick: bool) -> dict[str, Any] | None:
 
 
 class OtherProcesses:
-    """Measures how much of the processors other processes use: all busy time less that of this process and its children."""
+    """Measures how much of the processors other processes use: all busy time less that of this process and
+    its children.
+    """
 
     def __init__(self) -> None:
         self._began_s, self._busy_s, self._own_s = time.monotonic(), _read_busy_s(), tree_cpu_s()
@@ -89,7 +95,9 @@ class OtherProcesses:
 
 
 def adopt_orphans() -> None:
-    """Become the parent of descendants whose parent ends, such as Spark's JVM at the end of its Python, so that their time counts as this process's."""
+    """Become the parent of descendants whose parent ends, such as Spark's JVM at the end of its Python, so
+    that their time counts as this process's.
+    """
     ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
@@ -101,7 +109,9 @@ def _reap_orphans() -> None:
 
 
 def _read_busy_s() -> float:
-    """Return the processor seconds of all processes since boot: user, nice, system, irq, softirq of /proc/stat."""
+    """Return the processor seconds of all processes since boot: user, nice, system, irq, softirq of
+    /proc/stat.
+    """
     fields = [int(field) for field in Path("/proc/stat").read_text().split()[1:8]]
     return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
 
@@ -158,7 +168,10 @@ def render_row(row: dict[str, Any]) -> str:
     verdict = {True: "ok", False: "**missed**", None: ""}[row["ok"]]
     rival = f"{row['rival']}: {row['rival_value']:g}" if row["rival"] else ""
     ratio = f"{TIMES}{row['ratio']:g}" if row["ratio"] is not None else ""
-    return f"| {row['case']} | {row['value']:g} | {row['unit']} | {row['limit'] or ''} | {rival} | {ratio} | {verdict} |"
+    return (
+        f"| {row['case']} | {row['value']:g} | {row['unit']} | {row['limit'] or ''} | {rival} | {ratio} "
+        f"| {verdict} |"
+    )
 
 
 def read_reports() -> dict[str, dict[str, Any]]:

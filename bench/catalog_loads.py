@@ -1,9 +1,11 @@
-"""The load of one large table while events of another are applied, in one process, as in the daemon: calls in a thread of their own.
+"""The load of one large table while events of another are applied, in one process, as in the daemon: calls in
+a thread of their own.
 
-Measured are the duration of the load, the longest time that events waited for it (the longest call of ``apply`` or ``settle``, in wall
-time, and in processor time of the process, which does not depend on other processes), the longest time between two signs of life of the
-follower, the longest WAL file, and the peak of the process's memory above that before the load. Meanwhile another process syncs a small file
-in the same directory: an event cannot be committed in less time than that takes.
+Measured are the duration of the load, the longest time that events waited for it (the longest call of
+``apply`` or ``settle``, in wall time, and in processor time of the process, which does not depend on other
+processes), the longest time between two signs of life of the follower, the longest WAL file, and the peak of
+the process's memory above that before the load. Meanwhile another process syncs a small file in the same
+directory: an event cannot be committed in less time than that takes.
 """
 
 from __future__ import annotations
@@ -220,7 +222,8 @@ class _Case:
             self._source.add("small", format_minute(number), "x")
             self._source.drop("small", format_minute(number), "x")
         found = self._source.events[start:]
-        self._source.events[start:] = [None] * len(found)  # type: ignore[list-item]  # only counted from now on
+        # Only counted from now on
+        self._source.events[start:] = [None] * len(found)  # type: ignore[list-item]
         return found
 
     def _settle(self) -> None:

@@ -1,9 +1,12 @@
-"""Verified copies beside a plain parallel copy of the same files with as many threads, on disk and from HDFS to HDFS.
+"""Verified copies beside a plain parallel copy of the same files with as many threads, on disk and from HDFS
+to HDFS.
 
-The plain copy reads and writes and does nothing else: ``shutil.copyfile`` on disk, the same HDFS client on HDFS. It verifies no checksum and
-writes under the final name. On disk it waits until each file is durable, and at the end until their names are. Hive records no checksums for disks; the rows
-``disk_md5`` have the MD5s that the test stack records. Both ways run in turn, and medians are compared. ``--quick`` copies a quarter of the files.
-HDFS is a NameNode and a DataNode on this machine. Copy jobs of Spark (rows ``spark``) start a JVM, as Hadoop's DistCp does, which is measured beside them.
+The plain copy reads and writes and does nothing else: ``shutil.copyfile`` on disk, the same HDFS client on
+HDFS. It verifies no checksum and writes under the final name. On disk it waits until each file is durable,
+and at the end until their names are. Hive records no checksums for disks; the rows ``disk_md5`` have the MD5s
+that the test stack records. Both ways run in turn, and medians are compared. ``--quick`` copies a quarter of
+the files. HDFS is a NameNode and a DataNode on this machine. Copy jobs of Spark (rows ``spark``) start a JVM,
+as Hadoop's DistCp does, which is measured beside them.
 """
 
 from __future__ import annotations
@@ -149,7 +152,8 @@ def on_disk(directory: Path, count: int, size_bytes: int, *, recorded: bool) -> 
         if size_bytes > CHUNK:
             shutil.rmtree(out, ignore_errors=True)
         elif out.exists():
-            # ext4 does not give away the inodes of files that were removed in the last minutes, and would search past them for each new file.
+            # ext4 does not give away the inodes of files that were removed in the last minutes, and would
+            # search past them for each new file.
             out.rename(directory / f"removed{next(removed)}")
         out.mkdir()
         os.sync()
@@ -204,7 +208,8 @@ def on_hdfs(hdfs: Hdfs, shape: str, count: int, size_bytes: int) -> Place:
 
 def _checksum_of(hdfs: Hdfs, path: str) -> str:
     http = hdfs.name_node.properties["dfs.namenode.http-address"]
-    with urllib.request.urlopen(f"http://{http}/webhdfs/v1{path}?op=GETFILECHECKSUM", timeout=30) as answer:  # noqa: S310 - a fixed scheme
+    # A fixed scheme
+    with urllib.request.urlopen(f"http://{http}/webhdfs/v1{path}?op=GETFILECHECKSUM", timeout=30) as answer:  # noqa: S310
         found: dict[str, Any] = json.load(answer)["FileChecksum"]
     return str(found["bytes"])[:56]
 

@@ -1,7 +1,8 @@
-"""Part of ``bench.copies``: a Spark copy job beside Hadoop's DistCp and beside a plain parallel copy of the same files on disk.
+"""Part of ``bench.copies``: a Spark copy job beside Hadoop's DistCp and beside a plain parallel copy of the
+same files on disk.
 
-Both start a JVM on this machine with two tasks at a time for Spark and eight copiers for DistCp (with its local job runner). DistCp does not
-wait until files are durable.
+Both start a JVM on this machine with two tasks at a time for Spark and eight copiers for DistCp (with its
+local job runner). DistCp does not wait until files are durable.
 """
 
 from __future__ import annotations
@@ -74,7 +75,9 @@ class DiskJobs:
         )
 
     def copy_by_spark(self) -> tuple[float, float]:
-        """Return the seconds of a job, and those since its driver was ready; executors start Python after that."""
+        """Return the seconds of a job, and those since its driver was ready; executors start Python after
+        that.
+        """
         ready: list[float] = []
 
         def look(status: JobStatus) -> None:

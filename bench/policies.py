@@ -1,12 +1,15 @@
-"""What a daemon with many policies costs: threads, descriptors, connections, processor and memory, and how late commits are.
+"""What a daemon with many policies costs: threads, descriptors, connections, processor and memory, and how
+late commits are.
 
-Each number of policies has its own databases on the source, with one small transactional table each, and its own daemon, which bootstraps one
-policy for each database. ``follows`` is the time from the start of the daemon until all of them follow. Counts and the idle figures are read
-after that, while nothing is written. Then writers insert into one database after the other, at 3 and at 20 transactions per second over all
-of them; ``rate`` is what they reached. ``cpu_per_event`` is the processor time of the daemon from the first commit until the last one is
-visible, with what it uses when idle, divided by the events that the source logged. ``rss_busy`` is the highest value in that time. Latencies
-are those of ``commit_to_visible`` in the benchmark ``events``, with a poll every 50 ms. ``--quick`` leaves out the largest number and measures
-for a shorter time.
+Each number of policies has its own databases on the source, with one small transactional table each, and its
+own daemon, which bootstraps one policy for each database. ``follows`` is the time from the start of the
+daemon until all of them follow. Counts and the idle figures are read after that, while nothing is written.
+Then writers insert into one database after the other, at 3 and at 20 transactions per second over all of
+them; ``rate`` is what they reached. ``cpu_per_event`` is the processor time of the daemon from the first
+commit until the last one is visible, with what it uses when idle, divided by the events that the source
+logged. ``rss_busy`` is the highest value in that time. Latencies are those of ``commit_to_visible`` in the
+benchmark ``events``, with a poll every 50 ms. ``--quick`` leaves out the largest number and measures for a
+shorter time.
 """
 
 from __future__ import annotations
@@ -189,7 +192,9 @@ class VisibleWrites:
 
 
 def wait_until_following(visible: VisibleWrites, commits: Sequence[Commit], replicator: Replicator) -> None:
-    """Wait until the commit of each database is visible and its policy is followed; raise ComponentFailed on a time-out."""
+    """Wait until the commit of each database is visible and its policy is followed; raise ComponentFailed on
+    a time-out.
+    """
 
     def is_following() -> bool:
         if visible.find_missing(commits):

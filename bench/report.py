@@ -1,7 +1,8 @@
 """The report of a benchmark, and what all benchmarks share: timing and the command line.
 
-``python -m bench.NAME [--quick] [--only PART] --json`` prints one object: the benchmark, the machine, and rows. A row has a measured value, its limit and a
-rival that was measured in the same run. Without ``--json`` the rows are printed as a table. Values are medians.
+``python -m bench.NAME [--quick] [--only PART] --json`` prints one object: the benchmark, the machine, and
+rows. A row has a measured value, its limit and a rival that was measured in the same run. Without ``--json``
+the rows are printed as a table. Values are medians.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ TIMES: Final = "\N{MULTIPLICATION SIGN}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One measured case. ``ratio`` is how many times it is better than the rival; ``ok`` is None without a limit."""
+    """One measured case. ``ratio`` is how many times it is better than the rival; ``ok`` is None without a
+    limit.
+    """
 
     case: str
     value: float
@@ -50,7 +53,8 @@ def row(
     times: float | None = None,
     rival: tuple[str, float] | None = None,
 ) -> Row:
-    """Build the row of a value, judged by its limits: ``at_most``, ``at_least``, or ``times`` better than the rival.
+    """Build the row of a value, judged by its limits: ``at_most``, ``at_least``, or ``times`` better than the
+    rival.
 
     More is better if ``at_least`` is given; otherwise less is better.
     """
@@ -79,8 +83,8 @@ def row(
 def median_s(call: Callable[[], object], *, repeats: int = 5, number: int = 1, cpu: bool = False) -> float:
     """Return the median time of one call in seconds, over ``repeats`` samples of ``number`` calls each.
 
-    With ``cpu`` it is the processor time of the process. For code that neither waits nor uses threads this equals wall time, except
-    on a shared machine, where wall time includes the other processes.
+    With ``cpu`` it is the processor time of the process. For code that neither waits nor uses threads this
+    equals wall time, except on a shared machine, where wall time includes the other processes.
     """
     now_ns = time.process_time_ns if cpu else time.perf_counter_ns
     samples = []
@@ -93,7 +97,9 @@ def median_s(call: Callable[[], object], *, repeats: int = 5, number: int = 1, c
 
 
 def tree_cpu_s() -> float:
-    """Return the processor seconds, user and system, that this process and its descendants have used so far."""
+    """Return the processor seconds, user and system, that this process and its descendants have used so
+    far.
+    """
     parents, used = {}, {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -122,7 +128,9 @@ def describe_machine() -> dict[str, object]:
 
 
 def main(bench: str, parts: Mapping[str, Cases] | Cases) -> None:
-    """Run a benchmark from the command line; exit with 1 if a row misses its limit. ``parts`` can be run alone."""
+    """Run a benchmark from the command line; exit with 1 if a row misses its limit. ``parts`` can be run
+    alone.
+    """
     known = parts if isinstance(parts, Mapping) else {"all": parts}
     parser = argparse.ArgumentParser(prog=f"python -m bench.{bench}")
     parser.add_argument("--only", choices=list(known), help="run one part")

@@ -1,7 +1,8 @@
 """Writes docs/COVERAGE.md from the data of ``make coverage`` and fails if the tests reach less than required.
 
-Coverage counts statements and branches together, as ``coverage report`` does. Rules are pure, so tests reach all of ``state/``. The
-other packages contain lines that only a failing server reaches; there the whole is required to stay at a share, not each module.
+Coverage counts statements and branches together, as ``coverage report`` does. Rules are pure, so tests reach
+all of ``state/``. The other packages contain lines that only a failing server reaches; there the whole is
+required to stay at a share, not each module.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ def percent_covered(counts: list[int]) -> float:
 
 
 def write_page(totals: Mapping[str, list[int]]) -> None:
-    """Write the page: a table of packages and their folders. Percentages are rounded down: 99.99 is not 100."""
+    """Write the page: a table of packages and their folders. Percentages are rounded down: 99.99 is not
+    100.
+    """
     rows = [
         f"| {name if '/' not in name else f'`{name}`'} | {counts[0]} | {counts[0] - counts[1]} "
         f"| {counts[2]} | {counts[2] - counts[3]} | {floor(10 * percent_covered(counts)) / 10} "

@@ -1,7 +1,8 @@
-"""Compiles the parser of plain rows (``streaming/split/java``) into its jar: ``python -m dev.plain_rows_jar``.
+"""Compiles the parser of plain rows (``streaming/split/java``) into its jar:
+``python -m dev.plain_rows_jar``.
 
-Janino is the compiler with which Spark compiles its own generated code. It is among PySpark's jars, so neither a JDK nor a download is
-needed, and the same sources give the same bytes.
+Janino is the compiler with which Spark compiles its own generated code. It is among PySpark's jars, so
+neither a JDK nor a download is needed, and the same sources give the same bytes.
 """
 
 from __future__ import annotations

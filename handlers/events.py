@@ -1,11 +1,11 @@
 """The internal event types: the result of decoding, and the only form in which projections see events.
 
-Four wire formats (Tideline's own records, the metastore's notification objects in two encodings, the two of the Apiary listeners) say
-the same under different names and with different gaps. Projections must not depend on the format, so a field that a format cannot
-fill is None and never a guess.
+Four wire formats (Tideline's own records, the metastore's notification objects in two encodings, the two of
+the Apiary listeners) say the same under different names and with different gaps. Projections must not depend
+on the format, so a field that a format cannot fill is None and never a guess.
 
-Names of databases and tables are in lower case (the metastore's own rule). Embedded objects stay text until ``Embedded.value`` is
-read, because most events of a busy source concern tables that are not replicated.
+Names of databases and tables are in lower case (the metastore's own rule). Embedded objects stay text until
+``Embedded.value`` is read, because most events of a busy source concern tables that are not replicated.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CATALOGS: Final = frozenset({None, "hive"})
-"""The catalogs whose events are followed: the metastore's default one, and None if a format or event does not name it.
+"""The catalogs whose events are followed: the metastore's default one, and None if a format or event does not
+name it.
 
 The same database and table may exist in another catalog; its events must not have an effect.
 """
@@ -34,8 +35,8 @@ The same database and table may exist in another catalog; its events must not ha
 class Embedded(Generic[T]):
     """An object inside a message, decoded on first use.
 
-    ``value`` raises MalformedEvent if the text is not such an object. A caller that changes the object must use ``copy()``.
-    Two are equal if their texts are equal and both decode to the same struct.
+    ``value`` raises MalformedEvent if the text is not such an object. A caller that changes the object must
+    use ``copy()``. Two are equal if their texts are equal and both decode to the same struct.
     """
 
     __slots__ = ("_decode", "_decode_outline", "_text", "_value")
@@ -58,7 +59,8 @@ class Embedded(Generic[T]):
 
     @property
     def outline(self) -> Any:
-        """The fields that tell which object it is, or the object if it is decoded already. Raises MalformedEvent as ``value`` does.
+        """The fields that tell which object it is, or the object if it is decoded already. Raises
+        MalformedEvent as ``value`` does.
 
         Of a partition: ``PartitionOutline``. Of other objects: all fields.
         """
@@ -76,7 +78,9 @@ class Embedded(Generic[T]):
         return self._decode(self._text)
 
     def forget_value(self) -> None:
-        """Forget the decoded object, which takes several times the memory of the text; the next ``value`` decodes again."""
+        """Forget the decoded object, which takes several times the memory of the text; the next ``value``
+        decodes again.
+        """
         self._value = None
 
     def __eq__(self, other: object) -> bool:
@@ -95,8 +99,8 @@ class Embedded(Generic[T]):
 class SourceFile:
     """One entry of a file list: ``uri#checksum#cmroot#subdir`` (reference: hive-replication.md §1.2).
 
-    ``checksum`` and ``cm_root`` are None if the source's file system has no checksums or the change manager is off.
-    ``subdir`` is the ACID directory below the table's or partition's root, "" for plain tables.
+    ``checksum`` and ``cm_root`` are None if the source's file system has no checksums or the change manager
+    is off. ``subdir`` is the ACID directory below the table's or partition's root, "" for plain tables.
     """
 
     uri: str
@@ -114,13 +118,16 @@ class Event:
     parts: int = 1
     time_s: int
     kind: str
-    """The metastore's own name of the event type, such as ``ADD_PARTITION``; ``WRITE`` for the relay's write parts."""
+    """The metastore's own name of the event type, such as ``ADD_PARTITION``; ``WRITE`` for the relay's write
+    parts."""
     catalog: str | None = None
     db: str | None = None
     table: str | None = None
 
     def forget_values(self) -> None:
-        """Forget the decoded objects of an event that may contain many. A batch of events stays in memory until it is applied."""
+        """Forget the decoded objects of an event that may contain many. A batch of events stays in memory
+        until it is applied.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +152,9 @@ class DatabaseDropped(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableCreated(Event):
-    """CREATE_TABLE; ``files`` are those of a plain CTAS (files of a transactional one come with the commit)."""
+    """CREATE_TABLE; ``files`` are those of a plain CTAS (files of a transactional one come with the
+    commit).
+    """
 
     after: Embedded[Table]
     files: tuple[SourceFile, ...] = ()
@@ -153,7 +162,9 @@ class TableCreated(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableAltered(Event):
-    """ALTER_TABLE; also a rename (``before`` and ``after`` differ in name) and the truncation of an unpartitioned table."""
+    """ALTER_TABLE; also a rename (``before`` and ``after`` differ in name) and the truncation of an
+    unpartitioned table.
+    """
 
     before: Embedded[Table]
     after: Embedded[Table]
@@ -211,7 +222,9 @@ class PartitionsDropped(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inserted(Event):
-    """INSERT into a plain or external table; ``replace`` is None if the format does not distinguish overwrite from append."""
+    """INSERT into a plain or external table; ``replace`` is None if the format does not distinguish overwrite
+    from append.
+    """
 
     owner: Embedded[Table] | None
     partition: Embedded[Partition] | None
@@ -239,8 +252,9 @@ class WriteIdsAllocated(Event):
 class FilesWritten(Event):
     """A write event: the files that one committed transaction put into one table or partition.
 
-    ``partition_name`` is "" for an unpartitioned table. ``raw_files`` are the entries as the source wrote them, because
-    ``commit_txn`` on the target takes them in that form; the objects are TJSON text for the same reason.
+    ``partition_name`` is "" for an unpartitioned table. ``raw_files`` are the entries as the source wrote
+    them, because ``commit_txn`` on the target takes them in that form; the objects are TJSON text for the
+    same reason.
     """
 
     txn_id: int
@@ -262,7 +276,8 @@ class TxnCommitted(Event):
     enriched: bool = False
     """True where the write parts of this transaction came before this event in the topic."""
     listed: bool = False
-    """True where they include the partitions that Hive left out of its write events: the relay listed their files."""
+    """True where they include the partitions that Hive left out of its write events: the relay listed their
+    files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,7 +290,8 @@ class TxnAborted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatisticsUpdated(Event):
-    """UPDATE_TBL_COL_STAT_EVENT and UPDATE_PART_COL_STAT_EVENT (then with the partition's name in the statistics).
+    """UPDATE_TBL_COL_STAT_EVENT and UPDATE_PART_COL_STAT_EVENT (then with the partition's name in the
+    statistics).
 
     ``parameters`` are those of the table or partition that change with it: ``COLUMN_STATS_ACCURATE``.
     """
@@ -296,7 +312,8 @@ class StatisticsDeleted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConstraintsAdded(Event):
-    """ADD_PRIMARYKEY, ADD_FOREIGNKEY, ADD_UNIQUECONSTRAINT, ADD_NOTNULLCONSTRAINT, ADD_DEFAULTCONSTRAINT, ADD_CHECKCONSTRAINT.
+    """ADD_PRIMARYKEY, ADD_FOREIGNKEY, ADD_UNIQUECONSTRAINT, ADD_NOTNULLCONSTRAINT, ADD_DEFAULTCONSTRAINT,
+    ADD_CHECKCONSTRAINT.
 
     ``texts`` are the constraints as TJSON; ``kind`` determines their struct.
     """
@@ -337,16 +354,20 @@ class CompactionCommitted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unhandled(Event):
-    """An event type without an effect here, or an unknown one (``is_known`` False); it is counted and skipped."""
+    """An event type without an effect here, or an unknown one (``is_known`` False); it is counted and
+    skipped.
+    """
 
     is_known: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventsLost(Event):
-    """Tideline's own record of a gap: the events from ``first_event_id`` to its own id were lost before they were relayed.
+    """Tideline's own record of a gap: the events from ``first_event_id`` to its own id were lost before they
+    were relayed.
 
-    The consumer reports it as a gap to every projection that has not applied these events, so projections never receive it.
+    The consumer reports it as a gap to every projection that has not applied these events, so projections
+    never receive it.
     """
 
     first_event_id: int
@@ -356,8 +377,8 @@ class EventsLost(Event):
 class Undecodable(Event):
     """A record whose position in the log is known but whose content cannot be used.
 
-    The consumer has already written it to the dead-letter topic. A projection quarantines the table that it names, or stops if it
-    names none (unless configured otherwise).
+    The consumer has already written it to the dead-letter topic. A projection quarantines the table that it
+    names, or stops if it names none (unless configured otherwise).
     """
 
     error: BadInput

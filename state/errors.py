@@ -1,8 +1,8 @@
 """The error tree of Tideline.
 
-Every failure that Tideline can name is an instance of ``TidelineError``: a stable ``code`` (log field, metric label, search
-term for the docs), a plain message, the context as named values, and a hint that says what to do. The branches exist because
-each of them demands a different decision from the caller::
+Every failure that Tideline can name is an instance of ``TidelineError``: a stable ``code`` (log field, metric
+label, search term for the docs), a plain message, the context as named values, and a hint that says what to
+do. The branches exist because each of them demands a different decision from the caller::
 
     TidelineError
     ├── ConfigError                 a setting must be changed; nothing was started
@@ -60,8 +60,9 @@ from typing import ClassVar
 class TidelineError(Exception):
     """Root of the error tree.
 
-    ``context`` holds the values that the message is about (``key``, ``value``, ``reason``, ``event_id``, ``table`` and others);
-    logs carry them as fields. ``hint`` says what to do next; it defaults to the hint of the class.
+    ``context`` holds the values that the message is about (``key``, ``value``, ``reason``, ``event_id``,
+    ``table`` and others); logs carry them as fields. ``hint`` says what to do next; it defaults to the hint
+    of the class.
     """
 
     code: ClassVar[str] = "tideline"
@@ -95,16 +96,20 @@ class Transient(TidelineError):
 
 
 class MetastoreUnavailable(Transient):
-    """None of the configured metastores could be reached, or the connection broke before the call was sent."""
+    """None of the configured metastores could be reached, or the connection broke before the call was
+    sent.
+    """
 
     code = "metastore-unavailable"
     default_hint = "Check that the metastore runs and that its address in the configuration is correct."
 
 
 class LoginFailed(MetastoreUnavailable):
-    """The login at a metastore failed: a wrong password, no valid ticket, an unknown principal, or different clocks.
+    """The login at a metastore failed: a wrong password, no valid ticket, an unknown principal, or different
+    clocks.
 
-    A new ticket, keytab or clock may resolve it, so it is retried; one call makes one attempt only, because servers lock accounts.
+    A new ticket, keytab or clock may resolve it, so it is retried; one call makes one attempt only, because
+    servers lock accounts.
     """
 
     code = "login-failed"
@@ -139,7 +144,9 @@ class KeyLogUnavailable(Transient):
 
 
 class DriverEnded(Transient):
-    """The Spark driver of a flat table or of a copy job ended unexpectedly, or reported no progress for too long."""
+    """The Spark driver of a flat table or of a copy job ended unexpectedly, or reported no progress for too
+    long.
+    """
 
     code = "driver-ended"
     default_hint = "It is restarted and continues where it stopped. Its last output shows why it exited."
@@ -160,14 +167,18 @@ class EndpointEnded(Transient):
 
 
 class ServerFault(Transient):
-    """The metastore reported an internal error, or a failure of its database or file system. Nothing was applied."""
+    """The metastore reported an internal error, or a failure of its database or file system. Nothing was
+    applied.
+    """
 
     code = "server-fault"
     default_hint = "Look for the cause in the metastore's own log."
 
 
 class TooManyFailures(Transient):
-    """Several tables failed in a short time. The cause is probably not in the tables, so no further one is quarantined."""
+    """Several tables failed in a short time. The cause is probably not in the tables, so no further one is
+    quarantined.
+    """
 
     code = "too-many-failures"
     default_hint = (
@@ -222,7 +233,11 @@ class Uncoverable(NotFound):
     """A time range must be covered completely, but partitions are missing."""
 
     code = "uncoverable"
-    default_hint = "Wait for the missing partitions, allow finer update periods, or repeat the query without strict mode."
+    default_hint = (
+        "Wait for the missing partitions, allow finer update periods, or repeat the query "
+        "without strict "
+        "mode."
+    )
 
 
 class AlreadyExists(Refused):
@@ -335,7 +350,8 @@ class GapDetected(Inconsistent):
 
     code = "gap"
     default_hint = (
-        "The notification log was cleaned before it was read: run 'tideline bootstrap POLICY --gap' for a policy, "
+        "The notification log was cleaned before it was read: run 'tideline bootstrap POLICY --gap' for a "
+        "policy, "
         "'tideline relay --gap SOURCE' for a relay, and raise the log's time to live."
     )
 
@@ -396,11 +412,20 @@ class FileLost(Inconsistent):
     """Neither the source nor the change manager has the file with the recorded checksum."""
 
     code = "file-lost"
-    default_hint = "Raise the change manager's retention (metastore.repl.cm.retain), then run 'tideline release POLICY TABLE'."
+    default_hint = (
+        "Raise the change manager's retention (metastore.repl.cm.retain), then run 'tideline "
+        "release "
+        "POLICY TABLE'."
+    )
 
 
 class UnloggedFilesGone(FileLost):
-    """Files that a write event should have named were dropped, renamed or compacted before they were listed."""
+    """Files that a write event should have named were dropped, renamed or compacted before they were
+    listed.
+    """
 
     code = "unlogged-files-gone"
-    default_hint = "The table is loaded again automatically. To avoid this, let the relay list partitions (relay.list_partitions)."
+    default_hint = (
+        "The table is loaded again automatically. To avoid this, let the relay list partitions "
+        "(relay.list_partitions)."
+    )

@@ -1,11 +1,13 @@
 """Errors of Spark's JVM, as Tideline's own errors.
 
-An exception of the JVM arrives through py4j in several Python classes, of which PySpark converts some. What matters is in its chain of
-causes: whether a server, a file system or memory failed (the environment, so the same call may succeed later), or whether Spark refused a
-setting. This module reads the chain once and decides, without the JVM, from the names of its classes.
+An exception of the JVM arrives through py4j in several Python classes, of which PySpark converts some. What
+matters is in its chain of causes: whether a server, a file system or memory failed (the environment, so the
+same call may succeed later), or whether Spark refused a setting. This module reads the chain once and
+decides, without the JVM, from the names of its classes.
 
-While a session starts, every failure is one of these two, because Tideline has not computed anything yet. Later, an exception that is neither of
-the environment nor of a damaged file stays as it is: it is a defect of Tideline, and its stack trace is needed.
+While a session starts, every failure is one of these two, because Tideline has not computed anything yet.
+Later, an exception that is neither of the environment nor of a damaged file stays as it is: it is a defect of
+Tideline, and its stack trace is needed.
 """
 
 from __future__ import annotations
@@ -72,12 +74,15 @@ UNREADABLE: Final = re.compile(
 DEFAULTS: Final = {"spark.eventLog.dir": "/tmp/spark-events"}  # noqa: S108 - Spark's own default
 """Values of settings that an error may be about without their being set."""
 ENDED: Final = (
-    "Spark's own output above shows why: a package of spark.jars.packages cannot be fetched, Java refuses an option, "
+    "Spark's own output above shows why: a package of spark.jars.packages cannot be fetched, Java refuses "
+    "an option, "
     "a port of Spark is in use, or memory is short."
 )
 _KILLED: Final = (
-    "The status does not show who sent the signal. If the kernel sent it because memory was short, 'journalctl -k' has a line "
-    "'Killed process', and a container has the reason OOMKilled: then give the machine or the container more memory, or lower "
+    "The status does not show who sent the signal. If the kernel sent it because memory was short, "
+    "'journalctl -k' has a line "
+    "'Killed process', and a container has the reason OOMKilled: then give the machine or the container "
+    "more memory, or lower "
     "spark.driver_memory."
 )
 _CRASHED: Final = (
@@ -116,7 +121,8 @@ class Cause:
 def jvm_errors(spark: SparkSession) -> Iterator[None]:
     """Raise Tideline's errors for failures of Spark and its environment; stop ``spark`` at the end.
 
-    If the JVM dies, every call of it fails in its own way: that becomes one Transient, whichever of these errors the caller meets.
+    If the JVM dies, every call of it fails in its own way: that becomes one Transient, whichever of these
+    errors the caller meets.
     """
     gateway: Any = spark.sparkContext._gateway  # noqa: SLF001 - PySpark has no other way to its JVM
     process: subprocess.Popen[bytes] = gateway.proc
@@ -152,8 +158,8 @@ def end_error(status: int) -> Transient:
 def report_filter(process: subprocess.Popen[bytes]) -> Callable[[logging.LogRecord], bool]:
     """Return a filter that keeps the log records that alone report an error.
 
-    Typed errors of a batch and broken connections to the JVM are raised and reported once; py4j also logs each with a stack trace.
-    So does every other error that the death of the JVM causes, of any class.
+    Typed errors of a batch and broken connections to the JVM are raised and reported once; py4j also logs
+    each with a stack trace. So does every other error that the death of the JVM causes, of any class.
     """
     from py4j.protocol import Py4JNetworkError
 
@@ -167,7 +173,9 @@ def report_filter(process: subprocess.Popen[bytes]) -> Callable[[logging.LogReco
 
 
 def read_causes(error: BaseException) -> tuple[Cause, ...]:
-    """Return the exceptions of the JVM behind ``error``, from the outermost to the root; empty for an error of another kind."""
+    """Return the exceptions of the JVM behind ``error``, from the outermost to the root; empty for an error
+    of another kind.
+    """
     from py4j.protocol import Py4JError
 
     thrown = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
@@ -188,7 +196,9 @@ def _read_classes(thrown: Any) -> tuple[str, ...]:
 
 
 def start_error(error: BaseException, conf: Mapping[str, str]) -> TidelineError:
-    """Return the error of a session that did not start: of the environment if its causes show that, else of a setting."""
+    """Return the error of a session that did not start: of the environment if its causes show that, else of a
+    setting.
+    """
     from py4j.protocol import Py4JNetworkError
 
     causes = read_causes(error)
@@ -213,7 +223,10 @@ def run_error(causes: Sequence[Cause]) -> TidelineError | None:
         return StateCorrupt("a file of a flat table is not an ORC file", **context)
     unreadable = next(filter(None, (UNREADABLE.search(each.message) for each in causes)), None)
     if unreadable and not find_cause(causes, NETWORK | MEMORY):
-        hint = "Check that the file exists and is complete. A damaged file can be replaced under its name. It is tried again."
+        hint = (
+            "Check that the file exists and is complete. A damaged file can be replaced under its name. "
+            "It is tried again."
+        )
         return FilesUnavailable("a file cannot be read", path=unreadable[1], hint=hint, **context)
     return environment_error("Spark failed", causes, context)
 
@@ -227,7 +240,10 @@ def environment_error(
         hint = f"Use a port that is free and an address of this machine{setting}. It is tried again."
         return Transient(message, hint=hint, **context)
     if find_cause(causes, NETWORK):
-        hint = f"Check that the server runs and can be reached, and that its address is correct{setting}. It is tried again."
+        hint = (
+            f"Check that the server runs and can be reached, and that its address is correct{setting}. "
+            "It is tried again."
+        )
         return Transient(message, hint=hint, **context)
     if find_cause(causes, FILES):
         hint = f"Create the file or directory and give the driver's user access{setting}. It is tried again."
@@ -251,7 +267,9 @@ def find_cause(causes: Sequence[Cause], classes: frozenset[str]) -> Cause | None
 
 
 def find_setting(text: str, conf: Mapping[str, str]) -> str | None:
-    """Return the setting that ``text`` is about: it names the service or the value of the setting, or the setting itself."""
+    """Return the setting that ``text`` is about: it names the service or the value of the setting, or the
+    setting itself.
+    """
     if service := _SERVICE.search(text):
         return SERVICES.get(service[1]) if service[2] == "starting from" else "spark.driver.bindAddress"
     for name, value in {**DEFAULTS, **conf}.items():
@@ -264,7 +282,9 @@ def find_setting(text: str, conf: Mapping[str, str]) -> str | None:
 
 
 def _has_ended(process: subprocess.Popen[bytes], error: BaseException | None) -> bool:
-    """Whether the JVM is dead. Its connection breaks a moment before its status is known, so after a broken one it is waited for."""
+    """Whether the JVM is dead. Its connection breaks a moment before its status is known, so after a broken
+    one it is waited for.
+    """
     from py4j.protocol import Py4JError, Py4JJavaError
 
     is_broken = isinstance(error, ConnectionError)

@@ -1,8 +1,9 @@
 """The settings of one flat table's stream: its source, its location, and how it is maintained, as one value.
 
-The daemon builds it from its configuration file; tests build it by hand. Defaults, bounds and descriptions are stated here and nowhere
-else: the configuration reads them from these classes (``daemon.config.section``). ``state.columns.rules`` has the thresholds of columns
-and types. Times are in seconds unless their name says otherwise.
+The daemon builds it from its configuration file; tests build it by hand. Defaults, bounds and descriptions
+are stated here and nowhere else: the configuration reads them from these classes (``daemon.config.section``).
+``state.columns.rules`` has the thresholds of columns and types. Times are in seconds unless their name says
+otherwise.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class EpochUnit(StrEnum):
     MICROSECONDS = "us"
     NANOSECONDS = "ns"
     ISO = "iso"
-    """A text with a date, such as ``2016-04-18T21:05:00Z``; without an offset it is UTC (``streaming.source.event_times``)."""
+    """A text with a date, such as ``2016-04-18T21:05:00Z``; without an offset it is UTC
+    (``streaming.source.event_times``)."""
 
 
 class Documents(StrEnum):
@@ -81,12 +83,15 @@ class KafkaSource:
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Settings of the Kafka clients, such as ``security.protocol``, without Spark's prefix ``kafka.``."""
     documents: Documents = Documents.ONE
-    """JSON documents of a record or a line: 'one', or 'many' that follow each other, as {…}{…}; each is then a row."""
+    """JSON documents of a record or a line: 'one', or 'many' that follow each other, as {…}{…}; each is then
+    a row."""
 
 
 @dataclass(frozen=True, slots=True)
 class DirectorySource:
-    """A directory in which files of JSON lines appear, each complete at once (written elsewhere, then moved in)."""
+    """A directory in which files of JSON lines appear, each complete at once (written elsewhere, then moved
+    in).
+    """
 
     path: str
     files_per_batch: Annotated[int, Interval(ge=1, le=100_000)] = 100
@@ -115,7 +120,8 @@ class EventTime:
     """Which hour an event belongs to."""
 
     key: KeyPath
-    """Key of the event time. A row without a readable time is a dead letter; a malformed row uses its arrival time."""
+    """Key of the event time. A row without a readable time is a dead letter; a malformed row uses its arrival
+    time."""
     unit: EpochUnit = EpochUnit.SECONDS
     """'s', 'ms', 'us' or 'ns' since 1970, or 'iso' for texts such as 2016-04-18T21:05:00Z."""
     earliest_s: Annotated[int, Interval(ge=0)] = 946_684_800
@@ -134,7 +140,9 @@ class EventTime:
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """The Spark session. ``conf`` is passed to Spark unchanged and takes precedence over Tideline's settings."""
+    """The Spark session. ``conf`` is passed to Spark unchanged and takes precedence over Tideline's
+    settings.
+    """
 
     master: str = "local[2]"
     """'local[N]' runs in the driver with N cores; 'k8s://...', 'yarn' and 'spark://...' use executors."""
@@ -255,7 +263,9 @@ class FlatSettings:
 
 
 def has_renames(location: str) -> bool:
-    """Whether the file system of an absolute path or a URI renames in one atomic step, judged by its scheme."""
+    """Whether the file system of an absolute path or a URI renames in one atomic step, judged by its
+    scheme.
+    """
     scheme, colon, _ = location.partition(":/")
     return not colon or scheme in _RENAMING_SCHEMES
 

@@ -1,8 +1,8 @@
 """Settings for all tests.
 
-Hypothesis has no deadline, because time on a busy machine says nothing about behaviour. The configuration of the logs is that of the
-process, so each test leaves it as it was: a command that runs in a test's process configures logs for an output that is closed with the
-test, and a later test would fail when it logs.
+Hypothesis has no deadline, because time on a busy machine says nothing about behaviour. The configuration of
+the logs is that of the process, so each test leaves it as it was: a command that runs in a test's process
+configures logs for an output that is closed with the test, and a later test would fail when it logs.
 """
 
 from __future__ import annotations

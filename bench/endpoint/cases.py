@@ -38,7 +38,9 @@ DAYS: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What is measured in turn with others: requests to one server. All answers have the length of the first one, or of that to ``like``."""
+    """What is measured in turn with others: requests to one server. All answers have the length of the first
+    one, or of that to ``like``.
+    """
 
     port: int
     requests: Sequence[bytes]
@@ -132,7 +134,9 @@ def latency_cases(ports: Ports, repeats: int) -> Iterator[Row]:
 
 
 def new_days_cases(ports: Ports, repeats: int, days: int) -> Iterator[Row]:
-    """Measure calls that the endpoint has in no memory: another filter, and other partitions, in each call."""
+    """Measure calls that the endpoint has in no memory: another filter, and other partitions, in each
+    call.
+    """
     first = FIRST_NEW_DAY
     for case, like, make in (
         ("by_filter_480", day_filter(2), day_filter),
@@ -146,7 +150,8 @@ def new_days_cases(ports: Ports, repeats: int, days: int) -> Iterator[Row]:
 
 
 def freshness_cases(ports: Ports, repeats: int) -> Iterator[Row]:
-    """Measure what exactness costs: the same answers under weaker freshness, and the query for the newest event alone.
+    """Measure what exactness costs: the same answers under weaker freshness, and the query for the newest
+    event alone.
 
     The query is measured between the other calls, as the endpoint makes it, and without them.
     """
@@ -178,7 +183,9 @@ def _repeated() -> Sequence[tuple[str, bytes]]:
 
 
 def throughput_cases(ports: Ports, seconds: float) -> Iterator[Row]:
-    """Measure eight clients at once, each on a connection of its own: the time of the run, divided by all calls."""
+    """Measure eight clients at once, each on a connection of its own: the time of the run, divided by all
+    calls.
+    """
     requests = [day_filter(day) for day in range(1, 5)]
     for case, calls, times in (
         ("by_filter_480_8_clients", requests, 5),
@@ -209,7 +216,9 @@ def forwarded_cases(ports: Ports, repeats: int) -> Iterator[Row]:
 
 
 def _times(ports: Ports, requests: Sequence[bytes]) -> tuple[float, float, float | None]:
-    """Return the median milliseconds directly, through the endpoint, and through Waggle Dance, which has the calls of Hive 2.3."""
+    """Return the median milliseconds directly, through the endpoint, and through Waggle Dance, which has the
+    calls of Hive 2.3.
+    """
     sides = [ports.metastore, ports.endpoint]
     if ports.waggle_dance is not None:
         with WireClient(ports.waggle_dance) as client:
@@ -219,7 +228,8 @@ def _times(ports: Ports, requests: Sequence[bytes]) -> tuple[float, float, float
 
 
 def _alternate(sides: Iterable[Side]) -> list[float]:
-    """Return the median milliseconds of each side's requests, each sent in turn with those of the other sides.
+    """Return the median milliseconds of each side's requests, each sent in turn with those of the other
+    sides.
 
     (Waggle Dance leaves out fields that Hive 2.3 does not know, so lengths are compared within a side only.)
     """
@@ -236,7 +246,9 @@ def _alternate(sides: Iterable[Side]) -> list[float]:
 
 
 def throughput(port: int, requests: list[bytes], seconds: float) -> float:
-    """Return the calls per second of eight clients that send one request after the other, each until its last call has ended."""
+    """Return the calls per second of eight clients that send one request after the other, each until its last
+    call has ended.
+    """
     begin = threading.Barrier(CLIENTS)
     rates = [0.0] * CLIENTS
 

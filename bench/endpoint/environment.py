@@ -1,4 +1,6 @@
-"""What the cases run against: a metastore with a large table, the index of that table, the endpoint, and Waggle Dance."""
+"""What the cases run against: a metastore with a large table, the index of that table, the endpoint, and
+Waggle Dance.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,8 @@ if TYPE_CHECKING:
 
 
 KEPT: Final = "TIDELINE_BENCH_ENDPOINT"
-"""Names a directory that keeps metastore and index for further runs, because adding 100,000 partitions takes minutes."""
+"""Names a directory that keeps metastore and index for further runs, because adding 100,000 partitions takes
+minutes."""
 DB, TABLE = "bench", "events"
 SOURCE: Final = "lake"
 KEYS: Final = [("ds", "string"), ("hr", "int"), ("region", "string")]
@@ -55,7 +58,8 @@ FRESHNESS: Final = {
     "bounded": "freshness: bounded, bound_ms: 1000",
     "eventual": "freshness: eventual",
 }
-"""Exact, the default, requires the metastore's newest event id for each answer; bounded once in a second; eventual never."""
+"""Exact, the default, requires the metastore's newest event id for each answer; bounded once in a second;
+eventual never."""
 COLUMNS: Final = [(f"column_{number:02}", "string") for number in range(20)]
 REGIONS, HOURS = 20, 24
 PER_DAY: Final = REGIONS * HOURS
@@ -64,7 +68,9 @@ BATCH: Final = 200
 
 
 class CompiledMetastore(MetastoreServer):
-    """A metastore with the JVM's default compilers and collector; those of tests start faster, but are slower later."""
+    """A metastore with the JVM's default compilers and collector; those of tests start faster, but are slower
+    later.
+    """
 
     def command(self) -> list[str]:
         """The same server without the options that save time at the start."""
@@ -153,7 +159,9 @@ def run_endpoint(metastore: str, directory: Path, freshness: str) -> Iterator[in
 
 
 def fill(uri: str, partitions: int) -> None:
-    """Create the table and its partitions, all in the directory of the table: creating directories would take longer."""
+    """Create the table and its partitions, all in the directory of the table: creating directories would take
+    longer.
+    """
     with Metastore(uri) as client:
         client.create_database(Database(name=DB))
         table = a_table(DB, TABLE, external=True, columns=COLUMNS)
@@ -169,7 +177,9 @@ def fill(uri: str, partitions: int) -> None:
 
 
 def fill_index(uri: str, state: Path) -> None:
-    """Load the table into the index, as the daemon does; no daemon follows the metastore afterwards, because nothing changes."""
+    """Load the table into the index, as the daemon does; no daemon follows the metastore afterwards, because
+    nothing changes.
+    """
     state.mkdir()
     store = SqliteStore(
         state_path(state, "catalog", SOURCE), schema_version=CATALOG_VERSION, snapshots=True, durable=False
@@ -187,7 +197,9 @@ def fill_index(uri: str, state: Path) -> None:
 
 
 class _MetastoreByDay(Metastore):
-    """A client that requests the partitions of whole days: for 500 names, a metastore on Derby needs two seconds at this size."""
+    """A client that requests the partitions of whole days: for 500 names, a metastore on Derby needs two
+    seconds at this size.
+    """
 
     def get_partitions(
         self,

@@ -1,7 +1,8 @@
 """A notification log in memory: recorded notifications in the proportions of a real log, with ids from 1.
 
-The events are those of ``dev/fixtures/recorded``, as a Hive 4.2 metastore logged and compressed them. The proportions are those of a real log of
-1,213 events from integration tests and demo: mostly transactions, and what follows an insert (569 bytes of compressed message on average).
+The events are those of ``dev/fixtures/recorded``, as a Hive 4.2 metastore logged and compressed them. The
+proportions are those of a real log of 1,213 events from integration tests and demo: mostly transactions, and
+what follows an insert (569 bytes of compressed message on average).
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ SHARES: Final = {
 
 
 class RecordedLog:
-    """A notification log of ``size`` recorded events. It responds immediately, so that only the relay is measured."""
+    """A notification log of ``size`` recorded events. It responds immediately, so that only the relay is
+    measured.
+    """
 
     def __init__(self, size: int) -> None:
         self._events = list(itertools.islice(_generate_events(), size))

@@ -1,8 +1,9 @@
 """Case of replay: the time that Tideline itself takes per event, apart from what it waits for.
 
-Real events of a real source are replayed on a real target by the projection that the daemon runs, with its state in SQLite. From the wall time
-are subtracted the calls of both metastore clients (including the packing of requests) and the submission of copies and the wait for them. The
-remainder is Tideline's: decisions, the write-id mapping, building requests, and committing the position to disk.
+Real events of a real source are replayed on a real target by the projection that the daemon runs, with its
+state in SQLite. From the wall time are subtracted the calls of both metastore clients (including the packing
+of requests) and the submission of copies and the wait for them. The remainder is Tideline's: decisions, the
+write-id mapping, building requests, and committing the position to disk.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""Cases of the latency of a commit: from ``commit_txn`` on the source to its write id in the target's valid write-id list.
+"""Cases of the latency of a commit: from ``commit_txn`` on the source to its write id in the target's valid
+write-id list.
 
-The clock starts when the writer sends the commit. It stops when a response of the target counts the write id as valid; a separate connection polls
-every 20 ms. The time therefore includes one source commit and up to one poll too much, never too little. The writers keep to their schedule as far
-as the source allows; ``_rate`` is the rate that they reached.
+The clock starts when the writer sends the commit. It stops when a response of the target counts the write id
+as valid; a separate connection polls every 20 ms. The time therefore includes one source commit and up to one
+poll too much, never too little. The writers keep to their schedule as far as the source allows; ``_rate`` is
+the rate that they reached.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
 POLL_S: Final = 0.02
 DRAIN_S: Final = 120.0
 WARM_UP_S: Final = 10.0
-"""Warm-up at the higher rate: metastores that have just started still compile their code, unlike one that has run for months."""
+"""Warm-up at the higher rate: metastores that have just started still compile their code, unlike one that has
+run for months."""
 WRITERS: Final = 4
 
 
@@ -51,7 +54,9 @@ def cases(endpoints: Endpoints, *, quick: bool) -> Iterator[Row]:
 
 
 def measure_recovery(endpoints: Endpoints, db: str, watch: TargetWatch) -> Row:
-    """Kill the daemon, commit, and start it again; measure the time until the commit is visible, with the start of Python."""
+    """Kill the daemon, commit, and start it again; measure the time until the commit is visible, with the
+    start of Python.
+    """
     say("recovery_to_visible")
     watch.replicator.stop(signal.SIGKILL)
     load = Load(lambda: Writer(endpoints.source.metastore, db), per_s=1, seconds=1, writers=1)

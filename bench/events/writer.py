@@ -1,7 +1,8 @@
 """A writer that makes the metastore calls of one small Hive insert, without the time that SQL takes.
 
-The calls are open_txns, allocate_table_write_ids, one file in the delta directory of its write id, add_write_notification_log with the MD5 of the
-file (the metastore adds the root of the change manager), and commit_txn. The content of the file is never read.
+The calls are open_txns, allocate_table_write_ids, one file in the delta directory of its write id,
+add_write_notification_log with the MD5 of the file (the metastore adds the root of the change manager), and
+commit_txn. The content of the file is never read.
 """
 
 from __future__ import annotations

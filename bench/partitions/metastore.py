@@ -1,8 +1,10 @@
-"""The partition index compared with a real metastore (Hive 2.3.10 over Thrift, Derby on disk) that has the same partitions.
+"""The partition index compared with a real metastore (Hive 2.3.10 over Thrift, Derby on disk) that has the
+same partitions.
 
-The metastore is called as Spark calls it, ``get_partitions_by_filter``, and returns partitions, which Thrift's compiled reader decodes. The
-index returns their names. Adding partitions is slow (a millisecond or two each), so the table grows from the smaller size to the larger, and
-both sizes are measured on the way. The results are compared each time.
+The metastore is called as Spark calls it, ``get_partitions_by_filter``, and returns partitions, which
+Thrift's compiled reader decodes. The index returns their names. Adding partitions is slow (a millisecond or
+two each), so the table grows from the smaller size to the larger, and both sizes are measured on the way. The
+results are compared each time.
 """
 
 from __future__ import annotations
@@ -100,7 +102,9 @@ def _find_names(lookups: TableLookups, text: str) -> list[bytes]:
 
 
 def _list_filters() -> list[tuple[str, str]]:
-    """Return the filters of the reference (partition-filters.md §5), for a day in the middle of the smaller table."""
+    """Return the filters of the reference (partition-filters.md §5), for a day in the middle of the smaller
+    table.
+    """
     day, next_day = _format_day(2), _format_day(3)
     return [
         ("day_480", f"ds = '{day}'"),
@@ -159,6 +163,7 @@ def _add(client: Metastore, table: Table, index: PartitionIndex, values: list[Va
 def _build_partition(table: Table, values: Values) -> Partition:
     partition = a_partition(table, *values)
     assert partition.sd is not None
-    # The existing directory of the table: creating a hundred thousand directories would measure the file system.
+    # The existing directory of the table: creating a hundred thousand directories would measure the file
+    # system.
     partition.sd.location = table.sd.location
     return partition

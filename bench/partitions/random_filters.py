@@ -1,9 +1,11 @@
-"""Random filters, the partitions that match them, and the partitions that the plan of the seed document reads for them.
+"""Random filters, the partitions that match them, and the partitions that the plan of the seed document reads
+for them.
 
-The seed document (HBase execution plans for partition filters) writes a filter as an OR of ANDs. It scans, for each AND, the table's keys
-as far as equality on the first columns and then one range limit them; everything else is checked. It knows no second index. Its
-partitions and the matching ones are computed here from the values, without Tideline's parser and planner: every set of partitions
-is one integer with a bit for each of them.
+The seed document (HBase execution plans for partition filters) writes a filter as an OR of ANDs. It scans,
+for each AND, the table's keys as far as equality on the first columns and then one range limit them;
+everything else is checked. It knows no second index. Its partitions and the matching ones are computed here
+from the values, without Tideline's parser and planner: every set of partitions is one integer with a bit for
+each of them.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ _OPERATORS: Final = ("=", "=", "=", "<", "<=", ">", ">=", "between", "!=")
 
 @dataclass(frozen=True)
 class Leaf:
-    """One condition: its text, the column, the positions of the values in the column's order that it selects."""
+    """One condition: its text, the column, the positions of the values in the column's order that it
+    selects.
+    """
 
     text: str
     column: int

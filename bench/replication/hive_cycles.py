@@ -1,4 +1,6 @@
-"""Hive's own replication of one database: cycles of REPL DUMP on the source's SQL engine and REPL LOAD on the target's."""
+"""Hive's own replication of one database: cycles of REPL DUMP on the source's SQL engine and REPL LOAD on the
+target's.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ OPTIONS: Final = {
     "hive.exec.copyfile.maxsize": str(1 << 40),
     "hive.exec.copyfile.maxnumfiles": "100000",
 }
-"""The target's engine copies files in its own process, which is the fastest for small files; ``/.reserved/raw`` exists only on HDFS."""
+"""The target's engine copies files in its own process, which is the fastest for small files;
+``/.reserved/raw`` exists only on HDFS."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,9 @@
-"""Cases of memory: the peak of a process that loads a table of a million partitions, and of one that replays a transaction of 100,000 partitions.
+"""Cases of memory: the peak of a process that loads a table of a million partitions, and of one that replays
+a transaction of 100,000 partitions.
 
-Each runs in a process of its own, with synthetic metastores: real ones would take an hour to get such a table. Files are not copied, but every copy
-passes through the pool. The state is in SQLite, as in the daemon. ``python -m bench.replication.memory CASE COUNT`` prints the peak in MB (10^6 bytes).
+Each runs in a process of its own, with synthetic metastores: real ones would take an hour to get such a
+table. Files are not copied, but every copy passes through the pool. The state is in SQLite, as in the daemon.
+``python -m bench.replication.memory CASE COUNT`` prints the peak in MB (10^6 bytes).
 """
 
 from __future__ import annotations
@@ -73,7 +75,9 @@ class NoCopier(Copier):
 
 
 def load_policy(directory: Path, count: int) -> None:
-    """Bootstrap a policy whose only table has ``count`` partitions, of which only the metadata is replicated."""
+    """Bootstrap a policy whose only table has ``count`` partitions, of which only the metadata is
+    replicated.
+    """
     source = build_source(f"{directory}/source", count)
     target = SyntheticMetastore(f"{directory}/target")
     projection = open_projection(directory, source, target, metadata_only=("*",))
@@ -123,7 +127,9 @@ def open_projection(
 
 
 def make_events(source: SyntheticMetastore, count: int) -> Iterator[Event]:
-    """Yield the events of one transaction: its write id, ADD_PARTITIONs, a write event for each partition, and the commit."""
+    """Yield the events of one transaction: its write id, ADD_PARTITIONs, a write event for each partition,
+    and the commit.
+    """
     table = source.get_table(DB, TABLE)
     yield WriteIdsAllocated(
         event_id=1, time_s=0, kind="ALLOC_WRITE_ID_EVENT", db=DB, table=TABLE, pairs=((1, 1),)

@@ -1,4 +1,6 @@
-"""A policy on real metastores in this process: the projection that the daemon runs, without Kafka, with counted calls and its state in SQLite."""
+"""A policy on real metastores in this process: the projection that the daemon runs, without Kafka, with
+counted calls and its state in SQLite.
+"""
 
 from __future__ import annotations
 

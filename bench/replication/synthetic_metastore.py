@@ -1,7 +1,8 @@
-"""A source and a target in memory for measurements of this process's memory: one table with partitions that are made when they are read.
+"""A source and a target in memory for measurements of this process's memory: one table with partitions that
+are made when they are read.
 
-It keeps nothing of what is written to it, except for the databases, the table and the highest write id. Everything that it returns is as large as what a
-metastore returns for such a table.
+It keeps nothing of what is written to it, except for the databases, the table and the highest write id.
+Everything that it returns is as large as what a metastore returns for such a table.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ class SyntheticMetastore:
         self.added = 0
         """Partitions that were added."""
 
-    def clone(self, *, guard: Callable[[], None] | None = None) -> SyntheticMetastore:  # noqa: ARG002 - as the real one
+    # As the real one
+    def clone(self, *, guard: Callable[[], None] | None = None) -> SyntheticMetastore:  # noqa: ARG002
         """Return this object, because it has no connection."""
         return self
 
@@ -60,7 +62,9 @@ class SyntheticMetastore:
         """Nothing to close."""
 
     def __getattr__(self, name: str) -> Any:
-        """Return an operation that changes something and whose answer is not read, or a list that is empty."""
+        """Return an operation that changes something and whose answer is not read, or a list that is
+        empty.
+        """
         if name.startswith("_"):
             raise AttributeError(name)
         return lambda *_, **__: []

@@ -1,8 +1,10 @@
-"""A Spark job without Tideline, as the rival of a driver's start: ``python -m bench.splitting.bare_spark DIRECTORY KEY...``.
+"""A Spark job without Tideline, as the rival of a driver's start:
+``python -m bench.splitting.bare_spark DIRECTORY KEY...``.
 
-The job reads JSON lines from a directory as a stream, extracts all keys as texts with one ``from_json``, and appends them to an ORC table in the
-catalog that Spark includes (Hive's metastore with Derby). It knows its columns in advance, has no types, and loses values that do not fit.
-PySpark starts it in the usual way. It prints a line after its first batch.
+The job reads JSON lines from a directory as a stream, extracts all keys as texts with one ``from_json``, and
+appends them to an ORC table in the catalog that Spark includes (Hive's metastore with Derby). It knows its
+columns in advance, has no types, and loses values that do not fit. PySpark starts it in the usual way. It
+prints a line after its first batch.
 """
 
 from __future__ import annotations
@@ -61,7 +63,9 @@ def _build_conf(directory: Path) -> Mapping[str, str]:
         "spark.sql.orc.compression.codec": "zstd",
         "spark.sql.warehouse.dir": f"{directory}/warehouse",
         "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={directory}/metastore;create=true",
-        "spark.driver.extraJavaOptions": f"-XX:+UseParallelGC -Dderby.stream.error.file={directory}/derby.log",
+        "spark.driver.extraJavaOptions": (
+            f"-XX:+UseParallelGC -Dderby.stream.error.file={directory}/derby.log"
+        ),
     }
 
 

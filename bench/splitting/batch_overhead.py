@@ -1,8 +1,9 @@
 """The overhead of a micro-batch beside the work on its rows: the complete protocol for a few rows.
 
-The driver runs as in the product, on Spark's own metastore: plan, stage, read footers, publish, record, and the table upkeep between batches.
-Each batch has one file of twenty events, so its time is its overhead. The first batches, in which the JVM warms up, do not count. The cases run
-in a separate process, because the driver starts and stops its session.
+The driver runs as in the product, on Spark's own metastore: plan, stage, read footers, publish, record, and
+the table upkeep between batches. Each batch has one file of twenty events, so its time is its overhead. The
+first batches, in which the JVM warms up, do not count. The cases run in a separate process, because the
+driver starts and stops its session.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ WARM: Final = 10
 
 
 def measure(quick: bool, keys: Sequence[str]) -> list[Row]:
-    """Return the median time of a batch of a few rows after warm-up, with a column for each of ``keys``, and the start of a driver."""
+    """Return the median time of a batch of a few rows after warm-up, with a column for each of ``keys``, and
+    the start of a driver.
+    """
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:
         overhead_s = alone.submit(_measure_overhead_s, 14 if quick else 30, tuple(keys)).result()
     return [row("batch_overhead", overhead_s, "s", at_most=0.7), *driver_start.measure(quick, keys)]

@@ -1,8 +1,9 @@
 """Keys mined from query texts, per second of one core; cases of ``bench.splitting``.
 
-The texts have about 200 characters. In ``mining`` every text has a fingerprint of its own and must be parsed, which is the worst case. A query
-log is more favourable: ``mining_log`` is the day of a thousand users. Nine of ten of its texts occurred before with other dates, and half of all
-texts do not use a raw table. The rival is sqlglot alone, which parses the same texts one by one and extracts nothing. Times are processor times,
+The texts have about 200 characters. In ``mining`` every text has a fingerprint of its own and must be parsed,
+which is the worst case. A query log is more favourable: ``mining_log`` is the day of a thousand users. Nine
+of ten of its texts occurred before with other dates, and half of all texts do not use a raw table. The rival
+is sqlglot alone, which parses the same texts one by one and extracts nothing. Times are processor times,
 because nothing here waits.
 """
 
@@ -26,11 +27,13 @@ RULES = MiningRules((RawTable("default.raw_events", "json"),), (CustomFunction("
 RIVAL = "sqlglot alone, every text"
 FORMS = (
     (
-        "SELECT get_json_object(json, '$.{0}') AS a, count(*) FROM default.raw_events e WHERE yyyy_mm_dd = '{2}' "
+        "SELECT get_json_object(json, '$.{0}') AS a, count(*) FROM default.raw_events e WHERE yyyy_mm_dd = "
+        "'{2}' "
         "AND get_json_object(e.json, '$.{1}') = 'x' GROUP BY get_json_object(json, '$.{0}')"
     ),
     (
-        "SELECT r.a, r.b, e.epoch FROM default.raw_events e LATERAL VIEW event_parser(e.json, '{0}', '{1}') r AS a, b "
+        "SELECT r.a, r.b, e.epoch FROM default.raw_events e LATERAL VIEW event_parser(e.json, '{0}', '{1}') "
+        "r AS a, b "
         "WHERE yyyy_mm_dd = '{2}' AND hh = 21 AND is_frontend = 1 AND r.a = 'explorer'"
     ),
     (
@@ -38,7 +41,11 @@ FORMS = (
         "SELECT get_json_object(u, '$.{1}'), count(*) FROM u GROUP BY get_json_object(u, '$.{1}')"
     ),
 )
-OTHERS = "SELECT user_id, sum(amount) FROM sales.orders o JOIN sales.items i ON o.id = i.id WHERE day = '{2}' AND shop = '{0}' GROUP BY user_id"
+OTHERS = (
+    "SELECT user_id, sum(amount) FROM sales.orders o JOIN sales.items i ON o.id = i.id WHERE day = "
+    "'{2}' "
+    "AND shop = '{0}' GROUP BY user_id"
+)
 
 
 def measure(quick: bool) -> list[Row]:

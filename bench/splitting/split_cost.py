@@ -202,7 +202,9 @@ def open_session(directory: Path) -> Any:
                 "spark.hadoop.javax.jdo.option.ConnectionURL": "jdbc:derby:memory:bench;create=true",
                 "spark.hadoop.datanucleus.schema.autoCreateAll": "true",
                 "spark.hadoop.hive.metastore.schema.verification": "false",
-                "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -Dderby.stream.error.file={directory}/derby.log",
+                "spark.driver.extraJavaOptions": (
+                    f"{JAVA_OPTIONS} -Dderby.stream.error.file={directory}/derby.log"
+                ),
                 "spark.ui.showConsoleProgress": "false",
             },
         )
@@ -274,7 +276,9 @@ def make_raw(bench: Bench, copies: int) -> int:
 
 
 def make_flat(bench: Bench, into: Layout, copies: int) -> int:
-    """Create the flat table with ``copies`` copies of the events, as in sealed hours, and return its size in bytes."""
+    """Create the flat table with ``copies`` copies of the events, as in sealed hours, and return its size in
+    bytes.
+    """
     split_once(bench, into, "flat", options={})
     size_bytes = copy_files(bench.directory / "flat", copies)
     bench.spark.read.orc(str(bench.directory / "flat")).createOrReplaceTempView("flat")

@@ -51,7 +51,8 @@ class CatalogPart:
     job: Job
     part: ProjectionPart
     view: Callable[[str], Any]
-    """Returns what a branch's answers are made from, by the branch's name; None before the state is read. For any thread."""
+    """Returns what a branch's answers are made from, by the branch's name; None before the state is read. For
+    any thread."""
 
 
 def build_catalog(tools: CatalogTools, source: str) -> CatalogPart:
@@ -131,7 +132,8 @@ class _Catalog:
         self._measured_s = 0.0
         try:
             self._is_readable = self._opened.projection.read_state()
-            """Whether there is a state to answer from, which may be old: queries are answered before the topic can be read."""
+            """Whether there is a state to answer from, which may be old: queries are answered before the
+            topic can be read."""
         except BaseException:
             self._opened.close()
             raise
@@ -162,7 +164,9 @@ class _Catalog:
         self.loop.close()
 
     def _cross_gap(self, gap: GapDetected) -> Interrupted:
-        """Load everything again from the metastore, which knows the result of the lost events; needs no operator."""
+        """Load everything again from the metastore, which knows the result of the lost events; needs no
+        operator.
+        """
         before, after = self._opened.projection.cross_gap()
         log.error(
             "a catalog lost events and loads all of its tables again",

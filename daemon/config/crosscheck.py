@@ -130,7 +130,8 @@ def _shared_bases(document: Document) -> Iterator[Problem]:
                     (*place, "external_base"),
                     base,
                     reason,
-                    "give the policies of each source a base of their own, because equal paths of two sources would "
+                    "give the policies of each source a base of their own, because equal paths of two "
+                    "sources would "
                     "collide",
                 )
                 break

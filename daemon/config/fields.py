@@ -41,7 +41,8 @@ _BOOTSTRAP: Final = re.compile(r"[^,\s/]+:\d{1,5}(,[^,\s/]+:\d{1,5})*")
 def _check_name(text: str) -> str:
     if not _NAME.fullmatch(text) or "__" in text:
         raise refused(
-            "must consist of lower-case letters, digits, '-' and single '_', begin with a letter, and have at most 63 characters"
+            "must consist of lower-case letters, digits, '-' and single '_', begin with a letter, and have "
+            "at most 63 characters"
         )
     return text
 
@@ -49,7 +50,8 @@ def _check_name(text: str) -> str:
 def _check_object_name(text: str) -> str:
     if not _OBJECT_NAME.fullmatch(text):
         raise refused(
-            "must be a Hive name: lower-case letters, digits and '_', at most 128 characters (Hive stores names in lower case)"
+            "must be a Hive name: lower-case letters, digits and '_', at most 128 characters (Hive stores "
+            "names in lower case)"
         )
     return text
 
@@ -62,7 +64,8 @@ def is_object_name(text: str) -> bool:
 def _check_pattern(text: str) -> str:
     if not _OBJECT_PATTERN.fullmatch(text):
         raise refused(
-            "must be a table pattern: a lower-case table name with '*', '?' or '[...]', at most 256 characters"
+            "must be a table pattern: a lower-case table name with '*', '?' or '[...]', at most 256 "
+            "characters"
         )
     return text
 
@@ -70,7 +73,8 @@ def _check_pattern(text: str) -> str:
 def _check_database_pattern(text: str) -> str:
     if not _OBJECT_PATTERN.fullmatch(text):
         raise refused(
-            "must be a database pattern: a lower-case database name with '*', '?' or '[...]', at most 256 characters"
+            "must be a database pattern: a lower-case database name with '*', '?' or '[...]', at most 256 "
+            "characters"
         )
     return text
 
@@ -78,7 +82,8 @@ def _check_database_pattern(text: str) -> str:
 def _check_database_template(text: str) -> str:
     if text.count("{database}") != 1 or not re.fullmatch(r"[a-z0-9_]{0,64}", text.replace("{database}", "")):
         raise refused(
-            "must contain {database} once, and otherwise lower-case letters, digits and '_', at most 64 characters"
+            "must contain {database} once, and otherwise lower-case letters, digits and '_', at most 64 "
+            "characters"
         )
     return text
 
@@ -121,7 +126,8 @@ def _check_thrift_uri(text: str) -> str:
         or parts.query
     ):
         raise refused(
-            f"must be a metastore address: thrift://host:port or thrift+tls://host:port (the port defaults to {DEFAULT_PORT})"
+            "must be a metastore address: thrift://host:port or thrift+tls://host:port (the port defaults "
+            f"to {DEFAULT_PORT})"
         )
     address = f"{parts.scheme}://{parts.netloc.rstrip(':')}"
     return address if port else f"{address}:{DEFAULT_PORT}"
@@ -135,7 +141,8 @@ def _check_location(text: str) -> str:
     parts = urlsplit(text)
     if not parts.scheme or not parts.path.startswith("/") or ".." in parts.path.split("/"):
         raise refused(
-            "must be an absolute URI without '..', such as file:/data, hdfs://nameservice/data or s3a://bucket/data"
+            "must be an absolute URI without '..', such as file:/data, hdfs://nameservice/data or "
+            "s3a://bucket/data"
         )
     return text.rstrip("/") if parts.path != "/" else text
 
@@ -268,7 +275,8 @@ SparkOptions = Annotated[
     _Options,
     BeforeValidator(_as_flow),
     _refuse_secrets(
-        "pass it through the daemon's environment, such as AWS_SECRET_ACCESS_KEY, or a Hadoop credential provider"
+        "pass it through the daemon's environment, such as AWS_SECRET_ACCESS_KEY, or a Hadoop credential "
+        "provider"
     ),
 ]
 """Spark's own settings. They are arguments of a process, which other users of the machine can read, so no

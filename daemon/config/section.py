@@ -49,7 +49,8 @@ class Section(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
     renamed: ClassVar[Mapping[str, str]] = {}
-    """Former names of settings, with the present ones. A former name is still read, and reported as a warning."""
+    """Former names of settings, with the present ones. A former name is still read, and reported as a
+    warning."""
 
 
 def refused(message: str) -> PydanticCustomError:
@@ -101,7 +102,9 @@ class Form:
 
 
 class ValueSection:
-    """The annotation of a field that is a section in the file, and an instance of ``values`` after reading."""
+    """The annotation of a field that is a section in the file, and an instance of ``values`` after
+    reading.
+    """
 
     def __init__(self, values: type[Any], *, renamed: Mapping[str, str] | None = None, **forms: Form) -> None:
         """``renamed`` is the ``renamed`` of the section, and ``forms`` are those of its fields."""

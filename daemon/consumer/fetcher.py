@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 _END: Final = KafkaError._PARTITION_EOF  # noqa: SLF001 - librdkafka's local codes are spelled so
-_LOST: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})  # noqa: SLF001 - as above
+# As above
+_LOST: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})  # noqa: SLF001
 _GONE: Final = frozenset(
     {
         KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -66,7 +67,9 @@ class FetchResult:
 
 
 class _Queue:
-    """Records between the two threads. The limits pause the fetching; records that arrive anyway are accepted."""
+    """Records between the two threads. The limits pause the fetching; records that arrive anyway are
+    accepted.
+    """
 
     def __init__(self, records_max: int, bytes_max: int) -> None:
         self._records_max, self._bytes_max = records_max, bytes_max
@@ -89,7 +92,9 @@ class _Queue:
             self._changed.notify_all()
 
     def take(self, limit: int, timeout_s: float) -> FetchResult:
-        """Return at most ``limit`` records, waiting up to ``timeout_s`` for the first; then raise the failure that followed them."""
+        """Return at most ``limit`` records, waiting up to ``timeout_s`` for the first; then raise the failure
+        that followed them.
+        """
         with self._changed:
             if not self._has_result():
                 self._changed.wait_for(self._has_result, timeout_s)
@@ -146,11 +151,15 @@ class Fetcher:
         self._thread.start()
 
     def take(self, limit: int, timeout_s: float) -> FetchResult:
-        """Return what was fetched, at most ``limit`` records; raise KafkaUnavailable, ConfigError (not allowed)."""
+        """Return what was fetched, at most ``limit`` records; raise KafkaUnavailable, ConfigError (not
+        allowed).
+        """
         return self._queue.take(limit, timeout_s)
 
     def commit(self, offset: int) -> None:
-        """Commit ``offset`` to the group, for information only. Returns immediately; a failure is only logged."""
+        """Commit ``offset`` to the group, for information only. Returns immediately; a failure is only
+        logged.
+        """
         self._to_commit = offset
 
     def close(self) -> None:
@@ -197,7 +206,9 @@ class Fetcher:
             self._paused = False
 
     def _commit(self) -> None:
-        """Commit from this thread, because the library's commit can block indefinitely while another thread polls."""
+        """Commit from this thread, because the library's commit can block indefinitely while another thread
+        polls.
+        """
         offset, self._to_commit = self._to_commit, None
         if offset is None:
             return

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 TYPES_MAX: Final = 80
-"""Number of event types with series of their own. Hive has about fifty; a topic can contain any, so all others share ``other``."""
+"""Number of event types with series of their own. Hive has about fifty; a topic can contain any, so all
+others share ``other``."""
 
 
 class ProjectionMetrics(MetricTable):
@@ -38,7 +39,8 @@ class ProjectionMetrics(MetricTable):
     visible_s = Metric(
         Histogram,
         "tideline_commit_to_visible_seconds",
-        "Delay from an event on the source to its effect, for the last event of each batch. For a commit, the effect is the "
+        "Delay from an event on the source to its effect, for the last event of each batch. For a commit, "
+        "the effect is the "
         "visibility of its rows. Event times are whole seconds of the source's clock.",
         "projection",
         buckets=VISIBLE_BUCKETS_S,

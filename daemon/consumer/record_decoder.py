@@ -28,7 +28,9 @@ class RecordDecoder:
         self.unknown = 0
 
     def decode(self, record: TopicRecord) -> Event | None:
-        """Return the record's event; None if it contains no event id, after it was sent to the dead letters."""
+        """Return the record's event; None if it contains no event id, after it was sent to the dead
+        letters.
+        """
         arrival = None
         if self.offsets_are_ids and record.offset is not None:
             arrival = Arrival(record.offset + 1, record.time_s)
@@ -47,7 +49,9 @@ class RecordDecoder:
             return None
 
     def accept(self, record: TopicRecord, event: Event) -> None:
-        """Count an event that is about to be delivered; one that cannot be decoded is first sent to the dead letters."""
+        """Count an event that is about to be delivered; one that cannot be decoded is first sent to the dead
+        letters.
+        """
         match event:
             case Undecodable():
                 self.reject(record, event)

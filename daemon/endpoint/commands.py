@@ -70,7 +70,8 @@ def limit(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 @click.option(
     "--metastore-tls-ca",
     type=click.Path(path_type=Path),
-    help="Authority that signed the metastore's certificate; implies --metastore-tls. Default: those of the system.",
+    help="Authority that signed the metastore's certificate; implies --metastore-tls. Default: those of "
+    "the system.",
 )
 @click.option("--http", help="HOST:PORT for /metrics and /livez. Off by default.")
 @limit("connections_max")

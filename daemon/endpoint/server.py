@@ -31,7 +31,8 @@ log = structlog.get_logger(__name__)
 
 BACKLOG: Final = 128
 ACCEPT_PAUSE_S: Final = 0.2
-"""Pause after a failed accept: usually the process is out of file descriptors, and accepting again would fail at once."""
+"""Pause after a failed accept: usually the process is out of file descriptors, and accepting again would fail
+at once."""
 
 
 class EndpointServer:
@@ -59,7 +60,9 @@ class EndpointServer:
         self._thread.start()
 
     def close(self) -> int:
-        """Stop accepting, give calls in progress ``drain_s``, and close everything; return how many calls were cut off."""
+        """Stop accepting, give calls in progress ``drain_s``, and close everything; return how many calls
+        were cut off.
+        """
         self._stopping.set()
         shut_down(self._listener, socket.SHUT_RDWR)  # wakes the thread in accept
         self._thread.join()

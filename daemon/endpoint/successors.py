@@ -64,7 +64,9 @@ class SuccessorCalls:
 
 @dataclass(frozen=True, slots=True)
 class _Successor:
-    """A call with a successor that takes a request struct and returns a result struct with the old result as field 1."""
+    """A call with a successor that takes a request struct and returns a result struct with the old result as
+    field 1.
+    """
 
     name: str
     refuse: Callable[[dict[int, Value]], bytes | None]
@@ -98,7 +100,9 @@ class _Successor:
 
 
 def split_catalog(database: str) -> tuple[str | None, str]:
-    """Split the form ``@catalog#database``, in which clients of Hive 3 and later name a database of a catalog."""
+    """Split the form ``@catalog#database``, in which clients of Hive 3 and later name a database of a
+    catalog.
+    """
     if not database.startswith(CATALOG_MARKER) or CATALOG_SEPARATOR not in database:
         return None, database
     catalog, _, name = database.removeprefix(CATALOG_MARKER).partition(CATALOG_SEPARATOR)
@@ -141,4 +145,5 @@ TRANSLATIONS: Final[dict[str, Callable[[Message, Metastore], Message]]] = {
     "alter_index": _always(_exception(2, _NO_INDEXES)),  # MetaException
     "drop_index_by_name": _always(_exception(2, _NO_INDEXES)),  # MetaException
 }
-"""Every dropped call and how it is answered. The numbers are those of the exceptions that the calls declare."""
+"""Every dropped call and how it is answered. The numbers are those of the exceptions that the calls
+declare."""

@@ -1,4 +1,5 @@
-"""Verification: a sample of the answers from the index is compared with the metastore's, in a thread of its own.
+"""Verification: a sample of the answers from the index is compared with the metastore's, in a thread of its
+own.
 
 The source changes meanwhile, so one difference proves nothing. The metastore's answer is therefore requested
 between two answers of the index: the live one and a later one. If those two are equal, and the metastore's
@@ -162,7 +163,8 @@ class Verifier:
 
     def _report(self, sample: Sample) -> None:
         log.error(
-            "an answer from the index differs from the metastore's; the table's calls are forwarded from now on",
+            "an answer from the index differs from the metastore's; the table's calls are forwarded from "
+            "now on",
             table=sample.table,
             call=sample.request.name,
             event_id=sample.event_id,

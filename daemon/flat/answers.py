@@ -1,9 +1,11 @@
-"""Answers about flat tables: columns, fill rates, the users of each key, waiting keys with their reasons, and the history.
+"""Answers about flat tables: columns, fill rates, the users of each key, waiting keys with their reasons, and
+the history.
 
-They are read from the database of the key log, where the driver leaves a snapshot of the table with each batch. Neither Spark nor the
-metastore is needed, so answers are available while the driver is down; they contain the age of the snapshot. Answers are plain
-values, which HTTP serves as JSON and as a page. The current files (``tideline split files``) are read from the table's directory, without
-Spark and in parallel with its driver.
+They are read from the database of the key log, where the driver leaves a snapshot of the table with each
+batch. Neither Spark nor the metastore is needed, so answers are available while the driver is down; they
+contain the age of the snapshot. Answers are plain values, which HTTP serves as JSON and as a page. The
+current files (``tideline split files``) are read from the table's directory, without Spark and in parallel
+with its driver.
 """
 
 from __future__ import annotations

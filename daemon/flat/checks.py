@@ -1,7 +1,8 @@
-"""Checks of flat tables: rules between settings, and what ``tideline config check --live`` finds on this machine, metastores and file systems.
+"""Checks of flat tables: rules between settings, and what ``tideline config check --live`` finds on this
+machine, metastores and file systems.
 
-A driver needs half a minute to find out that its database or its landing directory does not exist; the live check needs one call for
-each. Whether Spark and what it needs are installed, it sees at once.
+A driver needs half a minute to find out that its database or its landing directory does not exist; the live
+check needs one call for each. Whether Spark and what it needs are installed, it sees at once.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ def flat_problems(
 ) -> list[Problem]:
     """Look for Spark, and for the database and the source's directory of every table that has a writer.
 
-    Every failure is a problem, none is raised. ``require`` raises if something of Spark is missing on this machine.
+    Every failure is a problem, none is raised. ``require`` raises if something of Spark is missing on this
+    machine.
     """
     open_metastore = connect or _connect
     problems: list[Problem] = []
@@ -87,7 +89,9 @@ def _installation_problems(require: Callable[[], None]) -> Iterator[Problem]:
 
 
 def _source_problems(config: Config, name: str, flat: FlatConfig) -> Iterator[Problem]:
-    """Yield a problem if the directory of the source cannot be listed. File systems that only Spark can open are left out."""
+    """Yield a problem if the directory of the source cannot be listed. File systems that only Spark can open
+    are left out.
+    """
     from handlers.files.systems.schemes import open_file_systems
 
     path = None if flat.source is None or flat.source.kind != "directory" else flat.source.path

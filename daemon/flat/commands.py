@@ -1,7 +1,9 @@
-"""``tideline split try | run | prepare | seal | backfill | narrow | plan | files | view``: a flat table's Spark driver, and its maintenance by hand.
+"""``tideline split try | run | prepare | seal | backfill | narrow | plan | files | view``: a flat table's
+Spark driver, and its maintenance by hand.
 
-The daemon starts ``run`` for each flat table. ``seal`` and ``backfill`` need exclusive access to the table, so its driver must be
-stopped first (``flat.NAME.run: false``, or stop the daemon). ``plan``, ``files`` and ``view`` can run beside a driver.
+The daemon starts ``run`` for each flat table. ``seal`` and ``backfill`` need exclusive access to the table,
+so its driver must be stopped first (``flat.NAME.run: false``, or stop the daemon). ``plan``, ``files`` and
+``view`` can run beside a driver.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ def split() -> None:
 def executor() -> None:
     """Run a Spark executor in a pod that Spark has created for a flat table (master k8s://).
 
-    Spark calls this command itself, because driver and executors use the same image. The environment has the driver's address.
+    Spark calls this command itself, because driver and executors use the same image. The environment has the
+    driver's address.
     """
     from streaming.driver.executor_pods import replace_process
 
@@ -47,7 +50,8 @@ def executor() -> None:
     "--queries",
     multiple=True,
     type=click.Path(exists=True, path_type=Path),
-    help="A file or a directory of SQL files; the keys that they read become columns (else the most filled keys).",
+    help="A file or a directory of SQL files; the keys that they read become columns (else the most "
+    "filled keys).",
 )
 @click.option(
     "--time", "time_key", help="Key of the event time, as $.a.b (else it is recognized by its values)."
@@ -73,7 +77,8 @@ def try_(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
     opens: bool | None,
     as_json: bool,
 ) -> None:
-    """Make a flat table of FILES (one JSON object in each line, also .gz) without any configuration, and show it.
+    """Make a flat table of FILES (one JSON object in each line, also .gz) without any configuration, and show
+    it.
 
     Needs Java 17 and the extra 'flat', and neither Kafka nor Hive. Exits with 1 if no event is left.
     """
@@ -103,8 +108,8 @@ def run(table: str, once: bool, progress_fd: int | None, config_path: Path | Non
 
     If the daemon does not mine queries (mining.every_s), the SQL files of mining.sources are read first.
 
-    The first SIGTERM or SIGINT stops it after the current batch, the second at once. With --progress-fd it also stops at once when its
-    standard input is closed, because the process that started it has then ended.
+    The first SIGTERM or SIGINT stops it after the current batch, the second at once. With --progress-fd it
+    also stops at once when its standard input is closed, because the process that started it has then ended.
     """
     from daemon.flat.driver import run_driver
 
@@ -124,7 +129,8 @@ def run(table: str, once: bool, progress_fd: int | None, config_path: Path | Non
 def prepare(as_json: bool) -> None:
     """Store the classes that drivers load in an archive of this installation, so that drivers start faster.
 
-    Takes about half a minute and 200 MB. Run it again after an update of Java or Spark; an outdated archive is ignored.
+    Takes about half a minute and 200 MB. Run it again after an update of Java or Spark; an outdated archive
+    is ignored.
     """
     from daemon.flat.driver import spark_commands
 
@@ -140,7 +146,9 @@ def prepare(as_json: bool) -> None:
 @config_option
 @json_option
 def seal(table: str, config_path: Path | None, as_json: bool) -> None:
-    """Run all due maintenance of the flat TABLE: compact hours, widen columns, drop old hours, delete replaced files."""
+    """Run all due maintenance of the flat TABLE: compact hours, widen columns, drop old hours, delete
+    replaced files.
+    """
     from daemon.flat.driver import spark_commands
     from daemon.flat.text import upkeep_text
 
@@ -161,7 +169,8 @@ def seal(table: str, config_path: Path | None, as_json: bool) -> None:
 @click.option("--key", help="Only hours without a value of this key, as $.a.b.")
 @click.option(
     "--match",
-    help="With --key: another key that identifies events, such as $.uuid. Then only the column of --key is computed.",
+    help="With --key: another key that identifies events, such as $.uuid. Then only the column of --key "
+    "is computed.",
 )
 @config_option
 @json_option
@@ -177,7 +186,8 @@ def backfill(  # noqa: PLR0913, PLR0917 - one parameter per option is click's wa
     config_path: Path | None,
     as_json: bool,
 ) -> None:
-    """Split sealed hours of the flat TABLE again from the raw table, so that newer columns have values there too.
+    """Split sealed hours of the flat TABLE again from the raw table, so that newer columns have values there
+    too.
 
     Exits with 1 if an hour was left unchanged because the raw table does not have the same number of events.
     """
@@ -250,9 +260,11 @@ def plan(table: str, config_path: Path | None, as_json: bool) -> None:
 @config_option
 @json_option
 def files(table: str, config_path: Path | None, as_json: bool) -> None:
-    """List the current files of the flat TABLE, for readers without a metastore; --json adds columns and partition values.
+    """List the current files of the flat TABLE, for readers without a metastore; --json adds columns and
+    partition values.
 
-    The directory of a table also has files that were replaced, or that are not complete. Listed files exist for sealing.old_files_s.
+    The directory of a table also has files that were replaced, or that are not complete. Listed files exist
+    for sealing.old_files_s.
     """
     from daemon.flat.answers import list_current_files
     from daemon.flat.settings import flat_config

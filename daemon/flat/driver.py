@@ -1,11 +1,12 @@
 """The process of a flat table's driver: signals, progress events, and the compatibility view that it keeps.
 
-The view lets former column names return values. It needs no Spark, only the table's entry in the metastore. A driver writes it again
-after each batch that has changed the columns. If the view cannot be written, the driver continues and prints the reason; the view
-stays as it was until the next change.
+The view lets former column names return values. It needs no Spark, only the table's entry in the metastore. A
+driver writes it again after each batch that has changed the columns. If the view cannot be written, the
+driver continues and prints the reason; the view stays as it was until the next change.
 
-Before a driver runs by hand, SQL files of the configuration are read into the key log, so that their keys become columns. The daemon mines
-all sources of queries itself (``mining.every_s``). Without it, the queries of ``tideline split try`` would wait for ``tideline keys mine``.
+Before a driver runs by hand, SQL files of the configuration are read into the key log, so that their keys
+become columns. The daemon mines all sources of queries itself (``mining.every_s``). Without it, the queries
+of ``tideline split try`` would wait for ``tideline keys mine``.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ class DriverOrder:
 
 
 def run_driver(order: Callable[[], DriverOrder], progress: ProgressListener, *, once: bool) -> None:
-    """Run a driver until SIGTERM or SIGINT; the last event has the reason of its end, even if it could not start.
+    """Run a driver until SIGTERM or SIGINT; the last event has the reason of its end, even if it could not
+    start.
 
     Main thread only. Raises the error that ended it.
     """
@@ -86,7 +88,9 @@ def run_driver(order: Callable[[], DriverOrder], progress: ProgressListener, *, 
 
 
 def _stop_when(stopping: threading.Event, driver: Driver) -> None:
-    """Stop ``driver`` after a signal. PySpark has replaced the handler of SIGINT meanwhile, so it is set again."""
+    """Stop ``driver`` after a signal. PySpark has replaced the handler of SIGINT meanwhile, so it is set
+    again.
+    """
     signal.signal(signal.SIGINT, signal.getsignal(signal.SIGTERM))
 
     def wait() -> None:
@@ -127,15 +131,17 @@ def parse_hour(text: str) -> int:
 
 
 def view_name(flat: FlatConfig) -> str:
-    """Return the name of the table's view: as configured, else the table's own name with the suffix ``_compat``."""
+    """Return the name of the table's view: as configured, else the table's own name with the suffix
+    ``_compat``.
+    """
     return flat.view or f"{flat.table.partition('.')[2]}_compat"
 
 
 def write_view(settings: FlatSettings, name: str) -> dict[str, Any]:
     """Write the view of the current columns, with their former names; return a summary.
 
-    Raises ConfigError for a table in Spark's own catalog, NotFound if the table does not exist, and InvalidRequest if another
-    table has the view's name.
+    Raises ConfigError for a table in Spark's own catalog, NotFound if the table does not exist, and
+    InvalidRequest if another table has the view's name.
     """
     if not settings.metastores:
         raise ConfigError(
@@ -162,7 +168,9 @@ def write_view(settings: FlatSettings, name: str) -> dict[str, Any]:
 
 
 def keep_view(settings: FlatSettings, name: str, progress: ProgressListener) -> ProgressListener:
-    """Return a listener that passes events to ``progress`` and writes the view when an event has a new layout version."""
+    """Return a listener that passes events to ``progress`` and writes the view when an event has a new layout
+    version.
+    """
     shown: int | None = None
 
     def listen(event: Mapping[str, Any]) -> None:
@@ -181,7 +189,8 @@ def keep_view(settings: FlatSettings, name: str, progress: ProgressListener) -> 
 
 
 def mine_query_files(config: Config) -> int:
-    """Mine all sources of kind 'sql-files', unless the daemon does; return the number of new or changed queries.
+    """Mine all sources of kind 'sql-files', unless the daemon does; return the number of new or changed
+    queries.
 
     Raises ConfigError if sources are configured without a raw table, and errors of the key log.
     """

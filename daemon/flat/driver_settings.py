@@ -1,8 +1,9 @@
-"""From the whole configuration to the settings of one flat table's driver: brokers, metastore, key log and the driver's address.
+"""From the whole configuration to the settings of one flat table's driver: brokers, metastore, key log and
+the driver's address.
 
-The daemon reads topics with librdkafka and Spark with Kafka's Java client, which name the same settings differently. This module
-translates the section ``kafka`` as far as there are equivalents. ``source.options`` and ``source.secrets`` of the flat table have
-the rest, under the Java client's own names.
+The daemon reads topics with librdkafka and Spark with Kafka's Java client, which name the same settings
+differently. This module translates the section ``kafka`` as far as there are equivalents. ``source.options``
+and ``source.secrets`` of the flat table have the rest, under the Java client's own names.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ _LOGIN_MODULES: Final = {
 def flat_settings(config: Config, name: str) -> FlatSettings:
     """Return the checked settings of the flat table ``name`` (or ``db.table``).
 
-    Raises ConfigError for an unknown table, a table without a source, and where the packages of the extra 'flat' are missing.
+    Raises ConfigError for an unknown table, a table without a source, and where the packages of the extra
+    'flat' are missing.
     """
     flat = flat_config(config, name)
     settings = flat.settings(
@@ -57,7 +59,8 @@ def flat_settings(config: Config, name: str) -> FlatSettings:
 def java_client(kafka: KafkaConfig) -> dict[str, str]:
     """Return the settings of a Java client that reaches the same broker the same way, secrets included.
 
-    Raises ConfigError for a login mechanism that cannot be translated; it must then be set in the table's own source.
+    Raises ConfigError for a login mechanism that cannot be translated; it must then be set in the table's own
+    source.
     """
     options = {name: str(value) for name, value in kafka.options.items()}
     settings = options | {name: secret.get_secret_value() for name, secret in kafka.secrets.items()}
@@ -77,7 +80,8 @@ def _login(settings: Mapping[str, str]) -> dict[str, str]:
         raise ConfigError(
             "the login mechanism of section 'kafka' cannot be translated for Spark",
             mechanism=mechanism,
-            hint="Set bootstrap, options and secrets in the flat table's source, as the Java client names them.",
+            hint="Set bootstrap, options and secrets in the flat table's source, as the Java client names "
+            "them.",
         )
     user, password = (_quoted(settings.get(f"sasl.{part}", "")) for part in ("username", "password"))
     login = f"{_LOGIN_MODULES[mechanism]} required username={user} password={password};"

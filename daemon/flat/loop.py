@@ -1,4 +1,6 @@
-"""The loop of a flat table: it keeps the table's Spark driver running and makes the table's row of the status."""
+"""The loop of a flat table: it keeps the table's Spark driver running and makes the table's row of the
+status.
+"""
 
 from __future__ import annotations
 
@@ -123,6 +125,7 @@ class DriverLoop(ChildLoop):
             return None
         error = reported_error(stopped, self.clean)
         if isinstance(error, StateLocked):
-            # Another command holds the table, or a driver on another machine whose lease expires: neither needs an operator.
+            # Another command holds the table, or a driver on another machine whose lease expires: neither
+            # needs an operator.
             return DriverEnded("another process writes the table", reason=error.message)
         return error

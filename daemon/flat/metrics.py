@@ -1,7 +1,7 @@
 """Metrics of flat tables: what was read, what could not be used, the lag, and how long batches take.
 
-Counts and positions are set as the driver reports them (``daemon.flat.status``); the state and the lag in seconds are computed at
-each scrape, from the status.
+Counts and positions are set as the driver reports them (``daemon.flat.status``); the state and the lag in
+seconds are computed at each scrape, from the status.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 
 class FlatMetrics(MetricTable):
-    """The metrics of all flat tables. Counters have the names of the fields of ``daemon.flat.status.Counts``."""
+    """The metrics of all flat tables. Counters have the names of the fields of
+    ``daemon.flat.status.Counts``.
+    """
 
     batches = Metric(Counter, "tideline_flat_batches", "Batches written to the flat table.", "flat")
     rows = Metric(Counter, "tideline_flat_rows", "Rows written to the flat table.", "flat")

@@ -1,7 +1,9 @@
-"""The pages of flat tables and the routes: ``/flat`` and ``/flat/TABLE`` as HTML, ``/api/v1/flat[/TABLE]`` as JSON.
+"""The pages of flat tables and the routes: ``/flat`` and ``/flat/TABLE`` as HTML, ``/api/v1/flat[/TABLE]`` as
+JSON.
 
-TABLE is the name in the configuration or ``db.table``. A page is made completely on the server: it has no scripts and loads nothing,
-and every text from outside is escaped. Answers may wait for the database of the key log, so they are made in threads.
+TABLE is the name in the configuration or ``db.table``. A page is made completely on the server: it has no
+scripts and loads nothing, and every text from outside is escaped. Answers may wait for the database of the
+key log, so they are made in threads.
 """
 
 from __future__ import annotations
@@ -96,8 +98,10 @@ def _trailing(totals: Row) -> str:
     if not totals["trailing"]:
         return ""
     return (
-        f'<p class="bad">{number_text(totals["trailing"])} rows or more arrived with text behind their first document, such as a second one. '
-        "Its values are in no column, and the whole text is in _rescued, until a backfill separates them. If such documents are events, set source.documents: many.</p>"
+        f'<p class="bad">{number_text(totals["trailing"])} rows or more arrived with text behind their '
+        "first document, such as a second one. "
+        "Its values are in no column, and the whole text is in _rescued, until a backfill separates them. "
+        "If such documents are events, set source.documents: many.</p>"
     )
 
 
@@ -106,7 +110,8 @@ def _saving(totals: Row) -> str:
         return '<p class="dim">The saving is known once the first hour is sealed.</p>'
     raw, flat = totals["sealed_raw_bytes"], totals["flat_bytes"]
     return (
-        f"<p>sealed hours: {bytes_text(raw)} of JSON are stored in {bytes_text(flat)}, {percent_text(flat / raw)}<br>\n"
+        f"<p>sealed hours: {bytes_text(raw)} of JSON are stored in {bytes_text(flat)}, "
+        f"{percent_text(flat / raw)}<br>\n"
         f'<span class="bar wide"><i style="width:{min(100.0, 100 * flat / raw):.1f}%"></i></span></p>'
     )
 

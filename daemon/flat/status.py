@@ -1,7 +1,7 @@
 """Progress of a flat table's driver, and the section ``flats`` of the daemon's status that is made from it.
 
-Events are folded one by one into one value. A batch that is reported twice, because the driver was killed before Spark recorded its
-end, counts once. A malformed event raises MalformedEvent and changes nothing.
+Events are folded one by one into one value. A batch that is reported twice, because the driver was killed
+before Spark recorded its end, counts once. A malformed event raises MalformedEvent and changes nothing.
 """
 
 from __future__ import annotations
@@ -119,7 +119,8 @@ class DriverProgress:
     """Unix time of the last batch's end."""
     watermark_s: int | None = None
     lag: Mapping[str, int] = field(default_factory=dict)
-    """Records after the last batch, by partition of the topic; empty for a source that does not report them."""
+    """Records after the last batch, by partition of the topic; empty for a source that does not report
+    them."""
     columns: Mapping[str, int] = field(default_factory=dict)
     """Columns by state: live, empty, reused."""
     layout_version: int | None = None
@@ -240,7 +241,8 @@ class FlatSection(StatusSection[tuple[FlatStatus, ...]]):
     def __init__(self) -> None:
         super().__init__(tuple[FlatStatus, ...])
 
-    def text(self, value: tuple[FlatStatus, ...], now_s: float) -> str:  # noqa: ARG002 - lags are durations already
+    # Lags are durations already
+    def text(self, value: tuple[FlatStatus, ...], now_s: float) -> str:  # noqa: ARG002
         """Return a row for each table."""
         return table_text(_HEADER, map(_flat_row, value))
 

@@ -1,7 +1,7 @@
 """Sections of a flat table.
 
-Rules, event time, sealing and limits are the values of ``state.columns.rules`` and ``streaming.settings``, read as they are. The source
-has a form of its own in the configuration.
+Rules, event time, sealing and limits are the values of ``state.columns.rules`` and ``streaming.settings``,
+read as they are. The source has a form of its own in the configuration.
 """
 
 from __future__ import annotations
@@ -92,21 +92,27 @@ LimitsSection = Annotated[Limits, ValueSection(Limits)]
 
 
 class FlatSourceConfig(Section):
-    """The source of raw events: a topic with one JSON document per record, or a directory of files of JSON lines."""
+    """The source of raw events: a topic with one JSON document per record, or a directory of files of JSON
+    lines.
+    """
 
     kind: Literal["kafka", "directory"] = Field(description="'kafka' or 'directory'.")
     topic: Topic | None = Field(default=None, description="Topic of the events; only for 'kafka'.")
     bootstrap: Bootstrap | None = Field(
         default=None,
-        description="Brokers of the topic; by default those of 'kafka', with its options and secrets. Only for 'kafka'.",
+        description="Brokers of the topic; by default those of 'kafka', with its options and secrets. Only "
+        "for "
+        "'kafka'.",
     )
     options: Options = Field(
         default={},
-        description="Settings of the Java client by its own names (ssl.truststore.location); they take precedence over those derived from 'kafka'.",
+        description="Settings of the Java client by its own names (ssl.truststore.location); they take "
+        "precedence over those derived from 'kafka'.",
     )
     secrets: dict[str, Secret] = Field(
         default={},
-        description="Secret settings of the Java client, such as sasl.jaas.config: {file: PATH} or {env: NAME}.",
+        description="Secret settings of the Java client, such as "
+        "sasl.jaas.config: {file: PATH} or {env: NAME}.",
     )
     starting_offsets: Annotated[str, AfterValidator(_check_offsets)] = setting(
         KafkaSource, "starting_offsets", note="Only for 'kafka'."
@@ -117,7 +123,8 @@ class FlatSourceConfig(Section):
     documents: Literal["one", "many"] = setting(KafkaSource, "documents")
     path: FileLocation | None = Field(
         default=None,
-        description="Directory in which files appear, each complete at once (by rename). Only for 'directory'.",
+        description="Directory in which files appear, each complete at once (by "
+        "rename). Only for 'directory'.",
     )
     files_per_batch: int = setting(DirectorySource, "files_per_batch", note="Only for 'directory'.")
 
@@ -128,7 +135,9 @@ class FlatSourceConfig(Section):
         return self
 
     def value(self, bootstrap: str, options: dict[str, str]) -> KafkaSource | DirectorySource:
-        """Return the driver's form; ``bootstrap`` and ``options`` (of a Java client) are used if none are given here."""
+        """Return the driver's form; ``bootstrap`` and ``options`` (of a Java client) are used if none are
+        given here.
+        """
         if self.path is not None and self.kind == "directory":
             return DirectorySource(self.path, self.files_per_batch, Documents(self.documents))
         own = {name: to_java(value) for name, value in self.options.items()}

@@ -82,7 +82,9 @@ def _progress_text(event: Mapping[str, Any]) -> str:
 
 
 def upkeep_text(result: UpkeepResult) -> str:
-    """Return the upkeep of a table in one line, and a line for each of the first hours that are still open, with the reason."""
+    """Return the upkeep of a table in one line, and a line for each of the first hours that are still open,
+    with the reason.
+    """
     text = _upkeep_text(
         {
             name: getattr(result, name)
@@ -101,7 +103,10 @@ def _open_reason(hour: OpenHour) -> str:
         return "no event with a time has been read yet"
     if hour.reached_s >= hour.due_s:
         return "due, and left for the next pass"
-    return f"sealed when events reach {_moment_text(hour.due_s)}; the latest are of {_moment_text(hour.reached_s)}"
+    return (
+        f"sealed when events reach {_moment_text(hour.due_s)}; the latest are of "
+        f"{_moment_text(hour.reached_s)}"
+    )
 
 
 def _moment_text(at_s: int) -> str:
@@ -188,7 +193,9 @@ def _change(change: Change, proposal: Proposal) -> dict[str, Any]:
 
 
 def plan_text(answer: Mapping[str, Any]) -> str:
-    """Return the plan like a diff: ``+`` adds a column, ``-`` empties one, ``~`` changes a type, ``?`` is a key that waits."""
+    """Return the plan like a diff: ``+`` adds a column, ``-`` empties one, ``~`` changes a type, ``?`` is a
+    key that waits.
+    """
     changes: Sequence[Mapping[str, Any]] = answer["changes"]
     waiting = sum(each["mark"] == "?" for each in changes)
     announced = sum(each["kind"] == ChangeKind.PROMOTE for each in changes)

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 
 _NOTHING_MORE: Final = frozenset(
-    {KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET}  # noqa: SLF001 - librdkafka's local codes are spelled so
+    # librdkafka's local codes are spelled so
+    {KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET}  # noqa: SLF001
 )
 
 

@@ -150,9 +150,11 @@ class OffsetReader:
                 auto_offset_reset="error",
                 check_crcs=True,
                 fetch_wait_max_ms=50,
-                fetch_message_max_bytes=65536,  # one record is sufficient; the broker still sends a larger one completely
+                # One record is sufficient; the broker still sends a larger one completely
+                fetch_message_max_bytes=65536,
                 queued_min_messages=1,
-                fetch_queue_backoff_ms=5,  # default 1 s; the wait of a full queue before it fetches at a new offset
+                # Default 1 s; the wait of a full queue before it fetches at a new offset
+                fetch_queue_backoff_ms=5,
             )
         )
 
@@ -210,7 +212,8 @@ class OffsetReader:
             if message is not None and error is None:
                 return message
             self._next = None  # after an end or an error the library's position is undefined: assign again
-            if error is not None and error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's local codes are spelled so
+            # librdkafka's local codes are spelled so
+            if error is not None and error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
                 return None
             if error is not None and not error.retriable() and not _is_temporary(error):
                 raise translate_error(error, "read the topic", topic=self._topic)

@@ -24,7 +24,9 @@ def key_log_url(config: Config) -> str:
 
 
 def key_log_address(config: Config) -> SecretStr:
-    """Return the address with its password, for a Spark driver; raise ConfigError as ``open_key_log`` does."""
+    """Return the address with its password, for a Spark driver; raise ConfigError as ``open_key_log``
+    does.
+    """
     from pydantic import SecretStr
 
     with _report_missing_packages():

@@ -47,7 +47,8 @@ def _check_url(text: str) -> str:
         raise refused("must be the address of a database") from None
     if parts.scheme.partition("+")[0] not in _SCHEMES or len(parts.path) < 2:
         raise refused(
-            "must be the address of a key log: sqlite:///FILE, mysql://USER@HOST/DATABASE, mariadb://… or postgresql://…"
+            "must be the address of a key log: sqlite:///FILE, mysql://USER@HOST/DATABASE, mariadb://… or "
+            "postgresql://…"
         )
     if password is not None:
         raise refused("must not contain a password: set keylog.password to {file: PATH} or {env: NAME}")
@@ -189,7 +190,9 @@ class MiningConfig(Section):
         return self
 
     def rules(self) -> MiningRules:
-        """Return raw tables and functions as the miner knows them; raise ConfigError if no raw table is configured."""
+        """Return raw tables and functions as the miner knows them; raise ConfigError if no raw table is
+        configured.
+        """
         from streaming.mining.model import CustomFunction, MiningRules, RawTable, Style
 
         if not self.raw_tables:

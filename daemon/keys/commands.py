@@ -112,10 +112,12 @@ def mine(  # noqa: PLR0913, PLR0917 - one parameter per option is click's way
     config_path: Path | None,
     as_json: bool,
 ) -> None:
-    """Read the new queries of the SOURCES (by default all configured ones) and record the keys that they request.
+    """Read the new queries of the SOURCES (by default all configured ones) and record the keys that they
+    request.
 
-    Exits with 1 if a source could not be read completely; the others are read nevertheless. --progress-fd requires --every and reads
-    all sources; the command then also stops at once when its standard input is closed, because the process that started it has ended.
+    Exits with 1 if a source could not be read completely; the others are read nevertheless. --progress-fd
+    requires --every and reads all sources; the command then also stops at once when its standard input is
+    closed, because the process that started it has ended.
     """
     if progress_fd is not None:
         _mine_as_child(config_path, progress_fd, every_s, is_limited=bool(sources or from_stdin))
@@ -187,7 +189,9 @@ def whitelist(table: str, key: str, remove: bool, config_path: Path | None, as_j
 @config_option
 @json_option
 def skip(table: str, pattern: str, remove: bool, config_path: Path | None, as_json: bool) -> None:
-    """Exclude keys that match PATTERN ('$.debug.*') from the columns of the flat TABLE; existing columns become empty."""
+    """Exclude keys that match PATTERN ('$.debug.*') from the columns of the flat TABLE; existing columns
+    become empty.
+    """
     _decide(config_path, table, "skip", pattern, as_json=as_json, remove=remove)
 
 
@@ -270,7 +274,10 @@ def _config(config_path: Path | None) -> Config:
 def _deletion_text(counts: dict[str, Any]) -> str:
     did = "would be" if counts["dry_run"] else "were"
     rest = "" if counts["is_complete"] else "; more remain: run the command again"
-    return f"{counts['rows']} rows and {counts['keys']} keys older than {counts['keep_days']} days {did} deleted{rest}"
+    return (
+        f"{counts['rows']} rows and {counts['keys']} keys older than {counts['keep_days']} days {did} "
+        f"deleted{rest}"
+    )
 
 
 def _decision_text(done: dict[str, Any]) -> str:

@@ -1,4 +1,6 @@
-"""Metrics of mining: what was read, what could not be resolved or read, and when each source was last read completely."""
+"""Metrics of mining: what was read, what could not be resolved or read, and when each source was last read
+completely.
+"""
 
 from __future__ import annotations
 

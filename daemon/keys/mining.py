@@ -1,6 +1,8 @@
-"""Mining as configured: the query sources, one pass over them into the key log, and the process that repeats passes.
+"""Mining as configured: the query sources, one pass over them into the key log, and the process that repeats
+passes.
 
-The daemon runs the process as its child (``tideline keys mine --every``), which reports each pass as one event.
+The daemon runs the process as its child (``tideline keys mine --every``), which reports each pass as one
+event.
 """
 
 from __future__ import annotations
@@ -68,7 +70,8 @@ def mine_all(
     sources: Iterable[QuerySource],
     is_stopped: Callable[[], bool],
 ) -> list[dict[str, Any]]:
-    """Mine the new queries of each source into the key log, then delete old requests; return the result of each source.
+    """Mine the new queries of each source into the key log, then delete old requests; return the result of
+    each source.
 
     A source that fails is reported with its error; the others are read nevertheless.
     """
@@ -139,7 +142,8 @@ def run_miner(
 ) -> None:
     """Mine all sources every ``every_s`` until SIGTERM or SIGINT, and report each pass.
 
-    Main thread only. The last event has the reason of the end, even if mining could not start; that error is raised.
+    Main thread only. The last event has the reason of the end, even if mining could not start; that error is
+    raised.
     """
     with stop_signals() as stopping:
         try:

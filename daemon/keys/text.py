@@ -1,4 +1,6 @@
-"""Answers about keys as text for a terminal. Keys come from users' queries, so unprintable characters are escaped."""
+"""Answers about keys as text for a terminal. Keys come from users' queries, so unprintable characters are
+escaped.
+"""
 
 from __future__ import annotations
 
@@ -98,13 +100,19 @@ def passes_text(passes: Sequence[Answer]) -> str:
 
 
 def _headline(answer: Answer) -> str:
-    head = f"{answer['table']}: {answer['requested']} keys of {answer['raw_table']} queried in {answer['requested_days']} days"
+    head = (
+        f"{answer['table']}: {answer['requested']} keys of {answer['raw_table']} queried in "
+        f"{answer['requested_days']} days"
+    )
     if answer["reasons_from"] == "driver":
         driver = _moment(answer["driver_at_s"])
         return f"{head}; {answer['columns']} of {answer['columns_max']} columns, as of {driver}"
     if answer["driver_at_s"] is None:
         return f"{head}; no driver has run yet, so it is unknown which keys rows contain"
-    return f"{head}; {answer['columns']} of {answer['columns_max']} columns; decisions since the driver's last batch"
+    return (
+        f"{head}; {answer['columns']} of {answer['columns_max']} columns; decisions since the driver's "
+        "last batch"
+    )
 
 
 def _is_column(row: dict[str, Any]) -> bool:

@@ -1,4 +1,6 @@
-"""The partition index as a branch of the catalog: the follower of one source, and the requests check and load."""
+"""The partition index as a branch of the catalog: the follower of one source, and the requests check and
+load.
+"""
 
 from __future__ import annotations
 
@@ -107,7 +109,8 @@ class PartitionBranch:
 
 
 def partition_follower(settings: CatalogConfig) -> PartitionFollower:
-    """Return the follower of a source's index; without the section it follows no table and removes existing content.
+    """Return the follower of a source's index; without the section it follows no table and removes existing
+    content.
 
     Raises Transient if the index has its own store and that cannot be reached.
     """

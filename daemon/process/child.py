@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 STARTED: Final = "started"
 STOPPED: Final = "stopped"
-"""Events of every child: it has started; it stops, with the ``reason`` and, after an error, the ``message``."""
+"""Events of every child: it has started; it stops, with the ``reason`` and, after an error, the
+``message``."""
 LISTEN_S: Final = 0.5
 """How long one call of ``listen`` waits for output."""
 LAST_LINES_CHARS_MAX: Final = 1_500
@@ -193,7 +194,9 @@ class Child:
                     stream.close()
 
     def _read(self, descriptor: int) -> bytes:
-        """Return the available bytes, a few megabytes at most, so that the last events before its end are read together."""
+        """Return the available bytes, a few megabytes at most, so that the last events before its end are
+        read together.
+        """
         buffer = bytearray()
         for _ in range(_CHUNKS_MAX):
             try:

@@ -58,7 +58,8 @@ class LogSettings:
 
 
 class Repeats:
-    """Lets a warning or error pass once per ``repeat_s``; the next one that passes says how many were left out.
+    """Lets a warning or error pass once per ``repeat_s``; the next one that passes says how many were left
+    out.
 
     Two records are the same if level, text, error code and subject (loop, projection, table, topic) are the
     same.
@@ -103,7 +104,8 @@ def configure_logs(settings: LogSettings, stream: TextIO | None = None) -> None:
     structlog.configure(
         processors=[*before, *last],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[settings.level]),
-        logger_factory=structlog.WriteLoggerFactory(file=_Lines(output)),  # type: ignore[arg-type]  # it only writes
+        # It only writes
+        logger_factory=structlog.WriteLoggerFactory(file=_Lines(output)),  # type: ignore[arg-type]
         cache_logger_on_first_use=False,
     )
     _route_standard_library(settings, before, last, output)
@@ -217,7 +219,9 @@ class Redactor:
         return {key: MASK if names_secret(key) else self.clean(value) for key, value in event.items()}
 
     def clean(self, value: Any, depth: int = 0) -> Any:
-        """Return ``value`` with secrets masked, within mappings and lists too; other objects are turned into text."""
+        """Return ``value`` with secrets masked, within mappings and lists too; other objects are turned into
+        text.
+        """
         if value is None or isinstance(value, bool | int | float):
             return value
         if isinstance(value, str):

@@ -46,7 +46,8 @@ VISIBLE_BUCKETS_S: Final = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 900, 3600,
 
 def build_registry() -> CollectorRegistry:
     """Return a registry with the operating system's metrics of the process."""
-    disable_created_metrics()  # type: ignore[no-untyped-call]  # omits the ``_created`` series of each counter
+    # Omits the ``_created`` series of each counter
+    disable_created_metrics()  # type: ignore[no-untyped-call]
     registry = CollectorRegistry(auto_describe=False)
     ProcessCollector(registry=registry)
     return registry
@@ -56,7 +57,9 @@ M = TypeVar("M", bound="Counter | Gauge | Histogram")
 
 
 class Metric(Generic[M]):
-    """A row in a table of metrics: kind, name, help text, labels and, for a histogram, the bounds of its buckets."""
+    """A row in a table of metrics: kind, name, help text, labels and, for a histogram, the bounds of its
+    buckets.
+    """
 
     def __init__(
         self, kind: Callable[..., M], name: str, text: str, *labels: str, buckets: Sequence[float] = ()
@@ -70,12 +73,16 @@ class Metric(Generic[M]):
         return self._kind(*self._arguments, registry=registry, **self._options)
 
     def __get__(self, table: MetricTable, owner: type[MetricTable]) -> M:
-        """Tell the type checker what the attribute of an instance is; never called on one, which has the metric itself."""
+        """Tell the type checker what the attribute of an instance is; never called on one, which has the
+        metric itself.
+        """
         raise AttributeError(self._arguments[0])
 
 
 class MetricTable:
-    """Subclasses declare their metrics as class attributes; an instance has them registered, under the same names."""
+    """Subclasses declare their metrics as class attributes; an instance has them registered, under the same
+    names.
+    """
 
     def __init__(self, registry: CollectorRegistry) -> None:
         for name, row in vars(type(self)).items():

@@ -32,7 +32,9 @@ class Verdict(Enum):
 
 
 def judge(error: Exception) -> Verdict:
-    """Return what ``error`` means; an error outside the tree is a defect of Tideline, which may not happen again."""
+    """Return what ``error`` means; an error outside the tree is a defect of Tideline, which may not happen
+    again.
+    """
     match error:
         case Transient():
             return Verdict.RETRY
@@ -53,4 +55,5 @@ class RestartPolicy(Backoff):
     failed: Backoff = FAILED_RETRY
     """The delay before a failed loop is tried again."""
     settled_s: float = 5.0
-    """How long a failed loop must follow until it no longer counts as failed; a gap is only found after some reading."""
+    """How long a failed loop must follow until it no longer counts as failed; a gap is only found after some
+    reading."""

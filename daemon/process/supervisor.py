@@ -80,7 +80,9 @@ class LoopHeartbeat:
         self.stopping = stopping
 
     def beat(self) -> None:
-        """Report that the loop is alive; cheap, so that it can be called in every iteration and in long waits."""
+        """Report that the loop is alive; cheap, so that it can be called in every iteration and in long
+        waits.
+        """
         now_s, status = time.monotonic(), self._loop.status
         self._loop.note(beat_s=now_s)
         has_settled = status.followed_s is not None and now_s - status.followed_s >= self._settled_s
@@ -120,12 +122,15 @@ class LoopMeasures(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A loop to keep running. ``run`` opens what it needs, runs until ``heartbeat.stopping`` is set, and closes everything."""
+    """A loop to keep running. ``run`` opens what it needs, runs until ``heartbeat.stopping`` is set, and
+    closes everything.
+    """
 
     name: str
     run: Callable[[Heartbeat], None]
     revive: Callable[[], bool] | None = None
-    """Called while the loop waits after an error; it runs again at once if this returns True, as after a request of an operator."""
+    """Called while the loop waits after an error; it runs again at once if this returns True, as after a
+    request of an operator."""
 
 
 class _Loop:
@@ -145,7 +150,8 @@ class _Loop:
 
     def note(self, **changes: object) -> None:
         with self._lock:
-            self.status = replace(self.status, **changes)  # type: ignore[arg-type]  # names are checked by replace
+            # Names are checked by replace
+            self.status = replace(self.status, **changes)  # type: ignore[arg-type]
 
     def _main(self) -> None:
         structlog.contextvars.bind_contextvars(loop=self._job.name)
@@ -216,7 +222,9 @@ class _Loop:
         self._wait(pause_s)
 
     def _wait(self, pause_s: float) -> None:
-        """Wait until the loop is to run again, an operator's request lets it run now, or a stop is requested."""
+        """Wait until the loop is to run again, an operator's request lets it run now, or a stop is
+        requested.
+        """
         until_s = time.monotonic() + pause_s
         while (left_s := until_s - time.monotonic()) > 0 and not self._stopping.wait(min(_REVIVE_S, left_s)):
             if self._is_requested():
@@ -247,7 +255,9 @@ class _Loop:
 
 
 class Supervisor:
-    """All loops of the process. Call ``start`` and ``stop`` once; everything else may be called from any thread."""
+    """All loops of the process. Call ``start`` and ``stop`` once; everything else may be called from any
+    thread.
+    """
 
     def __init__(
         self, jobs: Sequence[Job], *, backoff: RestartPolicy, heartbeat_max_s: float, measures: LoopMeasures
@@ -299,7 +309,9 @@ class Supervisor:
         return time.monotonic() - status.beat_s > self._heartbeat_max_s
 
     def stop(self, drain_s: float) -> list[str]:
-        """Tell every loop to stop and wait for at most ``drain_s``; return the names of loops that are still running."""
+        """Tell every loop to stop and wait for at most ``drain_s``; return the names of loops that are still
+        running.
+        """
         with self._lock:
             self.stopping.set()
         deadline = time.monotonic() + drain_s

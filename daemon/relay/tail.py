@@ -231,7 +231,7 @@ class Tail:
                 self._stored.save(position, self._looks_back[0][1] if self._looks_back else self._look_back)
                 self._saved = position.applied_event_id
             except FilesUnavailable as error:
-                # The topic itself holds the position; this copy is needed only if the topic becomes empty. The
-                # relay continues.
+                # The topic itself holds the position; this copy is needed only if the topic becomes empty.
+                # The relay continues.
                 log.warning("the relay's position was not stored", code=error.code, problem=str(error))
         self._saved_at_s = time.monotonic()

@@ -1,7 +1,8 @@
 """The loop that reads the compactions of one target, for all policies that replicate to it.
 
-It has a thread and a connection of its own and only reads, so it never delays replay. A call that fails is part of the status, together
-with the last answer and its time, and the next one follows after ``targets.NAME.compactions_every_s``.
+It has a thread and a connection of its own and only reads, so it never delays replay. A call that fails is
+part of the status, together with the last answer and its time, and the next one follows after
+``targets.NAME.compactions_every_s``.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ log = structlog.get_logger(__name__)
 
 
 class CompactionWatch:
-    """Reads one target. ``policies`` returns the names of the policies that replicate to it; any thread may call ``status``."""
+    """Reads one target. ``policies`` returns the names of the policies that replicate to it; any thread may
+    call ``status``.
+    """
 
     def __init__(self, runtime: Runtime, target: str, policies: Callable[[], Sequence[str]]) -> None:
         self._runtime = runtime

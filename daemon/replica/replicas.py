@@ -1,9 +1,9 @@
 """The replicas of a daemon: those that it starts with, and those of databases that it finds while it runs.
 
-At start, the replicas of a pattern (section ``policy_patterns``) that have a state file are followed again at once: the source need
-not be reachable, and a database that has been dropped there must be dropped on the target. Others are found by listing the databases
-of the source's metastore at intervals. A database is found some seconds after its creation; its bootstrap then loads what was
-written meanwhile, so nothing is lost.
+At start, the replicas of a pattern (section ``policy_patterns``) that have a state file are followed again at
+once: the source need not be reachable, and a database that has been dropped there must be dropped on the
+target. Others are found by listing the databases of the source's metastore at intervals. A database is found
+some seconds after its creation; its bootstrap then loads what was written meanwhile, so nothing is lost.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ class Replicas:
         if other != name:
             raise ConfigError(
                 f"is already the target of policy {other!r}",
-                hint="Exclude the database from one of the two policies, or give it another name on the target.",
+                hint="Exclude the database from one of the two policies, or give it another name on the "
+                "target.",
                 key=f"{name}: target database",
                 value=policy.replica_database,
             )
@@ -97,7 +98,9 @@ class _Databases(Protocol):
 
 
 def known_policies(config: Config) -> Iterator[str]:
-    """Yield the policies of patterns that have a state file, by name; those of databases that a pattern no longer covers are left out."""
+    """Yield the policies of patterns that have a state file, by name; those of databases that a pattern no
+    longer covers are left out.
+    """
     for pattern in config.policy_patterns:
         files = state_path(config.state.dir, STATE_KIND, f"{pattern}.*")
         for path in sorted(files.parent.glob(files.name)):
@@ -109,7 +112,9 @@ def known_policies(config: Config) -> Iterator[str]:
 
 
 def discovery_job(runtime: Runtime, pattern: str, replicas: Replicas) -> Job:
-    """Return the loop that finds the databases of ``pattern`` and adds their replicas while the daemon runs."""
+    """Return the loop that finds the databases of ``pattern`` and adds their replicas while the daemon
+    runs.
+    """
     start = partial(replicas.add, start=runtime.start_job)
     return Job(f"databases:{pattern}", partial(_run, runtime, pattern, start))
 
@@ -136,7 +141,9 @@ class DatabaseDiscovery:
         self._started: set[str] = set()
 
     def look(self, source: _Databases) -> None:
-        """Start the replicas of databases that are new; raise the first ConfigError after all others were started, and Transient."""
+        """Start the replicas of databases that are new; raise the first ConfigError after all others were
+        started, and Transient.
+        """
         problems = list(self._start_all(source.database_names()))
         if problems:
             raise problems[0]

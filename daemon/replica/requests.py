@@ -26,7 +26,9 @@ TIMEOUT_S: Final = 300.0
 
 
 def ask_policy(config: Config, policy: str, request: Request) -> Request:
-    """Have a request served by the running daemon or, if none runs, here; raise the error that it fails with."""
+    """Have a request served by the running daemon or, if none runs, here; raise the error that it fails
+    with.
+    """
     absent = NotFound(
         "the running daemon does not follow this policy",
         policy=policy,
@@ -43,7 +45,9 @@ def ask_policy(config: Config, policy: str, request: Request) -> Request:
 
 
 def cross_gap(config: Config, policy: str) -> Request:
-    """Have a policy continue after a gap; raise InvalidRequest if it has none, which names the relay if the gap is there."""
+    """Have a policy continue after a gap; raise InvalidRequest if it has none, which names the relay if the
+    gap is there.
+    """
     try:
         return ask_policy(config, policy, {"do": "cross-gap"})
     except InvalidRequest as error:
@@ -54,7 +58,8 @@ def cross_gap(config: Config, policy: str) -> Request:
             "the policy has not reached the gap yet: the relay of its source has stopped there",
             policy=policy,
             source=source,
-            hint=f"Run 'tideline relay --gap {source}'. The policy then stops at the lost events; repeat this command.",
+            hint=f"Run 'tideline relay --gap {source}'. The policy then stops at the lost events; repeat "
+            "this command.",
         ) from error
 
 
@@ -86,7 +91,8 @@ def _serve_here(config: Config, policy: str, request: Request) -> Request:
             "no daemon is running, and the policy has no state here",
             policy=policy,
             state_dir=str(config.state.dir),
-            hint=f"Check state.dir. Run 'tideline bootstrap {policy}' if the policy is new. If its state file was lost, run 'tideline run': "
+            hint=f"Check state.dir. Run 'tideline bootstrap {policy}' if the policy is new. If its state "
+            "file was lost, run 'tideline run': "
             "the daemon continues from the target's own position.",
         )
     calls = CallMetrics(CollectorRegistry(auto_describe=False))

@@ -1,4 +1,6 @@
-"""The section ``retention`` of the daemon's status: what sources keep, and how much time readers have left."""
+"""The section ``retention`` of the daemon's status: what sources keep, and how much time readers have
+left.
+"""
 
 from __future__ import annotations
 
@@ -142,7 +144,8 @@ class RetentionSection(StatusSection[tuple[SourceRetention, ...]]):
     def __init__(self) -> None:
         super().__init__(tuple[SourceRetention, ...])
 
-    def text(self, value: tuple[SourceRetention, ...], now_s: float) -> str:  # noqa: ARG002 - values are those of the status' time
+    # Values are those of the status' time
+    def text(self, value: tuple[SourceRetention, ...], now_s: float) -> str:  # noqa: ARG002
         """Return a row for each reader."""
         header = ("RETENTION", "SOURCE", "OLDEST EVENT", "EVENTS KEPT", "LEFT", "FILES KEPT", "LEFT")
         rows = [

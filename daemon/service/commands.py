@@ -131,7 +131,8 @@ def _print(path: Path | None, problems: Sequence[Problem]) -> None:
     warnings = len([problem for problem in problems if problem.warning])
     errors = len(problems) - warnings
     click.echo(
-        f"{path or _DEFAULTS}: {_counted(errors, 'problem') or _counted(warnings, 'warning') or 'no problems'}"
+        f"{path or _DEFAULTS}: "
+        f"{_counted(errors, 'problem') or _counted(warnings, 'warning') or 'no problems'}"
     )
 
 

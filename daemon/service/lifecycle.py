@@ -76,7 +76,8 @@ def run_daemon(
 ) -> int:
     """Run until SIGTERM or SIGINT; return the exit code: 0 if all loops ended in time, else 1.
 
-    ``config_file`` is the file of ``config``; child processes read it. ``warnings`` of the configuration are logged.
+    ``config_file`` is the file of ``config``; child processes read it. ``warnings`` of the configuration are
+    logged.
 
     Raises ConfigError and StateLocked before anything has started. Main thread only.
     """

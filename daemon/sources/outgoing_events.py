@@ -180,7 +180,9 @@ class EventEncoder:
         return OutgoingEvent(event.eventId, event.eventTime, writes.parts.records(extra), wrote)
 
     def _list_unlogged(self, event: NotificationEvent, writes: CommitWrites | None) -> dict[str, Any]:
-        """Add the files of partitions without write event; return the mark of a commit that has all of them."""
+        """Add the files of partitions without write event; return the mark of a commit that has all of
+        them.
+        """
         if self._unlogged is None:
             return {}
         if writes is None or writes.problem is not None:
@@ -203,7 +205,8 @@ class EventEncoder:
     def _bare(self, event: NotificationEvent, problem: TidelineError) -> OutgoingEvent:
         """Return a commit without its write events, which says why."""
         log.error(
-            "a commit is relayed without its write events; policies that it concerns read them for themselves",
+            "a commit is relayed without its write events; policies that it concerns read them for "
+            "themselves",
             event_id=event.eventId,
             problem=str(problem),
         )

@@ -1,6 +1,7 @@
 """Records in ``TouchedPartitions`` what the events of a notification log say about open transactions.
 
-An event costs little unless it is about partitions of a table that an open transaction writes into: only then are its objects decoded.
+An event costs little unless it is about partitions of a table that an open transaction writes into: only then
+are its objects decoded.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ _ABORT: Final = "ABORT_TXN"
 
 
 def observe(notification: NotificationEvent, touched: TouchedPartitions, databases: Container[str]) -> None:
-    """Record the event if it concerns one of ``databases`` (in lower case); an event that cannot be used is ignored.
+    """Record the event if it concerns one of ``databases`` (in lower case); an event that cannot be used is
+    ignored.
 
     Commits are not handled here: the reader of one calls ``TouchedPartitions.end``.
     """

@@ -35,12 +35,18 @@ _SOURCE_COUNTERS: Final = (
     ("tideline_relay_commits_with_writes", "Commits with write events.", "commits_with_writes"),
     (
         "tideline_relay_commits_without_writes",
-        "Commits with write ids but no write events: a writer has hive.metastore.dml.events=false, or it was DDL.",
+        (
+            "Commits with write ids but no write events: a writer has hive.metastore.dml.events=false, or it "
+            "was DDL."
+        ),
         "commits_without_writes",
     ),
     (
         "tideline_relay_unread",
-        "Events, and write events of commits, that the metastore could not return; relayed without their content.",
+        (
+            "Events, and write events of commits, that the metastore could not return; relayed without their "
+            "content."
+        ),
         "unread",
     ),
     (
@@ -77,7 +83,11 @@ _PROJECTION_GAUGES: Final = (
     ("tideline_projection_lag_events", "Events of the source that are not applied yet.", "lag_events"),
     (
         "tideline_projection_lag_seconds",
-        "Time for which the projection has been behind the source, or the source could not be read; 0 if it has caught up.",
+        (
+            "Time for which the projection has been behind the source, or the source could not be read; 0 "
+            "if it "
+            "has caught up."
+        ),
         "lag_s",
     ),
 )

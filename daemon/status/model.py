@@ -256,7 +256,8 @@ class StatusSection(Generic[T]):
 
     def of(self, status: DaemonStatus) -> T:
         """Return the section of ``status``."""
-        found: T = status.sections.get(self.key, self.empty)  # type: ignore[assignment]  # stored under the key by this class
+        # Stored under the key by this class
+        found: T = status.sections.get(self.key, self.empty)  # type: ignore[assignment]
         return found
 
     def read(self, value: object) -> T:

@@ -111,7 +111,11 @@ def failure_lines(error: Exception) -> list[str]:
     if not isinstance(error, TidelineError):
         return [
             _escape(f"Error: {type(error).__name__}: {error}"),
-            "  This is a defect of Tideline. Run the command again as 'tideline --debug ...' and report the output.",
+            (
+                "  This is a defect of Tideline. Run the command again as 'tideline --debug ...' and report "
+                "the "
+                "output."
+            ),
         ]
     lines = [f"Error [{error.code}]: {error.message}"]
     values = ", ".join(f"{name}={value}" for name, value in error.context.items() if value is not None)

@@ -1,4 +1,6 @@
-"""Answers about timelines as plain values: what HTTP serves and what the command line prints, from memory or from a state file."""
+"""Answers about timelines as plain values: what HTTP serves and what the command line prints, from memory or
+from a state file.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ class TimelinesView(SourceView):
 
 
 class TimelineAnswers(CatalogAnswers[TimelinesView]):
-    """Answers from several sources; for any thread, since published timelines are only ever replaced as a whole."""
+    """Answers from several sources; for any thread, since published timelines are only ever replaced as a
+    whole.
+    """
 
     no_source = "no catalog follows the source"
     no_branch = "no catalog is configured"

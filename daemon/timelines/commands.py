@@ -93,7 +93,9 @@ def cover(options: CatalogOptions, name: str, **parameters: Any) -> None:
 @click.option("--to", "form", required=True, help="Storage form: ends-and-holes, ranges, store-all.")
 @change_options
 def migrate(table: str, column: str, period: str, form: str, options: CatalogOptions) -> None:
-    """Change the storage form of one timeline of TABLE in its table properties, with one alter_table and without a reload."""
+    """Change the storage form of one timeline of TABLE in its table properties, with one alter_table and
+    without a reload.
+    """
     request = {"do": "migrate", "table": table.lower(), "column": column, "period": period, "to": form}
     with options.access(_BRANCH) as access:
         options.echo(access.do(options.source, request), _migration_text)
@@ -167,7 +169,10 @@ def show_text(answer: Answer) -> str:
     for one in answer["timelines"]:
         lines += [
             "",
-            f"{one['column']} {one['period']} ({one['form']}): {one['partitions']} partitions, {one['run_count']} runs",
+            (
+                f"{one['column']} {one['period']} ({one['form']}): {one['partitions']} partitions, "
+                f"{one['run_count']} runs"
+            ),
         ]
         if one["first"] is not None:
             lines.append(f"  {one['first']} |{one['bar']}| {one['latest']}")
@@ -206,7 +211,10 @@ def cover_text(answer: Answer) -> str:
     """Return runs, missing ranges, and the condition if requested."""
     complete = "complete" if answer["complete"] else "NOT complete"
     lines = [
-        f"{answer['name']} {answer['column']} {answer['range']}: {complete}, {answer['partitions']} partitions"
+        (
+            f"{answer['name']} {answer['column']} {answer['range']}: {complete}, {answer['partitions']} "
+            "partitions"
+        )
     ]
     rows = [
         (run["table"], run["period"], run["first"], run["last"], str(run["count"]))

@@ -1,8 +1,9 @@
 """The main job, end to end, on real components.
 
-Starts Kafka, two Hive 4 clusters and Tideline between them. Runs a workload on the source and shows the events on their way. Then reads the
-same tables through SQL on both clusters and shows them side by side. The exit code is 0 only if everything is equal and no file of the
-aborted transaction is on the target. ``KEEP=1`` leaves everything running and prints the addresses.
+Starts Kafka, two Hive 4 clusters and Tideline between them. Runs a workload on the source and shows the
+events on their way. Then reads the same tables through SQL on both clusters and shows them side by side. The
+exit code is 0 only if everything is equal and no file of the aborted transaction is on the target. ``KEEP=1``
+leaves everything running and prints the addresses.
 """
 
 from __future__ import annotations
@@ -127,8 +128,10 @@ def _judge(console: Console, endpoints: Endpoints, replicator: Replicator) -> in
     for line in comparison.list_differences():
         console.print(f"[red]differs:[/] {escape(line)}")
     console.print(
-        f"aborted write ids {list(aborted.write_ids)} of {ABORTED_TABLE}: {len(aborted.at_source)} files at the source, "
-        f"{len(aborted.on_target)} on the target (which soon forgets the ids too, because nothing refers to them)",
+        f"aborted write ids {list(aborted.write_ids)} of {ABORTED_TABLE}: {len(aborted.at_source)} files at "
+        "the source, "
+        f"{len(aborted.on_target)} on the target (which soon forgets the ids too, because nothing refers to "
+        "them)",
         highlight=False,
         markup=False,
     )

@@ -1,7 +1,8 @@
 """Compares a database on two clusters: rows as SQL reads them, and everything else that the metastores store.
 
-Compared are table names, rows, parameters, columns, partitions (names and parameters), column statistics, valid write-id lists, and the
-files of aborted transactions. Parameters that each cluster sets itself (the time of the last DDL) are left out.
+Compared are table names, rows, parameters, columns, partitions (names and parameters), column statistics,
+valid write-id lists, and the files of aborted transactions. Parameters that each cluster sets itself (the
+time of the last DDL) are left out.
 """
 
 from __future__ import annotations
@@ -66,7 +67,9 @@ class Comparison:
 
 
 def compare_databases(source: Side, target: Side, queries: Mapping[str, str]) -> Comparison:
-    """Compare ``source`` with ``target``; ``queries`` contains a query for each table whose rows are compared."""
+    """Compare ``source`` with ``target``; ``queries`` contains a query for each table whose rows are
+    compared.
+    """
     names = sorted(source.metastore.table_names(source.db))
     others = sorted(target.metastore.table_names(target.db))
     differences = [] if names == others else [f"tables: {names} at the source, {others} on the target"]
@@ -159,7 +162,9 @@ def _format_valid(valid: ValidWriteIds) -> str:
 
 
 def _compare_statistics(table: Table, source: Side, target: Side) -> list[str]:
-    """Compare table-level column statistics as readers see them, that is, with the write-id list of each cluster."""
+    """Compare table-level column statistics as readers see them, that is, with the write-id list of each
+    cluster.
+    """
     columns = [column.name or "" for column in table.sd.cols or []]
     name = table.tableName or ""
     if table.partitionKeys or table.tableType == "VIRTUAL_VIEW":

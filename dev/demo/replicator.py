@@ -1,4 +1,6 @@
-"""Tideline as its users run it: a configuration file, ``tideline bootstrap``, ``tideline run`` and its HTTP status."""
+"""Tideline as its users run it: a configuration file, ``tideline bootstrap``, ``tideline run`` and its HTTP
+status.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,9 @@ class Replicator:
         self.config_file.write_text(yaml.safe_dump(self.config, sort_keys=False))
 
     def command(self, *arguments: str) -> str:
-        """Run one command of the command line and return its output; raise ComponentFailed with its error output."""
+        """Run one command of the command line and return its output; raise ComponentFailed with its error
+        output.
+        """
         done = subprocess.run(
             [*TIDELINE, *arguments, "--config", str(self.config_file)],
             capture_output=True,
@@ -129,7 +133,8 @@ class Replicator:
         if self.address is None:
             return None
         try:
-            with urllib.request.urlopen(f"http://{self.address}{path}", timeout=5) as answer:  # noqa: S310 - the address of our own daemon
+            # The address of our own daemon
+            with urllib.request.urlopen(f"http://{self.address}{path}", timeout=5) as answer:  # noqa: S310
                 return bytes(answer.read())
         except OSError:
             return None

@@ -1,7 +1,8 @@
 """The display of the demo.
 
-While the demo runs: the statements of the writer, the events on their way, and the lag of the replica. At its end: the tables of both
-clusters. On a terminal the display is updated in place; elsewhere each statement is one line, because the output is read as a log.
+While the demo runs: the statements of the writer, the events on their way, and the lag of the replica. At its
+end: the tables of both clusters. On a terminal the display is updated in place; elsewhere each statement is
+one line, because the output is read as a log.
 """
 
 from __future__ import annotations

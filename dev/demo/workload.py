@@ -1,4 +1,5 @@
-"""The workload of the demo: one statement of every kind that a replica must follow, and the writer that runs them on the source.
+"""The workload of the demo: one statement of every kind that a replica must follow, and the writer that runs
+them on the source.
 
 The integration tests use the same statements, so the demo shows what is tested.
 """
@@ -80,7 +81,8 @@ def _tables(db: str) -> tuple[Step, ...]:
         ),
         Step(
             "a plain table",
-            f"create table {db}.plain (id int, v string) stored as orc tblproperties ('transactional'='false')",
+            f"create table {db}.plain (id int, v string) stored as orc tblproperties "
+            "('transactional'='false')",
         ),
         Step(
             "a partitioned plain table",
@@ -108,12 +110,14 @@ def _acid_writes(db: str) -> tuple[Step, ...]:
         Step("update in a partition", f"update {db}.visits set page = '/x2' where id = 10"),
         Step(
             "insert into two static partitions at once",
-            f"from {db}.orders s insert into {db}.visits partition (dt='2024-02-01') select s.id, s.item where s.id = 1 "
+            f"from {db}.orders s insert into {db}.visits partition (dt='2024-02-01') select s.id, s.item "
+            "where s.id = 1 "
             f"insert into {db}.visits partition (dt='2024-02-02') select s.id, s.item where s.id = 2",
         ),
         Step(
             "merge",
-            f"merge into {db}.orders t using (select 1 as id, 'PEN' as item union all select 9 as id, 'new' as item) s "
+            f"merge into {db}.orders t using (select 1 as id, 'PEN' as item union all select 9 as id, 'new' "
+            "as item) s "
             "on t.id = s.id when matched then update set item = s.item "
             "when not matched then insert values (s.id, s.item, 0)",
         ),
@@ -125,7 +129,8 @@ def _aborts(db: str) -> tuple[Step, ...]:
     return (
         Step(
             "an insert that fails",
-            f"insert into {db}.orders select id + 100, item, cast(assert_true(id < 0) as int) from {db}.orders",
+            f"insert into {db}.orders select id + 100, item, cast(assert_true(id < 0) as int) from "
+            f"{db}.orders",
             must_fail=True,
         ),
         Step(

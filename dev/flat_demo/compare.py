@@ -1,6 +1,8 @@
-"""The last step of the demo: compares every value of the flat table with ``get_json_object`` on the raw event.
+"""The last step of the demo: compares every value of the flat table with ``get_json_object`` on the raw
+event.
 
-The table is read through Spark's own catalog, where the demo keeps it. Rows are matched by the ``uuid`` of their event.
+The table is read through Spark's own catalog, where the demo keeps it. Rows are matched by the ``uuid`` of
+their event.
 """
 
 from __future__ import annotations
@@ -76,7 +78,9 @@ def _print_comparison(
 
 
 def _count_values(spark: SparkSession, columns: list[dict[str, Any]]) -> Any:
-    """Count for each column: values, values in ``_rescued``, and values that are neither equal nor rescued."""
+    """Count for each column: values, values in ``_rescued``, and values that are neither equal nor
+    rescued.
+    """
     counted = []
     for number, column in enumerate(columns):
         mine, text = f"f.`{column['name']}`", f"get_json_object(r.value, {_quote(column['key'])})"
@@ -92,7 +96,8 @@ def _count_values(spark: SparkSession, columns: list[dict[str, Any]]) -> Any:
             f"count_if(NOT ({same}) AND f.{RESCUED} IS NULL) AS w{number}",
         ]
     return spark.sql(
-        f"SELECT count(1) AS n, {', '.join(counted)} FROM raw r JOIN flat f ON get_json_object(r.value, '$.uuid') = f.uuid"
+        f"SELECT count(1) AS n, {', '.join(counted)} FROM raw r JOIN flat f ON get_json_object(r.value, "
+        "'$.uuid') = f.uuid"
     )
 
 

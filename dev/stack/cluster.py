@@ -5,8 +5,8 @@ A context manager for tests and scripts::
     with Stack(directory) as stack:
         stack.source.sql().run("create database d")
 
-Everything stops with the ``with`` block, or when the owning process ends (``process/owner_watch.py``); ``detach`` gives up ownership.
-SQL engines start on first use, because each takes half a gigabyte of memory.
+Everything stops with the ``with`` block, or when the owning process ends (``process/owner_watch.py``);
+``detach`` gives up ownership. SQL engines start on first use, because each takes half a gigabyte of memory.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ class HiveCluster:
         return Session.connect(self.engine.address)
 
     def endpoints(self) -> ClusterEndpoints:
-        """Return the addresses and directories of the cluster; its settings may place them on another file system."""
+        """Return the addresses and directories of the cluster; its settings may place them on another file
+        system.
+        """
         layout, chosen = self.metastore.layout, self.metastore.settings.extra
         return ClusterEndpoints(
             metastore=self.metastore.uri,
@@ -62,7 +64,8 @@ class HiveCluster:
 
 
 class Stack(Started):
-    """Kafka, a source and a target. Settings of ``source`` and ``target`` may differ; ``kafka`` adds broker properties.
+    """Kafka, a source and a target. Settings of ``source`` and ``target`` may differ; ``kafka`` adds broker
+    properties.
 
     ``databases`` are those of the two metastores; None for embedded ones.
     """
@@ -93,7 +96,8 @@ class Stack(Started):
         )
 
     def start(self, *, engines: bool = False) -> None:
-        """Start all components in parallel, with ``engines`` also the SQL engines. The jars must have been fetched.
+        """Start all components in parallel, with ``engines`` also the SQL engines. The jars must have been
+        fetched.
 
         If one does not start, the others are stopped and ComponentFailed is raised with the end of its log.
         """

@@ -1,8 +1,10 @@
-"""The same stack as containers, through testcontainers: the launchers of this package inside images of its own.
+"""The same stack as containers, through testcontainers: the launchers of this package inside images of its
+own.
 
-For a test nothing differs. The endpoints on 127.0.0.1 are the same, because each container publishes its port under the same number.
-The files are the same, because the directory of a cluster is mounted under its own path and written as the user who runs the test.
-Images are built from ``images/Dockerfile`` and the cache, so a build needs no network; their tag is the hash of their content.
+For a test nothing differs. The endpoints on 127.0.0.1 are the same, because each container publishes its port
+under the same number. The files are the same, because the directory of a cluster is mounted under its own
+path and written as the user who runs the test. Images are built from ``images/Dockerfile`` and the cache, so
+a build needs no network; their tag is the hash of their content.
 """
 
 from __future__ import annotations
@@ -53,7 +55,9 @@ class ContainerStack:
         self._cleanup = ExitStack()
 
     def start(self) -> None:
-        """Build missing images and start all containers; raise ComponentFailed with the log of one that does not start."""
+        """Build missing images and start all containers; raise ComponentFailed with the log of one that does
+        not start.
+        """
         images = {target: build_image(target) for target in ("kafka", "hive")}
         network = self._cleanup.enter_context(Network())
         for wave in ((self.kafka, self.source, self.target), tuple(self.engines.values())):

@@ -1,12 +1,13 @@
 """A Docker engine for tests: an existing one, or else a private one.
 
-``python -m dev.stack.docker_engine run COMMAND…`` runs a command with ``DOCKER_HOST`` set to an engine. If no engine responds and the user
-is root on Debian, a private ``dockerd`` runs as long as the command. It has its own socket and data below ``.run/docker`` and does not
-touch the firewall or forwarding of the machine: published ports go through docker-proxy, and builds that need the network use
-``--network host``. If that is impossible, the command runs without an engine, and tests that need one are skipped with the reason.
+``python -m dev.stack.docker_engine run COMMAND…`` runs a command with ``DOCKER_HOST`` set to an engine. If no
+engine responds and the user is root on Debian, a private ``dockerd`` runs as long as the command. It has its
+own socket and data below ``.run/docker`` and does not touch the firewall or forwarding of the machine:
+published ports go through docker-proxy, and builds that need the network use ``--network host``. If that is
+impossible, the command runs without an engine, and tests that need one are skipped with the reason.
 
-A machine without a registry cannot pull images. The base image of the Dockerfiles is then built from Debian packages
-(``debootstrap``) under its real name, so that the Dockerfiles are the same everywhere.
+A machine without a registry cannot pull images. The base image of the Dockerfiles is then built from Debian
+packages (``debootstrap``) under its real name, so that the Dockerfiles are the same everywhere.
 """
 
 from __future__ import annotations
@@ -122,7 +123,9 @@ def ensure_base(image: str = BASE_IMAGE, directory: Path = DIRECTORY) -> None:
 
 
 def _build_root(directory: Path) -> Path:
-    """Build a minimal Debian with Python and the certificates of this machine, once (about a minute); return its directory."""
+    """Build a minimal Debian with Python and the certificates of this machine, once (about a minute); return
+    its directory.
+    """
     root = (directory / "base").resolve()
     if (root / "made").exists():
         return root

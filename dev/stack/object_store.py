@@ -5,11 +5,13 @@ It serves the tests of files and flat tables on ``s3a://`` and is not part of th
     with ObjectStore(directory) as store:
         store.endpoint  # http://access:secret@127.0.0.1:PORT
 
-``python -m dev.stack.object_store run COMMAND…`` runs a command with ``TIDELINE_TEST_S3`` set to such a store, as ``make s3`` does.
-``try COMMAND…`` runs it without a store if none can be started, except in CI; the tests of object stores are then skipped.
+``python -m dev.stack.object_store run COMMAND…`` runs a command with ``TIDELINE_TEST_S3`` set to such a
+store, as ``make s3`` does. ``try COMMAND…`` runs it without a store if none can be started, except in CI; the
+tests of object stores are then skipped.
 
-The authors of MinIO no longer publish binaries, so it is built once per machine (five minutes on two cores) and kept in the cache beside
-the jars. The checksum of the module is pinned here. Its ``go.sum``, which that checksum covers, pins everything that it is built from.
+The authors of MinIO no longer publish binaries, so it is built once per machine (five minutes on two cores)
+and kept in the cache beside the jars. The checksum of the module is pinned here. Its ``go.sum``, which that
+checksum covers, pins everything that it is built from.
 """
 
 from __future__ import annotations
@@ -122,8 +124,8 @@ class ObjectStore(Component):
 def build_server() -> Path:
     """Return the server program; build it if it is not in the cache.
 
-    Raises Missing if Go is absent or too old, FetchFailed if the source cannot be downloaded, is not the pinned one, or does not
-    compile.
+    Raises Missing if Go is absent or too old, FetchFailed if the source cannot be downloaded, is not the
+    pinned one, or does not compile.
     """
     final = _binary_path()
     if final.exists():

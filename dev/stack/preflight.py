@@ -1,8 +1,8 @@
 """Checks that this machine meets the requirements of the stack, before anything is downloaded.
 
-Each check returns None, or one sentence that says what is missing and what to do. All checks run, so that one run reports every
-problem. The module needs only the standard library: ``make venv`` runs it (``python -m dev.stack.preflight``) before it installs a
-single package.
+Each check returns None, or one sentence that says what is missing and what to do. All checks run, so that one
+run reports every problem. The module needs only the standard library: ``make venv`` runs it (``python -m
+dev.stack.preflight``) before it installs a single package.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 OLDEST_PYTHON = (3, 11)
 LOCK_NAMES = ("kafka", "hive", "compiler", "hbase", "hdfs", "spark-kafka", "spark-iceberg")
-# Measured: 345 MB of jars, 119 of them HBase; 900 MB of Python packages, and a stack's data and logs below 200 MB.
+# Measured: 345 MB of jars, 119 of them HBase; 900 MB of Python packages, and a stack's data and logs below
+# 200 MB.
 CACHE_BYTES = 500 << 20
 DATA_BYTES = 1500 << 20
 # Kafka 0.25 + two metastores 0.7 + two engines 1.2 GB, and the tests themselves.
@@ -35,7 +36,9 @@ MEMORY_BYTES = 3 << 30
 
 
 def check_machine(data: Path, ports: Sequence[int] = ()) -> None:
-    """Check what can be checked before Python packages are installed; raise Missing with all problems, one per line."""
+    """Check what can be checked before Python packages are installed; raise Missing with all problems, one
+    per line.
+    """
     _run_checks(
         check_python,
         check_platform,
@@ -64,7 +67,10 @@ def check_python(version: tuple[int, ...] = sys.version_info[:3]) -> str | None:
     """Require Python 3.11 or newer."""
     if version >= OLDEST_PYTHON:
         return None
-    return f"Python {'.'.join(map(str, OLDEST_PYTHON))} or newer is required, found {'.'.join(map(str, version))}: install one and run 'make venv PYTHON=/path/to/python3'"
+    return (
+        f"Python {'.'.join(map(str, OLDEST_PYTHON))} or newer is required, found "
+        f"{'.'.join(map(str, version))}: install one and run 'make venv PYTHON=/path/to/python3'"
+    )
 
 
 def check_platform(system: str = platform.system()) -> str | None:
@@ -94,7 +100,10 @@ def check_disk(directory: Path, needed_bytes: int, what: str) -> str | None:
     free = shutil.disk_usage(existing).free
     if free >= needed_bytes:
         return None
-    return f"{free >> 20} MB are free at {existing}, but {needed_bytes >> 20} MB are required for {what}: free some space"
+    return (
+        f"{free >> 20} MB are free at {existing}, but {needed_bytes >> 20} MB are required for {what}: "
+        "free some space"
+    )
 
 
 def check_memory() -> str | None:
@@ -105,7 +114,10 @@ def check_memory() -> str | None:
             available = int(line.split()[1]) * 1024
     if available >= MEMORY_BYTES:
         return None
-    return f"{available >> 20} MB of memory are available, {MEMORY_BYTES >> 20} MB are required: close other programs"
+    return (
+        f"{available >> 20} MB of memory are available, {MEMORY_BYTES >> 20} MB are required: close "
+        "other programs"
+    )
 
 
 def check_repository() -> str | None:

@@ -38,9 +38,11 @@ if TYPE_CHECKING:
 
 
 LOADING_S: Final = 0.04
-"""How long tables are loaded before the next batch of events; a load that is not in pieces is never interrupted."""
+"""How long tables are loaded before the next batch of events; a load that is not in pieces is never
+interrupted."""
 ANSWER_WAIT_S: Final = 0.5
-"""How long an answer of the metastore is waited for between two signs of life, where nothing else can be done."""
+"""How long an answer of the metastore is waited for between two signs of life, where nothing else can be
+done."""
 _RULES: Final = b"ct/rules"
 
 
@@ -109,7 +111,9 @@ class CatalogProjection:
         return self._source_name
 
     def open(self) -> Position:
-        """Read the state, or start at the source's newest event; begin a survey of all tables where the rules changed."""
+        """Read the state, or start at the source's newest event; begin a survey of all tables where the rules
+        changed.
+        """
         self._loader.abandon()
         if self._publisher is not None:
             self._publisher.abandon()
@@ -152,7 +156,9 @@ class CatalogProjection:
         return "\n".join(follower.rules_text for follower in self._followers).encode()
 
     def _begin_survey(self) -> None:
-        """Survey all tables, between batches; the rules are stored at the end, so an interrupted survey begins again."""
+        """Survey all tables, between batches; the rules are stored at the end, so an interrupted survey
+        begins again.
+        """
 
         def finish(txn: Transaction) -> None:
             txn.put(_RULES, self._rules())
@@ -191,7 +197,9 @@ class CatalogProjection:
         return before, newest
 
     def apply(self, events: Sequence[Event]) -> Position:
-        """Apply ``events`` in one transaction, skipping those before the position; then load tables for a bounded time."""
+        """Apply ``events`` in one transaction, skipping those before the position; then load tables for a
+        bounded time.
+        """
         while self._missed.is_full:
             self._load(ANSWER_WAIT_S)
             self._beat()
@@ -219,7 +227,8 @@ class CatalogProjection:
         return position
 
     def settle(self) -> bool:
-        """Continue with waiting tables, with removing what was forgotten, and with publishing, for less than a tenth of a second together.
+        """Continue with waiting tables, with removing what was forgotten, and with publishing, for less than
+        a tenth of a second together.
 
         Returns whether more can be done at once.
         """
@@ -249,9 +258,9 @@ class CatalogProjection:
     def continue_reload(self, name: str) -> bool:
         """Have a table loaded from its partitions between batches; return whether that is finished.
 
-        It also ends the quarantine. To be called again until it is finished; meanwhile the table is the next one to
-        be loaded. Raises NotFound if the table does not exist or is not followed, and Transient if the load failed;
-        it is then tried again between batches.
+        It also ends the quarantine. To be called again until it is finished; meanwhile the table is the next
+        one to be loaded. Raises NotFound if the table does not exist or is not followed, and Transient if the
+        load failed; it is then tried again between batches.
         """
         if name not in self._reloads:
             self._reloads.add(name)
@@ -309,7 +318,9 @@ class CatalogProjection:
         self._store.close()
 
     def _load_for(self, seconds: float, wait_s: float) -> bool:
-        """Load for a bounded time, with no further step where it would probably end later; return whether more can be loaded at once."""
+        """Load for a bounded time, with no further step where it would probably end later; return whether
+        more can be loaded at once.
+        """
         step_began_s = time.monotonic()
         end_s = step_began_s + seconds
         while self._load(wait_s):

@@ -30,13 +30,16 @@ READERS_SHARE: Final = 0.3
 KEEP_S: Final = 0.002
 """How long the follower keeps its turn after its work."""
 READERS_MAX: Final = 2
-"""Readers that run at once; each may use the processor for some milliseconds until it notices that it must give way."""
+"""Readers that run at once; each may use the processor for some milliseconds until it notices that it must
+give way."""
 GIVE_WAY_S: Final = 1.0
 """How long a reader gives way at most: the follower may be waiting for a disk."""
 
 
 class Turns:
-    """Whose turn it is: the follower's thread calls ``work`` and ``breathe``, readers in other threads the rest."""
+    """Whose turn it is: the follower's thread calls ``work`` and ``breathe``, readers in other threads the
+    rest.
+    """
 
     def __init__(self) -> None:
         self._places = threading.BoundedSemaphore(READERS_MAX)
@@ -55,7 +58,9 @@ class Turns:
 
     @contextmanager
     def work(self) -> Iterator[None]:
-        """The follower's work, which should not wait for the network; first leaves readers their share where it is due."""
+        """The follower's work, which should not wait for the network; first leaves readers their share where
+        it is due.
+        """
         idle_s = max(0.0, time.monotonic() - self._turn_end_s)
         self._unshared_s = max(0.0, self._unshared_s - idle_s / READERS_SHARE)
         if self._unshared_s >= SLICE_S:
@@ -85,7 +90,9 @@ class Turns:
 
     @contextmanager
     def computing(self) -> Iterator[None]:
-        """A computation beside the follower that calls ``give_way`` often; the follower leaves it a share of the time, as readers."""
+        """A computation beside the follower that calls ``give_way`` often; the follower leaves it a share of
+        the time, as readers.
+        """
         self._count(1)
         try:
             yield

@@ -2,7 +2,8 @@
 
 Field names are those of ``org.apache.hadoop.hive.metastore.messaging.json.JSON*Message`` (reference:
 hive-replication.md §1.2). Embedded objects are Thrift's JSON protocol of the bare struct (reference:
-hive-replication.md §1.3). They stay text (``Embedded``): an event is built without decoding them, and only their presence and number are checked.
+hive-replication.md §1.3). They stay text (``Embedded``): an event is built without decoding them, and only
+their presence and number are checked.
 """
 
 from __future__ import annotations
@@ -196,7 +197,9 @@ def build_partitions_dropped(common: _Common, message: Fields) -> PartitionsDrop
 
 
 def build_inserted(common: _Common, message: Fields) -> Inserted:
-    """INSERT; Hive 2.3 names the partition by its values (``partKeyVals``, empty without one), later versions send the object."""
+    """INSERT; Hive 2.3 names the partition by its values (``partKeyVals``, empty without one), later versions
+    send the object.
+    """
     return Inserted(
         **fill_names(common, message, "db", "table"),
         owner=read_optional_table(message, "tableObjJson"),
@@ -228,7 +231,9 @@ def build_statistics_deleted(common: _Common, message: Fields) -> StatisticsDele
 
 
 def build_constraints_added(common: _Common, message: Fields) -> ConstraintsAdded:
-    """ADD_PRIMARYKEY and the other constraint events; the table is named by the notification and the constraints only."""
+    """ADD_PRIMARYKEY and the other constraint events; the table is named by the notification and the
+    constraints only.
+    """
     texts = message.texts(_CONSTRAINT_LISTS[common["kind"]], "partitions")
     return ConstraintsAdded(**common, texts=texts)
 

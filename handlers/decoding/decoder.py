@@ -1,7 +1,9 @@
-"""Decodes Kafka records of four formats to events, and recognises the format where the record does not declare it.
+"""Decodes Kafka records of four formats to events, and recognises the format where the record does not
+declare it.
 
-An event whose header can be read but whose content cannot becomes ``Undecodable``: the log continues, and only the table that the
-event names is affected. A record without a position in the log raises MalformedEvent, because nothing can be said about its event.
+An event whose header can be read but whose content cannot becomes ``Undecodable``: the log continues, and
+only the table that the event names is affected. A record without a position in the log raises MalformedEvent,
+because nothing can be said about its event.
 """
 
 from __future__ import annotations
@@ -41,9 +43,10 @@ def decode(
 ) -> Event:
     """Return the event of one Kafka record.
 
-    ``arrival`` supplies the position and time for formats that carry none; without it, such a record is malformed.
-    A record whose position is known but whose content cannot be used becomes an Undecodable event. A record without a position
-    raises MalformedEvent, and nothing else; the caller decides what follows (a dead letter, or a stop).
+    ``arrival`` supplies the position and time for formats that carry none; without it, such a record is
+    malformed. A record whose position is known but whose content cannot be used becomes an Undecodable event.
+    A record without a position raises MalformedEvent, and nothing else; the caller decides what follows (a
+    dead letter, or a stop).
     """
     if value is None:
         raise MalformedEvent("the record has no value")
@@ -66,7 +69,9 @@ def decode(
 
 
 def recognise(envelope: JsonObject) -> Format:
-    """Return the format of a record, judged by its fields (reference: event-listeners.md §3); raise MalformedEvent if none matches."""
+    """Return the format of a record, judged by its fields (reference: event-listeners.md §3); raise
+    MalformedEvent if none matches.
+    """
     kind = envelope.get("eventType")
     if "part" in envelope and "parts" in envelope and "eventId" in envelope:
         return "tideline-1"
@@ -80,7 +85,9 @@ def recognise(envelope: JsonObject) -> Format:
 
 
 def _read_declared_format(headers: Iterable[tuple[str, bytes | None]] | None) -> Format | None:
-    """Return the format that a header declares; raise MalformedEvent for one that this version does not know."""
+    """Return the format that a header declares; raise MalformedEvent for one that this version does not
+    know.
+    """
     for name, value in headers or ():
         if name != FORMAT_HEADER:
             continue

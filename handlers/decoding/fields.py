@@ -1,14 +1,17 @@
-"""Reads the fields of a message: each method names the field and its type, and raises one typed error if the value does not match.
+"""Reads the fields of a message: each method names the field and its type, and raises one typed error if the
+value does not match.
 
-The formats differ: a field may be absent or null (both are None here), and booleans and numbers may be JSON values or strings. What
-looks like a number may be a float that stands for an integer too large for the parser. Builders of events therefore never touch raw
-values; they call ``number("txnid")`` or ``flag("isTruncateOp")``.
+The formats differ: a field may be absent or null (both are None here), and booleans and numbers may be JSON
+values or strings. What looks like a number may be a float that stands for an integer too large for the
+parser. Builders of events therefore never touch raw values; they call ``number("txnid")`` or
+``flag("isTruncateOp")``.
 
-File entries have the form ``uri#checksum#cmroot#subdir``, written by the source's change manager (``ReplChangeManager.encodeFileUri``,
-Hive 3.1 and later). There are always three ``#``; checksum and change manager root are both present or both empty; ``subdir`` is the
-ACID directory below the table or partition. Hive 2.3 wrote ``uri`` or ``uri#checksum``. A path that contains ``#`` is ambiguous and is
-refused, because Hive cannot read it either. The suffix ``_v<txn>`` of compacted directories stays in ``subdir``: it is part of the
-location of the source file.
+File entries have the form ``uri#checksum#cmroot#subdir``, written by the source's change manager
+(``ReplChangeManager.encodeFileUri``, Hive 3.1 and later). There are always three ``#``; checksum and change
+manager root are both present or both empty; ``subdir`` is the ACID directory below the table or partition.
+Hive 2.3 wrote ``uri`` or ``uri#checksum``. A path that contains ``#`` is ambiguous and is refused, because
+Hive cannot read it either. The suffix ``_v<txn>`` of compacted directories stays in ``subdir``: it is part of
+the location of the source file.
 """
 
 from __future__ import annotations
@@ -33,7 +36,9 @@ _FLAGS: Final = {"true": True, "false": False}
 
 
 class Fields:
-    """The fields of one JSON object. Every method raises MalformedEvent or LimitExceeded, which name the field."""
+    """The fields of one JSON object. Every method raises MalformedEvent or LimitExceeded, which name the
+    field.
+    """
 
     __slots__ = ("limits", "raw")
 
@@ -56,9 +61,11 @@ class Fields:
         raise _wrong(name, value, "a string")
 
     def name(self, *names: str) -> str | None:
-        """Return the first field that is present, as an object name: lower case, bounded, without control characters.
+        """Return the first field that is present, as an object name: lower case, bounded, without control
+        characters.
 
-        A blank name is an absent one: Hive 3.1 stores a space for the names that its transaction events do not have.
+        A blank name is an absent one: Hive 3.1 stores a space for the names that its transaction events do
+        not have.
         """
         for name in names:
             value = self.text(name)
@@ -137,8 +144,9 @@ class Fields:
 def check_name(value: str, field: str, limits: Limits) -> str:
     """Return an object name in lower case; raise MalformedEvent or LimitExceeded.
 
-    Names with control characters are refused because names end up in logs, paths and metric labels; the metastore allows none.
-    Quotes, slashes and backticks are legal in Hive 4 and must be escaped where a path or a statement is built.
+    Names with control characters are refused because names end up in logs, paths and metric labels; the
+    metastore allows none. Quotes, slashes and backticks are legal in Hive 4 and must be escaped where a path
+    or a statement is built.
     """
     if len(value) > limits.name_chars:
         raise LimitExceeded(

@@ -1,7 +1,7 @@
 """The header of an event: its position in the log, its type, time and names. It is read before the content.
 
-The two are separate because they fail differently: an event with a header and unusable content becomes Undecodable and the log
-continues; without a position the event cannot even be counted.
+The two are separate because they fail differently: an event with a header and unusable content becomes
+Undecodable and the log continues; without a position the event cannot even be counted.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class RecordPosition(NamedTuple):
 class Arrival(NamedTuple):
     """Event id and time of a record whose format carries neither, as the consumer derives them from Kafka.
 
-    ``event_id`` is the offset plus 1, because position 0 means "nothing applied"; ``time_s`` is the record's timestamp in seconds.
+    ``event_id`` is the offset plus 1, because position 0 means "nothing applied"; ``time_s`` is the record's
+    timestamp in seconds.
     """
 
     event_id: int

@@ -1,4 +1,5 @@
-"""The message of a notification: from the text that the metastore stored to a JSON object, and back to strict JSON.
+"""The message of a notification: from the text that the metastore stored to a JSON object, and back to strict
+JSON.
 
 The metastore writes messages as plain JSON (``json-0.2``) or as base64 of gzip (``gzip(json-2.0)``, the
 default of Hive 4), see ``org.apache.hadoop.hive.metastore.messaging``. Its writer leaves control characters
@@ -42,7 +43,8 @@ class Limits:
     """The largest accepted input of each kind; bytes unless stated otherwise."""
 
     record_bytes: int = 16 * 1024 * 1024
-    """One Kafka record. Kafka's own default is 1 MiB; topics that carry whole messages are often raised to 8 or 10 MiB."""
+    """One Kafka record. Kafka's own default is 1 MiB; topics that carry whole messages are often raised to 8
+    or 10 MiB."""
     message_bytes: int = 64 * 1024 * 1024
     """One message after decompression. A gzip bomb grows by a factor of 1000, real messages by 5 to 20."""
     json_depth: int = 64
@@ -56,7 +58,8 @@ class Limits:
     partitions: int = 200_000
     """Partitions in one event."""
     txns: int = 100_000
-    """Transactions that one OPEN_TXN opens (Hive's ``hive.txn.max.open.batch`` is 1,000), and pairs of one allocation."""
+    """Transactions that one OPEN_TXN opens (Hive's ``hive.txn.max.open.batch`` is 1,000), and pairs of one
+    allocation."""
 
     def __post_init__(self) -> None:
         """Check that each limit admits some input and that the JSON writer supports the depth."""
@@ -99,7 +102,9 @@ def read_object(text: bytes, depth_max: int = DEFAULT_LIMITS.json_depth) -> Json
 
 
 def write(value: object) -> bytes:
-    """Write strict JSON: UTF-8, no raw control characters, no NaN. Raises MalformedEvent for what JSON cannot represent."""
+    """Write strict JSON: UTF-8, no raw control characters, no NaN. Raises MalformedEvent for what JSON cannot
+    represent.
+    """
     try:
         return orjson.dumps(value)
     except orjson.JSONEncodeError as error:
@@ -116,7 +121,9 @@ def _encode(text: str, limits: Limits) -> bytes:
 
 
 def _decompress(text: str, limits: Limits) -> bytes:
-    """Decode base64, then gzip, never holding more than the limit in memory, so that a gzip bomb does no harm."""
+    """Decode base64, then gzip, never holding more than the limit in memory, so that a gzip bomb does no
+    harm.
+    """
     try:
         packed = binascii.a2b_base64(text, strict_mode=True)
         stream = zlib.decompressobj(_GZIP_WINDOW)
@@ -139,7 +146,9 @@ def _too_long(limits: Limits) -> LimitExceeded:
 
 
 def _read_leniently(text: bytes) -> Any:
-    """Parse what the strict parser refused, and pass it through the strict writer to exclude what JSON does not allow."""
+    """Parse what the strict parser refused, and pass it through the strict writer to exclude what JSON does
+    not allow.
+    """
     try:
         value = json.loads(text.decode(), strict=False, parse_constant=_refuse, parse_float=_finite)
         return orjson.loads(orjson.dumps(value))

@@ -1,10 +1,13 @@
-"""Decodes the two formats whose messages are the metastore's own: ``tideline-1`` records and notification objects.
+"""Decodes the two formats whose messages are the metastore's own: ``tideline-1`` records and notification
+objects.
 
-The two differ only in their envelope. A notification object is the metastore's NotificationEvent as JSON: ``{"eventId",
-"eventTime", "eventType", "catName"?, "dbName"?, "tableName"?, "message", "messageFormat"?}``, with the message as encoded text.
+The two differ only in their envelope. A notification object is the metastore's NotificationEvent as JSON:
+``{"eventId", "eventTime", "eventType", "catName"?, "dbName"?, "tableName"?, "message", "messageFormat"?}``,
+with the message as encoded text.
 
-The header is read first, then the message. A failure after the position is known yields an Undecodable event. The table of
-event types is complete for Hive 2.3 to 4.2; a type that it lacks comes from a newer metastore and is counted, not refused.
+The header is read first, then the message. A failure after the position is known yields an Undecodable event.
+The table of event types is complete for Hive 2.3 to 4.2; a type that it lacks comes from a newer metastore
+and is counted, not refused.
 """
 
 from __future__ import annotations
@@ -55,7 +58,9 @@ def decode_tideline_record(envelope: JsonObject, limits: Limits, arrival: Arriva
 
 
 def decode_broken_record(value: bytes, error: BadInput, arrival: Arrival | None) -> Undecodable:
-    """Return the event for a record whose JSON is broken; raise MalformedEvent if even its position cannot be read."""
+    """Return the event for a record whose JSON is broken; raise MalformedEvent if even its position cannot be
+    read.
+    """
     try:
         position = peek_position(value)
     except BadInput:

@@ -1,8 +1,10 @@
-"""Reads expressions: from the bytes that Hive's clients send to an expression tree, through the Java process of ``java_process``.
+"""Reads expressions: from the bytes that Hive's clients send to an expression tree, through the Java process
+of ``java_process``.
 
-The first expression starts the process; after a failure it is started again. An expression that cannot be read is None, and the
-answer to the client is then "all partitions, some of which may not match". So no client call fails because of its expression. The
-first bytes tell which Hive wrote them: Hive 4 names the class of the root, Hive 2 and 3 do not.
+The first expression starts the process; after a failure it is started again. An expression that cannot be
+read is None, and the answer to the client is then "all partitions, some of which may not match". So no client
+call fails because of its expression. The first bytes tell which Hive wrote them: Hive 4 names the class of
+the root, Hive 2 and 3 do not.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ KEPT_BYTES_MAX: Final = 16 << 10
 """Longer expressions are read each time."""
 KEPT_MAX: Final = 256
 REST_S: Final = 10.0
-"""How long nothing is read after a failure of the process, so that bytes which kill it cannot cause endless restarts."""
+"""How long nothing is read after a failure of the process, so that bytes which kill it cannot cause endless
+restarts."""
 _HIVE_4: Final = b"\x01\x00org.apache.hadoop.hive.ql.plan."
 
 
@@ -45,9 +48,11 @@ class ExpressionReader:
         """The number of expressions that could not be read."""
 
     def read(self, expression: bytes) -> Expression | None:
-        """Return the tree of an expression, None where it cannot be read. Raises ConfigError where Java is missing.
+        """Return the tree of an expression, None where it cannot be read. Raises ConfigError where Java is
+        missing.
 
-        Clients repeat their expressions, so the trees of the last ones are kept: the Java process takes longer than most answers.
+        Clients repeat their expressions, so the trees of the last ones are kept: the Java process takes
+        longer than most answers.
         """
         with self._lock:
             tree = self._trees.get(expression)

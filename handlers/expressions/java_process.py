@@ -1,10 +1,11 @@
 """A Java process with few rights that compiles and runs the class ``Walker``, which reads Kryo bytes.
 
-Kryo builds any object that its bytes name, and some classes run code while they are built. So bytes from an untrusted client are
-code from an untrusted client (Hive's own answer: HIVE-26539), and are not read in this process or with its rights. The Java
-process has 64 MiB and an empty environment, writes no files and no core dumps, and runs as an unprivileged user where Tideline is root. Its
-class path contains only the jars that reading needs, and Kryo may load only the classes of ``allowed.txt``. It is driven over py4j,
-which PySpark includes like the jars, with a secret for the connection and a time limit for every answer.
+Kryo builds any object that its bytes name, and some classes run code while they are built. So bytes from an
+untrusted client are code from an untrusted client (Hive's own answer: HIVE-26539), and are not read in this
+process or with its rights. The Java process has 64 MiB and an empty environment, writes no files and no core
+dumps, and runs as an unprivileged user where Tideline is root. Its class path contains only the jars that
+reading needs, and Kryo may load only the classes of ``allowed.txt``. It is driven over py4j, which PySpark
+includes like the jars, with a secret for the connection and a time limit for every answer.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ class JavaProcess:
     """A Java process and the connection to it."""
 
     def __init__(self, *, java: str | None = None, timeout_s: float = 30.0) -> None:
-        """Start the process; raise ConfigError where Java or PySpark is missing, ServerFault where it does not start."""
+        """Start the process; raise ConfigError where Java or PySpark is missing, ServerFault where it does
+        not start.
+        """
         from py4j.java_gateway import GatewayParameters, JavaGateway
         from py4j.protocol import Py4JError
 
@@ -84,7 +87,9 @@ class JavaProcess:
             raise ServerFault("the Java process for expressions did not start", reason=reason) from None
 
     def read(self, expression: bytes, *, is_hive4: bool) -> str:
-        """Return the tree of an expression as JSON; after py4j's errors or OSError, only ``close`` may be called."""
+        """Return the tree of an expression as JSON; after py4j's errors or OSError, only ``close`` may be
+        called.
+        """
         text: str = self._walkers[is_hive4].read(bytearray(expression))
         return text
 

@@ -1,15 +1,17 @@
 """The file system port, and the registry that finds the implementation for a location.
 
-Every implementation promises: a file appears under its final name completely or not at all (``create`` … ``publish``), unless its
-docstring names the exception. A file that is not published yet has a name that starts with ``._tideline_``, which Hive and Spark treat
-as hidden. Such a file of a process that was killed is removed when the next process first writes to the directory (``sweep``).
+Every implementation promises: a file appears under its final name completely or not at all (``create`` …
+``publish``), unless its docstring names the exception. A file that is not published yet has a name that
+starts with ``._tideline_``, which Hive and Spark treat as hidden. Such a file of a process that was killed is
+removed when the next process first writes to the directory (``sweep``).
 
 Errors belong to Tideline's tree:
 
 * NotFound: the path does not exist;
 * Refused: it exists, but permissions or its type forbid the call (a retry does not help);
 * UnsafePath: a symbolic link where a file was named;
-* FilesUnavailable: everything that may pass: no space, quota, input/output error, time-out, too many open files.
+* FilesUnavailable: everything that may pass: no space, quota, input/output error, time-out, too many open
+  files.
 """
 
 from __future__ import annotations
@@ -53,13 +55,15 @@ def is_leftover(name: str) -> bool:
 def is_hidden(name: str) -> bool:
     """Return whether readers and listings skip ``name``.
 
-    ``_date=2024-01-01`` is the directory of a partition: Spark reads it (``HadoopFSUtils.shouldFilterOutPathName``), although Hive skips it.
+    ``_date=2024-01-01`` is the directory of a partition: Spark reads it
+    (``HadoopFSUtils.shouldFilterOutPathName``), although Hive skips it.
     """
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
 def is_unfinished(name: str) -> bool:
-    """Return whether ``hadoop fs -put`` or ``-cp`` still writes the file: it is renamed when it is complete (``CommandWithDestination``).
+    """Return whether ``hadoop fs -put`` or ``-cp`` still writes the file: it is renamed when it is complete
+    (``CommandWithDestination``).
 
     Spark skips it. Hive reads it, with the rows that are there so far.
     """
@@ -68,12 +72,15 @@ def is_unfinished(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """The state of a file, which shows whether it changed: equal states of a path mean equal content, as far as the system can tell."""
+    """The state of a file, which shows whether it changed: equal states of a path mean equal content, as far
+    as the system can tell.
+    """
 
     size_bytes: int
     mtime_ns: int | None
     identity: int | None = None
-    """The inode, if there is one: a file that was replaced by rename is another file even if size and time are equal."""
+    """The inode, if there is one: a file that was replaced by rename is another file even if size and time
+    are equal."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -119,7 +126,8 @@ class WriteStream(Protocol):
         """Append all of ``data``."""
 
     def publish(self) -> None:
-        """Make the content durable and move it to its final name, replacing any earlier file. This is the last call.
+        """Make the content durable and move it to its final name, replacing any earlier file. This is the
+        last call.
 
         The name itself is durable after ``FileSystem.settle``.
         """
@@ -132,10 +140,14 @@ class WriteStream(Protocol):
 
 
 class FileSystem(Protocol):
-    """The operations that Tideline needs from a file system. Implementations are thread-safe; streams are not."""
+    """The operations that Tideline needs from a file system. Implementations are thread-safe; streams are
+    not.
+    """
 
     def stat(self, location: Location) -> FileState:
-        """Return the state of a regular file; raise NotFound if it does not exist, Refused if it is a directory."""
+        """Return the state of a regular file; raise NotFound if it does not exist, Refused if it is a
+        directory.
+        """
 
     def list(self, location: Location) -> Sequence[Entry]:
         """Return the children of a directory, sorted by name; raise NotFound if it does not exist."""
@@ -144,7 +156,8 @@ class FileSystem(Protocol):
         """Open a regular file for reading from its start."""
 
     def is_encrypted(self, location: Location) -> bool:
-        """Return whether the file system stores a file encrypted, so that its own checksum is not that of the bytes that are read.
+        """Return whether the file system stores a file encrypted, so that its own checksum is not that of the
+        bytes that are read.
 
         Raises NotFound if the file does not exist.
         """
@@ -153,7 +166,9 @@ class FileSystem(Protocol):
         """Start a file of ``size_bytes``; missing parent directories are created."""
 
     def make_directory(self, location: Location) -> None:
-        """Create a directory and its missing parents; do nothing if it exists. An object store gets an empty object of that name."""
+        """Create a directory and its missing parents; do nothing if it exists. An object store gets an empty
+        object of that name.
+        """
 
     def remove(self, location: Location) -> None:
         """Remove a file; do nothing if it is absent."""
@@ -162,18 +177,25 @@ class FileSystem(Protocol):
         """Remove a directory with everything in it; do nothing if it is absent."""
 
     def settle(self, directory: Location) -> None:
-        """Make the names of all files durable that were published in ``directory``; raise NotFound if it does not exist."""
+        """Make the names of all files durable that were published in ``directory``; raise NotFound if it does
+        not exist.
+        """
 
     def transfer(self, source: ReadStream, target: WriteStream) -> int:
-        """Copy the next bytes inside the kernel and return their number; 0 at the end, or if that is not possible here."""
+        """Copy the next bytes inside the kernel and return their number; 0 at the end, or if that is not
+        possible here.
+        """
 
 
 Factory = Callable[[str, Mapping[str, object]], FileSystem]
-"""Opens the file system of an authority with the options of its scheme; raises ConfigError if they are invalid."""
+"""Opens the file system of an authority with the options of its scheme; raises ConfigError if they are
+invalid."""
 
 
 class FileSystems:
-    """Finds the file system of a location; each (scheme, authority) is opened on first use, and the last ``OPEN_MAX`` stay open."""
+    """Finds the file system of a location; each (scheme, authority) is opened on first use, and the last
+    ``OPEN_MAX`` stay open.
+    """
 
     def __init__(
         self, factories: Mapping[str, Factory], options: Mapping[str, Mapping[str, object]] | None = None
@@ -188,7 +210,9 @@ class FileSystems:
             )
 
     def of(self, location: Location) -> FileSystem:
-        """Return the file system of ``location``; raise ConfigError if its scheme is unknown or cannot be opened."""
+        """Return the file system of ``location``; raise ConfigError if its scheme is unknown or cannot be
+        opened.
+        """
         key = (location.scheme, location.authority)
         with self._lock:
             if key not in self._open:
@@ -208,7 +232,9 @@ class FileSystems:
 
 
 def sweep(file_systems: FileSystems, directory: Location) -> int:
-    """Remove the unfinished files of killed processes from ``directory``, if it exists, and return their number."""
+    """Remove the unfinished files of killed processes from ``directory``, if it exists, and return their
+    number.
+    """
     files = file_systems.of(directory)
     try:
         leftovers = [entry.name for entry in files.list(directory) if is_leftover(entry.name)]

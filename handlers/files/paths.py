@@ -1,12 +1,14 @@
 """Locations of files, and the check that one location stays below another.
 
-Every producer of the event topic can name the files that Tideline reads and the directories that it writes. Every text from an
-event therefore becomes a ``Location`` here or is refused with UnsafePath; nothing else in this package accepts text as a path.
+Every producer of the event topic can name the files that Tideline reads and the directories that it writes.
+Every text from an event therefore becomes a ``Location`` here or is refused with UnsafePath; nothing else in
+this package accepts text as a path.
 
-The rules follow Hadoop's ``Path``: the text is never percent-decoded. Hive itself writes ``%3A`` into directory names for a partition
-value with a colon, so ``%`` is an ordinary character, and ``p=%2F..%2Fx`` is one name (``FileUtils.escapePathName``). No client decodes
-a path: neither Hadoop's ``Path``, nor the file systems of this package. A name is refused only for what it is as it stands: ``..``, a
-separator, or a character that no writer of tables uses in names. U+0085 or U+2028 are legal, and Hive does not escape them.
+The rules follow Hadoop's ``Path``: the text is never percent-decoded. Hive itself writes ``%3A`` into
+directory names for a partition value with a colon, so ``%`` is an ordinary character, and ``p=%2F..%2Fx`` is
+one name (``FileUtils.escapePathName``). No client decodes a path: neither Hadoop's ``Path``, nor the file
+systems of this package. A name is refused only for what it is as it stands: ``..``, a separator, or a
+character that no writer of tables uses in names. U+0085 or U+2028 are legal, and Hive does not escape them.
 How long a name may be is for its file system to say: 255 bytes in HDFS, 1024 for a whole key in S3.
 """
 
@@ -34,12 +36,15 @@ _AUTHORITY: Final = re.compile(r"[A-Za-z0-9._@:\[\]-]{0,255}")
 _ORDINARY: Final = re.compile(
     r"([a-z][a-z0-9+.-]*):(?://([A-Za-z0-9._:-]{0,255})(?=/))?((?:/(?!\.{1,2}(?:/|\Z))[A-Za-z0-9._=-]+)+)"
 )
-"""A normal URI whose names have neither special characters nor ``%``; nearly all are, and one match takes a seventh of the time."""
+"""A normal URI whose names have neither special characters nor ``%``; nearly all are, and one match takes a
+seventh of the time."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Location:
-    """A normalised location on a file system: scheme, authority and absolute path. Equal locations compare equal."""
+    """A normalised location on a file system: scheme, authority and absolute path. Equal locations compare
+    equal.
+    """
 
     scheme: str
     authority: str
@@ -76,8 +81,8 @@ class Location:
     def join(self, relative: str) -> Location:
         """Return the location ``relative`` below this one.
 
-        ``relative`` is a plain relative path such as ``delta_0000001_0000001_0000/bucket_00000``. Raises UnsafePath if it
-        is empty, absolute or a URI, or has a component that could lead outside.
+        ``relative`` is a plain relative path such as ``delta_0000001_0000001_0000/bucket_00000``. Raises
+        UnsafePath if it is empty, absolute or a URI, or has a component that could lead outside.
         """
         return self._below(_components(relative, whole=relative))
 
@@ -93,10 +98,11 @@ class Location:
 
 
 def parse_location(uri: str) -> Location:
-    """Return the location that ``uri`` names: ``file:/a``, ``file:///a``, ``hdfs://nn:8020/a``, ``s3a://bucket/a`` or ``/a``.
+    """Return the location that ``uri`` names: ``file:/a``, ``file:///a``, ``hdfs://nn:8020/a``,
+    ``s3a://bucket/a`` or ``/a``.
 
-    Repeated and trailing slashes are dropped, as in Hadoop. Raises UnsafePath for anything but an absolute, normal path of
-    printable characters.
+    Repeated and trailing slashes are dropped, as in Hadoop. Raises UnsafePath for anything but an absolute,
+    normal path of printable characters.
     """
     ordinary = _ORDINARY.fullmatch(uri)
     if ordinary is not None and len(ordinary[3]) <= PATH_BYTES_MAX:
@@ -125,15 +131,18 @@ def parse_any_location(uri: str) -> Location:
         authority = ""
     names = [name for name in path.split("/") if name]
     root = Location(scheme, authority, "/")
-    return root._below(_check_names(names, whole=uri)) if names else root  # noqa: SLF001 - same class, same module
+    # Same class, same module
+    return root._below(_check_names(names, whole=uri)) if names else root  # noqa: SLF001
 
 
 def to_target_subdir(subdir: str, base_suffix: str = "") -> str:
-    """Return the directory on the target for ``subdir``, the ACID part of a source file's path ("" for plain tables).
+    """Return the directory on the target for ``subdir``, the ACID part of a source file's path ("" for plain
+    tables).
 
-    The visibility suffix of compacted directories (``base_0000005_v0000012``) is dropped, because it names a transaction of the
-    source's compactor (reference: hive-replication.md §3.5). A base gets ``base_suffix`` instead. A level that starts like an ACID
-    directory must be one; other levels (``HIVE_UNION_SUBDIR_1``) need only be safe names. Raises UnsafePath.
+    The visibility suffix of compacted directories (``base_0000005_v0000012``) is dropped, because it names a
+    transaction of the source's compactor (reference: hive-replication.md §3.5). A base gets ``base_suffix``
+    instead. A level that starts like an ACID directory must be one; other levels (``HIVE_UNION_SUBDIR_1``)
+    need only be safe names. Raises UnsafePath.
     """
     if not subdir:
         return ""
@@ -161,8 +170,9 @@ def _target_level(name: str, subdir: str, base_suffix: str) -> str:
 def build_cm_path(cm_root: Location, name: str, checksum: str) -> Location:
     """Return where the change manager keeps ``name`` with ``checksum``: ``<cmroot>/<name>_<checksum>``.
 
-    A name of more than 255 characters is cut to 254, one less than would fit, as in Hive (ReplChangeManager.getCMPath). Hive counts
-    Java characters, that is, UTF-16 units. Raises UnsafePath if the result is not a safe name.
+    A name of more than 255 characters is cut to 254, one less than would fit, as in Hive
+    (ReplChangeManager.getCMPath). Hive counts Java characters, that is, UTF-16 units. Raises UnsafePath if
+    the result is not a safe name.
     """
     units = f"{name}_{checksum}".encode("utf-16-le", "surrogatepass")
     if len(units) // 2 > CM_NAME_UNITS_MAX:
@@ -172,7 +182,9 @@ def build_cm_path(cm_root: Location, name: str, checksum: str) -> Location:
 
 @dataclass(frozen=True, slots=True)
 class AllowedRoots:
-    """The directories that source files may be read from. Everything else is refused; without roots, nothing may be read."""
+    """The directories that source files may be read from. Everything else is refused; without roots, nothing
+    may be read.
+    """
 
     roots: tuple[Location, ...] = ()
 
@@ -198,12 +210,15 @@ class AllowedRoots:
             "the file lies outside the directories that may be read",
             path=printable(str(location)),
             roots=[str(root) for root in self.roots],
-            hint="If the path is legitimate, add its warehouse or change manager directory to the source's read_roots.",
+            hint="If the path is legitimate, add its warehouse or change manager directory to the "
+            "source's read_roots.",
         )
 
 
 def printable(text: str) -> str:
-    """Return ``text`` in a form for messages: at most 200 characters, control characters and surrogates escaped."""
+    """Return ``text`` in a form for messages: at most 200 characters, control characters and surrogates
+    escaped.
+    """
     if len(text) <= SHOWN_CHARACTERS_MAX and text.isprintable():
         return text
     cut = text if len(text) <= SHOWN_CHARACTERS_MAX else text[:SHOWN_CHARACTERS_MAX] + "…"

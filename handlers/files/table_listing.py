@@ -1,7 +1,7 @@
 """Lists the files of tables that are copied as a whole, with their sizes.
 
-Unlike a listing for replay, this one must be complete: a directory that vanishes while it is read is an error, because its rows
-would be missing. The caller then starts again.
+Unlike a listing for replay, this one must be complete: a directory that vanishes while it is read is an
+error, because its rows would be missing. The caller then starts again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ _DEPTH_MAX: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class ListedFile:
-    """A file and its size; ``file.subdir`` is its directory relative to the table's or partition's location."""
+    """A file and its size; ``file.subdir`` is its directory relative to the table's or partition's
+    location.
+    """
 
     file: SourceFile
     size_bytes: int
@@ -51,7 +53,8 @@ class TableDirectory:
     ) -> None:
         """List the directory; raise UnsafePath if it is not in ``allowed``, and FilesUnavailable.
 
-        With ``skips_unsafe``, names that cannot be used are left out; otherwise ``read_files`` raises UnsafePath for them.
+        With ``skips_unsafe``, names that cannot be used are left out; otherwise ``read_files`` raises
+        UnsafePath for them.
         """
         root = parse_location(root_uri)
         self._root = root if allowed is None else allowed.require_directory(root)

@@ -1,10 +1,11 @@
 """The connection to HBase's Thrift gateway: one at a time, opened when needed, reopened once after a failure.
 
-Every message may be repeated: reads change nothing, and writes carry their version (``layout``), so a write that arrives twice or late
-changes nothing. A second failure raises ``HBaseUnavailable``. No exception of happybase or thriftpy2 leaves this module.
+Every message may be repeated: reads change nothing, and writes carry their version (``layout``), so a write
+that arrives twice or late changes nothing. A second failure raises ``HBaseUnavailable``. No exception of
+happybase or thriftpy2 leaves this module.
 
-A scan is read in pages, each with its own scanner. A scanner kept open between two items would have to be closed by every reader
-that stops early, and would time out for slow readers.
+A scan is read in pages, each with its own scanner. A scanner kept open between two items would have to be
+closed by every reader that stops early, and would time out for slow readers.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ class Gateway:
     """Reads and writes one HBase table; thread-safe."""
 
     def __init__(self, connect: Callable[[], Any], table: str, where: str) -> None:
-        """Create the table where it is missing; ``connect`` opens a ``happybase.Connection``. Raises HBaseUnavailable."""
+        """Create the table where it is missing; ``connect`` opens a ``happybase.Connection``. Raises
+        HBaseUnavailable.
+        """
         self._connect = connect
         self._table = table
         self._where = where
@@ -62,7 +65,9 @@ class Gateway:
         limit: int,
         filter_text: bytes | None = None,
     ) -> list[StoredRow]:
-        """Return the first ``limit`` rows with ``start <= row < end`` that have at least one of ``columns``."""
+        """Return the first ``limit`` rows with ``start <= row < end`` that have at least one of
+        ``columns``.
+        """
 
         def scan(table: Any) -> list[StoredRow]:
             pairs = table.scan(
@@ -130,7 +135,9 @@ class Gateway:
                 raise self._unavailable(error) from error
 
     def _send_once(self, request: Callable[[Any], T]) -> T:
-        """Send a request; after any interruption, close: the rest of the answer must not be read as the next answer."""
+        """Send a request; after any interruption, close: the rest of the answer must not be read as the next
+        answer.
+        """
         try:
             return request(self._open_table())
         except BaseException:
@@ -159,7 +166,8 @@ class Gateway:
 
 
 def make_connector(host: str, port: int, timeout_s: float) -> Callable[[], Any]:
-    """Return a function that opens a connection: binary protocol, buffered transport, ``timeout_s`` for each message.
+    """Return a function that opens a connection: binary protocol, buffered transport, ``timeout_s`` for each
+    message.
 
     Raises ConfigError where happybase is not installed.
     """

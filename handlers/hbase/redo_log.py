@@ -6,14 +6,16 @@ HBase writes one row at a time. So a commit has three steps:
 2. ``apply`` applies it entry by entry;
 3. ``remove`` deletes the row.
 
-A process that is killed between them leaves the row, and the next one repeats step 2. All writes carry versions, so applying a
-transaction twice has the effect of applying it once, and later writes remain.
+A process that is killed between them leaves the row, and the next one repeats step 2. All writes carry
+versions, so applying a transaction twice has the effect of applying it once, and later writes remain.
 
-Puts come in the order of ``EntryKind`` (what rows need, postings, rows, tables), then removals in the reverse order. So every row has all its
-postings at every moment, and every table its rows. A reader at the same time may see postings without a row, which readers
-ignore, and rows of a table that does not exist yet or any more, which are never read.
+Puts come in the order of ``EntryKind`` (what rows need, postings, rows, tables), then removals in the reverse
+order. So every row has all its postings at every moment, and every table its rows. A reader at the same time
+may see postings without a row, which readers ignore, and rows of a table that does not exist yet or any more,
+which are never read.
 
-The bytes of a transaction are: u64 version; then for each put, deletion and range a tag and its parts, each with a u32 length.
+The bytes of a transaction are: u64 version; then for each put, deletion and range a tag and its parts, each
+with a u32 length.
 """
 
 from __future__ import annotations
@@ -54,7 +56,9 @@ class ClearedRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Writes:
-    """The writes of a transaction: entries to put and delete with one version, and ranges cleared before them."""
+    """The writes of a transaction: entries to put and delete with one version, and ranges cleared before
+    them.
+    """
 
     version: int
     puts: dict[bytes, bytes] = field(default_factory=dict)
@@ -136,7 +140,9 @@ def write(gateway: Gateway, writes: Writes) -> None:
 
 
 def read(gateway: Gateway) -> Writes | None:
-    """Return the transaction that has not been applied completely, or None; raise StateCorrupt where it cannot be read."""
+    """Return the transaction that has not been applied completely, or None; raise StateCorrupt where it
+    cannot be read.
+    """
     row = gateway.rows([layout.WRITES_ROW], [layout.FAMILY]).get(layout.WRITES_ROW)
     if row is None:
         return None

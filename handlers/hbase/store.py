@@ -1,11 +1,13 @@
 """The store port over an HBase table.
 
-The guarantees of the port hold here too, with two differences, which ``state.store.RemoteReader`` announces to callers: reads
-are messages; and another process may see a transaction while it is written or applied, in the order of ``redo_log``.
+The guarantees of the port hold here too, with two differences, which ``state.store.RemoteReader`` announces
+to callers: reads are messages; and another process may see a transaction while it is written or applied, in
+the order of ``redo_log``.
 
-One process writes. If it is killed after the commit, the process that opens the store next finishes the transaction. Applying it
-twice, or by two processes at once, does no harm (``redo_log``). If it is killed before, what a long transaction wrote early is rolled
-back by the next transaction, not when the store is opened: a reader must not interfere with a running writer (``undo_log``).
+One process writes. If it is killed after the commit, the process that opens the store next finishes the
+transaction. Applying it twice, or by two processes at once, does no harm (``redo_log``). If it is killed
+before, what a long transaction wrote early is rolled back by the next transaction, not when the store is
+opened: a reader must not interfere with a running writer (``undo_log``).
 """
 
 from __future__ import annotations
@@ -32,15 +34,16 @@ if TYPE_CHECKING:
 
 
 KEYS_PAGE_MAX: Final = 8192
-"""A scan of keys begins with a page of ``pages.PAGE_KEYS``; each page is four times as large as the last, up to this."""
+"""A scan of keys begins with a page of ``pages.PAGE_KEYS``; each page is four times as large as the last, up
+to this."""
 
 
 def open_store(host: str, port: int, table: str, timeout_s: float) -> HBaseStore:
     """Return the store in ``table``, which is created where it is missing.
 
-    ``host`` and ``port`` are those of a Thrift gateway (version 1, binary protocol, buffered transport); ``timeout_s`` applies to
-    each message. Raises HBaseUnavailable, ConfigError without the package happybase, StateCorrupt where an interrupted transaction
-    cannot be read.
+    ``host`` and ``port`` are those of a Thrift gateway (version 1, binary protocol, buffered transport);
+    ``timeout_s`` applies to each message. Raises HBaseUnavailable, ConfigError without the package happybase,
+    StateCorrupt where an interrupted transaction cannot be read.
     """
     return HBaseStore(Gateway(make_connector(host, port, timeout_s), table, f"{host}:{port}"))
 
@@ -51,13 +54,15 @@ class HBaseStore:
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
         self.counts: Counter[str] = Counter()
-        """Since start: ``rows-fetched``, and transactions of killed or failed writers: ``ended`` and ``rolled-back``."""
+        """Since start: ``rows-fetched``, and transactions of killed or failed writers: ``ended`` and
+        ``rolled-back``."""
         self._lock = threading.RLock()
         self._open: HBaseTransaction | None = None
         self._is_clean = False
         """Whether neither the redo log nor the undo log has anything."""
         self._undo_rows: list[bytes] = []
-        """The rows of the undo log of the open transaction, or of one that failed and is not rolled back yet."""
+        """The rows of the undo log of the open transaction, or of one that failed and is not rolled back
+        yet."""
         self._finish_committed()
         self._is_clean = not undo_log.rows(gateway)
 
@@ -93,13 +98,16 @@ class HBaseStore:
         return (layout.entry_key(each.row) for each in rows)
 
     def scan_matching(self, start: bytes, end: bytes | None, condition: Condition) -> Iterator[bytes]:
-        """Yield the keys of rows with ``start <= key < end``; may leave out keys that ``condition`` excludes."""
+        """Yield the keys of rows with ``start <= key < end``; may leave out keys that ``condition``
+        excludes.
+        """
         cells = [layout.numbered_cell(column) for column in sorted(layout.compared_columns(condition))]
         rows = self._scan_rows(start, end, cells, layout.write_filter(condition))
         return (layout.entry_key(each.row) for each in rows)
 
     @contextmanager
-    def snapshot(self, pause: Pause = lambda: None) -> Iterator[Reader]:  # noqa: ARG002 - its calls release the processor
+    # Its calls release the processor
+    def snapshot(self, pause: Pause = lambda: None) -> Iterator[Reader]:  # noqa: ARG002
         """Read page by page what is committed then: HBase has no snapshot across rows."""
         yield self
 
@@ -107,8 +115,9 @@ class HBaseStore:
     def transaction(self) -> Iterator[Transaction]:
         """Open the one write transaction; it takes effect when the block ends without an error.
 
-        Raises HBaseUnavailable. If that happens while the transaction is applied, it is finished before the next one begins, otherwise
-        it is rolled back: callers that cache something of the store must read it again.
+        Raises HBaseUnavailable. If that happens while the transaction is applied, it is finished before the
+        next one begins, otherwise it is rolled back: callers that cache something of the store must read it
+        again.
         """
         with self._lock:
             assert self._open is None, "this thread has a transaction open already"
@@ -122,7 +131,9 @@ class HBaseStore:
                 self._open = None
 
     def check(self) -> None:
-        """Assert that every entry has the cells of its kind; raise StateCorrupt for an unreadable redo row."""
+        """Assert that every entry has the cells of its kind; raise StateCorrupt for an unreadable redo
+        row.
+        """
         with self._reading():
             redo_log.read(self.gateway)
             for row in self._pages(b"", None, [layout.FAMILY], None, self.gateway.scan):
@@ -142,7 +153,9 @@ class HBaseStore:
         return None if row is None else _parse_entry(row)
 
     def entries_of(self, keys: Sequence[bytes]) -> list[StoredEntry]:
-        """Return the stored entries of ``keys``, without those that do not exist (used by the transaction)."""
+        """Return the stored entries of ``keys``, without those that do not exist (used by the
+        transaction).
+        """
         return [_parse_entry(row) for row in self._rows(keys, layout.VALUE).values()] if keys else []
 
     def entries(self, start: bytes, end: bytes | None, *, keys_only: bool) -> Iterator[StoredEntry]:
@@ -175,7 +188,9 @@ class HBaseStore:
         self._is_clean = True
 
     def _apply(self, writes: redo_log.Writes, *, has_undo_log: bool) -> None:
-        """Apply a committed transaction; its redo row goes last, because it proves that the undo log must not be used."""
+        """Apply a committed transaction; its redo row goes last, because it proves that the undo log must not
+        be used.
+        """
         redo_log.apply(self.gateway, writes)
         if has_undo_log:
             undo_log.remove(self.gateway, writes.version)

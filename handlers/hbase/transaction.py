@@ -1,13 +1,16 @@
 """The open transaction of the store on HBase: buffers writes until the commit; its own reads see them.
 
-A long transaction cannot be buffered whole. Rows and postings make it long, and they mean the same whenever they are written. So above
-a limit they are written early, in the same order, and everything else waits for the commit. What they replace is logged before
-(``undo_log``), so a transaction of any length that fails or is killed is rolled back before the next one begins.
+A long transaction cannot be buffered whole. Rows and postings make it long, and they mean the same whenever
+they are written. So above a limit they are written early, in the same order, and everything else waits for
+the commit. What they replace is logged before (``undo_log``), so a transaction of any length that fails or is
+killed is rolled back before the next one begins.
 
-A cleared range is kept as a range with a version: it removes earlier entries and spares later ones. So a table that is reloaded is
-never empty in between: its new rows are written first, and the old ones are removed at the commit.
+A cleared range is kept as a range with a version: it removes earlier entries and spares later ones. So a
+table that is reloaded is never empty in between: its new rows are written first, and the old ones are removed
+at the commit.
 
-Every transaction that writes draws new versions, so its writes are newer than all earlier ones, of any process.
+Every transaction that writes draws new versions, so its writes are newer than all earlier ones, of any
+process.
 """
 
 from __future__ import annotations
@@ -85,7 +88,9 @@ class HBaseTransaction:
         return entry[1] if entry is not None and self._remains(entry) else None
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Return the value of each of ``keys`` as this transaction sees it, or None; one message for those that it did not write."""
+        """Return the value of each of ``keys`` as this transaction sees it, or None; one message for those
+        that it did not write.
+        """
         assert not self._ended, "the transaction is over"
         entries = self._store.entries_of([key for key in keys if key not in self._own])
         stored = {key: value for key, value, version in entries if self._remains((key, value, version))}
@@ -142,7 +147,9 @@ class HBaseTransaction:
             self._spill()
 
     def _spill(self) -> None:
-        """Write rows and postings now, and before them what they need: table numbers, which no other process may draw, and dictionaries."""
+        """Write rows and postings now, and before them what they need: table numbers, which no other process
+        may draw, and dictionaries.
+        """
         early = {key: value for key, value in self._own.items() if kind_of(key) is not EntryKind.OTHER}
         writes = Writes(self._next_version(), *self._split(early))
         undone = [key for key in early if kind_of(key) is not EntryKind.BASIS]
@@ -174,7 +181,9 @@ class HBaseTransaction:
         return not any(cleared.has(key, version) for cleared in self._cleared)
 
     def _page(self, start: bytes, end: bytes | None, reverse: bool, most: int) -> list[tuple[bytes, bytes]]:
-        """Return a page of entries; reading backwards reads forwards and reverses, which nothing on HBase needs."""
+        """Return a page of entries; reading backwards reads forwards and reverses, which nothing on HBase
+        needs.
+        """
         entries = self._view(start, end, keys_only=False)
         return list(entries)[::-1][:most] if reverse else list(islice(entries, most))
 
@@ -182,7 +191,9 @@ class HBaseTransaction:
         return [key for key, _ in islice(self._view(start, end, keys_only=True), most)]
 
     def _view(self, start: bytes, end: bytes | None, *, keys_only: bool) -> Iterator[tuple[bytes, bytes]]:
-        """Yield stored and own entries in one order; an own entry replaces the stored one with the same key."""
+        """Yield stored and own entries in one order; an own entry replaces the stored one with the same
+        key.
+        """
         assert not self._ended, "the transaction is over"
         own = [(key, self._own[key]) for key in self._own.irange(start, end, inclusive=(True, False))]
         at = 0

@@ -1,15 +1,19 @@
 """The undo log: what was stored before a long transaction wrote some of its entries early.
 
-A transaction that outgrows its buffer writes rows and postings before it commits (``transaction``). If it then fails, counts, table
-records and the caller's position are lost while these entries remain, and a repeated transaction would take them for old ones: it would
-not count them again. So before each early write, what is stored under its keys is logged, in rows of its own. A transaction
-that failed or was killed is rolled back before the next one begins:
+A transaction that outgrows its buffer writes rows and postings before it commits (``transaction``). If it
+then fails, counts, table records and the caller's position are lost while these entries remain, and a
+repeated transaction would take them for old ones: it would not count them again. So before each early write,
+what is stored under its keys is logged, in rows of its own. A transaction that failed or was killed is rolled
+back before the next one begins:
 
 1. ``compose`` and ``write`` log the entries, then they are overwritten or removed; this may repeat;
-2. the transaction commits by writing the redo row, even if nothing else is left to write (``redo_log``); ``remove`` forgets the log;
-3. without a redo row, ``roll_back`` restores the logged entries, the latest first, and forgets each row of the log when it is restored.
+2. the transaction commits by writing the redo row, even if nothing else is left to write (``redo_log``);
+   ``remove`` forgets the log;
+3. without a redo row, ``roll_back`` restores the logged entries, the latest first, and forgets each row of
+   the log when it is restored.
 
-Restored entries carry new versions, so a late message of the failed transaction has no effect. Restoring may be repeated at any point.
+Restored entries carry new versions, so a late message of the failed transaction has no effect. Restoring may
+be repeated at any point.
 """
 
 from __future__ import annotations
@@ -41,7 +45,9 @@ _UNDONE: Final = (EntryKind.POSTING, EntryKind.ROW)
 def compose(
     keys: Sequence[bytes], read: Callable[[Sequence[bytes]], list[StoredEntry]], version: int
 ) -> dict[bytes, layout.Cells]:
-    """Return the rows of the log for what ``read`` finds under ``keys``, before they are written with ``version``."""
+    """Return the rows of the log for what ``read`` finds under ``keys``, before they are written with
+    ``version``.
+    """
     rows = {}
     for number, chunk in enumerate(_chunks(keys)):
         stored = {key: value for key, value, _ in read(chunk)}
@@ -76,9 +82,11 @@ def remove(gateway: Gateway, version: int) -> None:
 
 
 def roll_back(gateway: Gateway, attempted: Sequence[bytes], draw_versions: Callable[[int], int]) -> bool:
-    """Restore what a transaction that did not commit has overwritten; return whether there was anything to restore.
+    """Restore what a transaction that did not commit has overwritten; return whether there was anything to
+    restore.
 
-    ``attempted`` are the rows of the log that this process has sent. Late messages must not take effect: neither those rows nor the commit.
+    ``attempted`` are the rows of the log that this process has sent. Late messages must not take effect:
+    neither those rows nor the commit.
     """
     logged = rows(gateway)
     if not logged and not attempted:

@@ -1,4 +1,5 @@
-"""Addresses of metastores, which login each of them requires, and defaults of connections. Loads no Thrift library.
+"""Addresses of metastores, which login each of them requires, and defaults of connections. Loads no Thrift
+library.
 
 The configuration gives every source and target its login once, when it is loaded. Connections look it up by
 their address, so the credentials do not pass through the many places that only connect. A process has one
@@ -69,11 +70,13 @@ class KerberosLogin:
     client: str | None = None
     keytab: Path | None = None
     protection: Protection = "auth"
-    """Weakest accepted protection of calls: 'auth' (none), 'auth-int' (signed) or 'auth-conf' (encrypted). The weakest
-    one is used that the metastore offers too. Only for 'kerberos'."""
+    """Weakest accepted protection of calls: 'auth' (none), 'auth-int' (signed) or 'auth-conf' (encrypted).
+    The weakest one is used that the metastore offers too. Only for 'kerberos'."""
 
     def service_at(self, host: str) -> str:
-        """Return the principal of the metastore on ``host``; Hadoop writes host names of principals in lower case."""
+        """Return the principal of the metastore on ``host``; Hadoop writes host names of principals in lower
+        case.
+        """
         return self.service.replace("/_HOST", f"/{host.lower()}")
 
 
@@ -107,7 +110,9 @@ def login_at(host: str, port: int) -> Login | None:
 def merge_logins(
     logins_by_cluster: Mapping[str, Mapping[tuple[str, int], Login | None]],
 ) -> dict[tuple[str, int], Login]:
-    """Merge the logins of several clusters, by the clusters' names; raise ConfigError if two disagree about one server."""
+    """Merge the logins of several clusters, by the clusters' names; raise ConfigError if two disagree about
+    one server.
+    """
     owners: dict[tuple[str, int], tuple[str, Login | None]] = {}
     for name, logins in logins_by_cluster.items():
         for address, login in logins.items():

@@ -31,8 +31,8 @@ class Metastore(
 ):
     """A client of one metastore service, given as one address or as several that share a database.
 
-    Connects at the first call. Not thread-safe: every thread needs its own ``clone``. Names of databases and tables are sent
-    unchanged; the metastore stores them in lower case.
+    Connects at the first call. Not thread-safe: every thread needs its own ``clone``. Names of databases and
+    tables are sent unchanged; the metastore stores them in lower case.
     """
 
     def __init__(
@@ -57,5 +57,7 @@ class Metastore(
         super().__init__(addresses, options, guard)
 
     def clone(self, *, guard: Callable[[], None] | None = None) -> Self:
-        """Return a client with its own connection to the same metastore, with the same guard or another one."""
+        """Return a client with its own connection to the same metastore, with the same guard or another
+        one.
+        """
         return type(self)(self._uris, **asdict(self.options), guard=guard or self.guard)

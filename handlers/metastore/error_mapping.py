@@ -1,4 +1,6 @@
-"""Mapping of the metastore's exceptions to Tideline's errors. Hive's class and message stay in the context."""
+"""Mapping of the metastore's exceptions to Tideline's errors. Hive's class and message stay in the
+context.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,10 @@ _BY_CLASS: Final[dict[str, tuple[type[TidelineError], str]]] = {
     "NoSuchTxnException": (TxnNotOpen, "the metastore does not have the transaction"),
     "TxnAbortedException": (TxnNotOpen, "the transaction was aborted"),
 }
-# Hive reports with a MetaException both that a request is wrong and that the metastore's own database or file system failed
-# ("Failed to execute function: ...", "Timeout when executing method ...", JDO and IO exceptions, denied access). Only messages
-# that are known to be about the request count as a rejection. All others may pass, and are retried.
+# Hive reports with a MetaException both that a request is wrong and that the metastore's own database or file
+# system failed ("Failed to execute function: ...", "Timeout when executing method ...", JDO and IO
+# exceptions, denied access). Only messages that are known to be about the request count as a rejection. All
+# others may pass, and are retried.
 _REJECTION: Final = re.compile(
     r"The table has been modified|parameter value for key|Cannot change stats state|transactional"
     r"|Filtering is supported only|is not a partitioning key|Value should be on the RHS|partition filter|[Ii]ncorrect number of"
@@ -69,8 +72,8 @@ def to_tideline_error(error: Exception, call: str, address: object) -> TidelineE
 def _name(error: Exception, call: str) -> str:
     """Return the name of the exception, or the one that Hive should have raised.
 
-    Hive 4.0 calls the table of some partition calls invalid if it does not exist. All versions reject a search for a partition in a table that
-    has no partitions, or fewer partition columns.
+    Hive 4.0 calls the table of some partition calls invalid if it does not exist. All versions reject a
+    search for a partition in a table that has no partitions, or fewer partition columns.
     """
     name = type(error).__name__
     if call.startswith("get_partition") and _reason(error).startswith("Invalid partition key & values"):
@@ -93,7 +96,9 @@ def _has_failed(name: str, reason: str) -> bool:
 
 
 def is_server_fault(error: Exception) -> bool:
-    """Whether the server failed, as opposed to rejecting the request; after some failures it closes the connection."""
+    """Whether the server failed, as opposed to rejecting the request; after some failures it closes the
+    connection.
+    """
     return isinstance(error, TApplicationException) and error.type != TApplicationException.UNKNOWN_METHOD
 
 

@@ -1,19 +1,21 @@
 """Replayed transactions: opened, given write ids, and ended on the target for a transaction of the source.
 
-The target's metastore maps source transactions to its own, for each policy (a text that the caller chooses and must keep).
-Two rules apply to every call, because breaking them succeeds silently with another effect (reference:
-hive-replication.md §0.4, §0b.7): ``txn_type=REPL_CREATED`` is always sent, and a call names one source transaction, except for write ids that the target
-would give anyway (``allocate_many_replayed``).
+The target's metastore maps source transactions to its own, for each policy (a text that the caller chooses
+and must keep). Two rules apply to every call, because breaking them succeeds silently with another effect
+(reference: hive-replication.md §0.4, §0b.7): ``txn_type=REPL_CREATED`` is always sent, and a call names one
+source transaction, except for write ids that the target would give anyway (``allocate_many_replayed``).
 
-Transactions are never opened by one call for many, although Hive has it. It opens none if one of them is open already, answers in any order, and on
-Derby and SQL Server two such calls at a time deadlock: there it finds the new ids by scanning the table of transactions (OpenTxnsFunction). Twenty seconds
-later the database ends one of them; meanwhile the others use up the metastore's connections.
+Transactions are never opened by one call for many, although Hive has it. It opens none if one of them is open
+already, answers in any order, and on Derby and SQL Server two such calls at a time deadlock: there it finds
+the new ids by scanning the table of transactions (OpenTxnsFunction). Twenty seconds later the database ends
+one of them; meanwhile the others use up the metastore's connections.
 
-**Lost transactions.** If opening a transaction takes the metastore longer than ``metastore.txn.opentxn.timeout`` (1 s), Hive deletes
-the new transaction, but not its row in the mapping, and then answers with the id that no longer exists. A metastore that has just been
-started needs that long. From then on, Hive refuses to allocate write ids for the source transaction and to end it, and nothing removes
-the row. Such a transaction is opened again under a substitute text, ``POLICY~1`` and so on. All later calls find it again in the same
-way, so nothing must be remembered.
+**Lost transactions.** If opening a transaction takes the metastore longer than
+``metastore.txn.opentxn.timeout`` (1 s), Hive deletes the new transaction, but not its row in the mapping, and
+then answers with the id that no longer exists. A metastore that has just been started needs that long. From
+then on, Hive refuses to allocate write ids for the source transaction and to end it, and nothing removes the
+row. Such a transaction is opened again under a substitute text, ``POLICY~1`` and so on. All later calls find
+it again in the same way, so nothing must be remembered.
 """
 
 from __future__ import annotations
@@ -48,13 +50,16 @@ SUBSTITUTES_MAX: Final = 5
 
 
 class ReplayedTransactionCalls(TransactionCalls):
-    """Calls about replayed transactions. They need Hive 4.0 and are idempotent, except where a method states otherwise."""
+    """Calls about replayed transactions. They need Hive 4.0 and are idempotent, except where a method states
+    otherwise.
+    """
 
     def open_replayed(self, policy: str, source_txn: int) -> int:
         """Return the target's transaction for ``source_txn``, opened if necessary.
 
-        The mapping ends with the commit or abort; after that, this call would open another transaction. The caller prevents
-        it by its position. Raises TargetDiverged if the answer is not exactly one id, Unsupported before Hive 4.0.
+        The mapping ends with the commit or abort; after that, this call would open another transaction. The
+        caller prevents it by its position. Raises TargetDiverged if the answer is not exactly one id,
+        Unsupported before Hive 4.0.
         """
         self._require_replay()
         request = OpenTxnRequest(
@@ -76,11 +81,13 @@ class ReplayedTransactionCalls(TransactionCalls):
     def allocate_replayed(
         self, policy: str, db: str, table: str, source_txn: int, write_id: int, *, reallocate: bool = False
     ) -> int | None:
-        """Allocate ``write_id`` for ``source_txn`` in a table; return the write id that the transaction now has.
+        """Allocate ``write_id`` for ``source_txn`` in a table; return the write id that the transaction now
+        has.
 
-        None means that the target has no open transaction for ``source_txn``; the server reports no error. A different id
-        means that the transaction already had one. Only then may ``reallocate`` be used to replace it: on a plain repetition
-        it would forget write ids that other transactions have in the table (reference: hive-replication.md §2.2).
+        None means that the target has no open transaction for ``source_txn``; the server reports no error. A
+        different id means that the transaction already had one. Only then may ``reallocate`` be used to
+        replace it: on a plain repetition it would forget write ids that other transactions have in the table
+        (reference: hive-replication.md §2.2).
         """
         self._require_replay()
 
@@ -102,11 +109,13 @@ class ReplayedTransactionCalls(TransactionCalls):
     def allocate_many_replayed(
         self, policy: str, db: str, table: str, allocations: Sequence[tuple[int, int]]
     ) -> dict[int, int]:
-        """Allocate write ids, each named with its source transaction, by one call; return them by the target's transaction.
+        """Allocate write ids, each named with its source transaction, by one call; return them by the
+        target's transaction.
 
-        They must be the table's next ones on the target, without a gap and in the order of the target's transactions: see
-        ``handlers.replication.transactions.coming_events``, which selects them, for what Hive does otherwise. If a
-        transaction is not open, nothing is allocated: the answer is empty if its mapping is gone, and ServerFault if Hive has lost it.
+        They must be the table's next ones on the target, without a gap and in the order of the target's
+        transactions: see ``handlers.replication.transactions.coming_events``, which selects them, for what
+        Hive does otherwise. If a transaction is not open, nothing is allocated: the answer is empty if its
+        mapping is gone, and ServerFault if Hive has lost it.
         """
         self._require_replay()
         request = AllocateTableWriteIdsRequest(
@@ -118,10 +127,11 @@ class ReplayedTransactionCalls(TransactionCalls):
         return {each.txnId: each.writeId for each in self._invoke(ALLOCATE, request).txnToWriteIds}
 
     def commit_replayed(self, policy: str, source_txn: int, writes: Sequence[WriteEventInfo]) -> None:
-        """Commit. ``writes`` contains the target's table names and the source's file entries; the files must be in place.
+        """Commit. ``writes`` contains the target's table names and the source's file entries; the files must
+        be in place.
 
-        Success proves nothing: a commit of an unknown transaction or policy succeeds as well. Raises ServerFault if a file or
-        table of ``writes`` is missing; the transaction then stays open.
+        Success proves nothing: a commit of an unknown transaction or policy succeeds as well. Raises
+        ServerFault if a file or table of ``writes`` is missing; the transaction then stays open.
         """
         self._require_replay()
 
@@ -164,7 +174,9 @@ class ReplayedTransactionCalls(TransactionCalls):
         source_txn: int,
         refusal: type[ServerFault | TxnNotOpen],
     ) -> T:
-        """Send a call under the policy's text or, if Hive has lost the transaction and answers ``refusal``, under a substitute."""
+        """Send a call under the policy's text or, if Hive has lost the transaction and answers ``refusal``,
+        under a substitute.
+        """
         try:
             return call(policy)
         except refusal:

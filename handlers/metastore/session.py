@@ -1,12 +1,15 @@
-"""Making calls: a list of addresses, reconnection, repetition of calls that may be repeated, and typed errors.
+"""Making calls: a list of addresses, reconnection, repetition of calls that may be repeated, and typed
+errors.
 
 Rules (DESIGN.md of this package gives the reasons):
 
-* The connection is made at the first call. Addresses are tried in order, starting with the last one that worked.
+* The connection is made at the first call. Addresses are tried in order, starting with the last one that
+  worked.
 * If the connection breaks before the request was sent completely, any call is sent to the next address.
 * If it breaks later, a call that only reads is repeated; a call that changes something raises AmbiguousCall.
 * All attempts of one call share one deadline.
-* An internal error of the server raises ServerFault and is not repeated here, because only the caller knows its context.
+* An internal error of the server raises ServerFault and is not repeated here, because only the caller knows
+  its context.
 """
 
 from __future__ import annotations
@@ -54,7 +57,8 @@ CAPABILITIES: Final = (
     "HIVEONLYMQTWRITE",
     "ACCEPTS_UNMODIFIED_METADATA",
 )
-"""The capabilities that Hive 4 requires of a client before it creates an ACID table or returns one unchanged."""
+"""The capabilities that Hive 4 requires of a client before it creates an ACID table or returns one
+unchanged."""
 
 
 def allow() -> None:
@@ -96,7 +100,9 @@ class Session:
         return _repeat(lambda: self._connected(deadline).hive_version, deadline)
 
     def supports(self, call: str) -> bool:
-        """Whether the current server has ``call``; raise KeyError for a call that this client does not declare."""
+        """Whether the current server has ``call``; raise KeyError for a call that this client does not
+        declare.
+        """
         return DECLARED[call].exists_in(self.hive_version)
 
     def close(self) -> None:
@@ -116,7 +122,9 @@ class Session:
         return (list(CAPABILITIES), self.options.identifier) if self.hive_version >= V4_0 else (None, None)
 
     def _require_hive_4_for(self, call: str, *arguments: Any) -> None:
-        """Raise Unsupported before Hive 4 if one of ``arguments`` is set, because only Hive 4 understands them."""
+        """Raise Unsupported before Hive 4 if one of ``arguments`` is set, because only Hive 4 understands
+        them.
+        """
         if self.hive_version < V4_0 and any(value is not None for value in arguments):
             raise Unsupported(
                 "write ids and expected values require Hive 4", call=call, hive_version=str(self.hive_version)
@@ -197,7 +205,9 @@ class Session:
 
 
 def _repeat(attempt: Callable[[], R], deadline: float) -> R:
-    """Make the attempt again while no metastore can be reached, ``_ATTEMPTS_MAX`` times at most and until ``deadline``."""
+    """Make the attempt again while no metastore can be reached, ``_ATTEMPTS_MAX`` times at most and until
+    ``deadline``.
+    """
     for failures in count(1):
         try:
             return attempt()

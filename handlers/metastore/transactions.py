@@ -94,10 +94,14 @@ _SHOW_COMPACTIONS: Final = Call(
 
 
 class TransactionCalls(Session):
-    """Calls about transactional tables; those about replayed transactions are in ``replayed_transactions``."""
+    """Calls about transactional tables; those about replayed transactions are in
+    ``replayed_transactions``.
+    """
 
     def open_txns_info(self) -> GetOpenTxnsInfoResponse:
-        """Return the highest transaction id and every transaction that is open, or aborted and not yet forgotten."""
+        """Return the highest transaction id and every transaction that is open, or aborted and not yet
+        forgotten.
+        """
         return self._invoke(_OPEN_INFO)
 
     def newest_txn_id(self) -> int:
@@ -112,9 +116,10 @@ class TransactionCalls(Session):
     def valid_write_ids(self, tables: Sequence[str], *, valid_txns: str | None = None) -> list[ValidWriteIds]:
         """Return the write-id list of each table, named as ``db.table``, in the given order (since Hive 3.1).
 
-        For a table that has only invalid write ids, Hive 4 returns an incomplete list: see ``ValidWriteIds.may_be_cut``. Raises
-        ServerFault if the answer does not have every table.
-        ``valid_txns`` is a list of ``format_valid_txns``: the answer is for a reader with this snapshot instead of the current one.
+        For a table that has only invalid write ids, Hive 4 returns an incomplete list: see
+        ``ValidWriteIds.may_be_cut``. Raises ServerFault if the answer does not have every table.
+        ``valid_txns`` is a list of ``format_valid_txns``: the answer is for a reader with this snapshot
+        instead of the current one.
         """
         if valid_txns is None and self.hive_version < V4_0:
             valid_txns = self._valid_txns()
@@ -131,23 +136,28 @@ class TransactionCalls(Session):
         return [by_table[table.lower()] for table in tables]
 
     def _valid_txns(self) -> str:
-        """Return the snapshot that Hive 3 requires: ``hwm:lowest open:open,…:aborted,…`` (ValidReadTxnList)."""
+        """Return the snapshot that Hive 3 requires: ``hwm:lowest open:open,…:aborted,…``
+        (ValidReadTxnList).
+        """
         info = self.open_txns_info()
         opened = [txn.id for txn in info.open_txns if txn.state == TxnState.OPEN]
         aborted = [txn.id for txn in info.open_txns if txn.state == TxnState.ABORTED]
         return format_valid_txns(info.txn_high_water_mark, opened, aborted)
 
     def abort_txn(self, txn_id: int) -> None:
-        """Abort one of this metastore's own transactions, which is not a replayed one; raise TxnNotOpen if it is unknown."""
+        """Abort one of this metastore's own transactions, which is not a replayed one; raise TxnNotOpen if it
+        is unknown.
+        """
         self._invoke(ABORT, AbortTxnRequest(txnid=txn_id, errorCode=ABORTED_BY_BOOTSTRAP))
 
     def repl_table_write_ids(
         self, db: str, table: str, valid_write_ids: str, *, partition_names: Sequence[str] | None = None
     ) -> None:
-        """Give a table without write ids the state of its source: a write-id list as text, with the target's table name.
+        """Give a table without write ids the state of its source: a write-id list as text, with the target's
+        table name.
 
-        Aborted ids stay invalid, and those that need cleaning are queued for compaction. A table that already has write ids
-        does not change.
+        Aborted ids stay invalid, and those that need cleaning are queued for compaction. A table that already
+        has write ids does not change.
         """
         request = ReplTblWriteIdStateRequest(
             validWriteIdlist=valid_write_ids,
@@ -198,15 +208,17 @@ class TransactionCalls(Session):
     ) -> list[ShowCompactResponseElement]:
         """Return queued, running and past compactions; of one database, table and state if they are given.
 
-        ``state`` is Hive's letter: ``i`` (initiated), ``w`` (working), ``r`` (ready for cleaning), ``f`` (failed), ``a`` (did not
-        initiate), ``s`` (succeeded) or ``c`` (refused).
+        ``state`` is Hive's letter: ``i`` (initiated), ``w`` (working), ``r`` (ready for cleaning), ``f``
+        (failed), ``a`` (did not initiate), ``s`` (succeeded) or ``c`` (refused).
         """
         request = ShowCompactRequest(dbName=db, tbName=table, state=state, limit=limit)
         return self._invoke(_SHOW_COMPACTIONS, request).compacts
 
 
 def format_valid_txns(high_water_mark: int, opened: Iterable[int], aborted: Iterable[int]) -> str:
-    """Return a snapshot of transactions as Hive reads it: ``hwm:lowest open:open,…:aborted,…`` (ValidReadTxnList)."""
+    """Return a snapshot of transactions as Hive reads it: ``hwm:lowest open:open,…:aborted,…``
+    (ValidReadTxnList).
+    """
     ids = sorted(opened)
     return f"{high_water_mark}:{min(ids, default=NO_OPEN_WRITE_ID)}:{_join_ids(ids)}:{_join_ids(aborted)}"
 

@@ -1,6 +1,8 @@
-"""Structs as bytes in Thrift's binary protocol, as the metastore itself sends them; the format of structs kept in a store.
+"""Structs as bytes in Thrift's binary protocol, as the metastore itself sends them; the format of structs
+kept in a store.
 
-Unknown fields are skipped, as on the wire, so newer and older versions of Tideline can read each other's data.
+Unknown fields are skipped, as on the wire, so newer and older versions of Tideline can read each other's
+data.
 """
 
 from __future__ import annotations
@@ -28,11 +30,14 @@ _THRIFT_ERRORS: Final = (
     TypeError,
     ValueError,
 )
-"""Exceptions of Thrift, in C and in Python, for a value of the wrong type, invalid Unicode or truncated bytes."""
+"""Exceptions of Thrift, in C and in Python, for a value of the wrong type, invalid Unicode or truncated
+bytes."""
 
 
 def encode(value: Struct) -> bytes:
-    """Return ``value`` in Thrift's binary form; raise MalformedEvent if a field has a value of the wrong type."""
+    """Return ``value`` in Thrift's binary form; raise MalformedEvent if a field has a value of the wrong
+    type.
+    """
     buffer = TMemoryBuffer()
     try:
         value.write(TBinaryProtocolAccelerated(buffer))

@@ -1,7 +1,7 @@
 """Constraints: the structs of the six kinds, and one table with everything that Hive names after a kind.
 
-Hive has four structs and two calls for each kind of constraint, which differ only in their names. ``CONSTRAINT_KINDS`` lists
-the kinds; requests and responses are derived from the name of the kind.
+Hive has four structs and two calls for each kind of constraint, which differ only in their names.
+``CONSTRAINT_KINDS`` lists the kinds; requests and responses are derived from the name of the kind.
 """
 # ruff: noqa: N815, TC001 - field names are those of Hive's interface; annotations are read at run time
 
@@ -138,7 +138,9 @@ C = TypeVar("C", bound=Struct)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConstraintKind(Generic[C]):
-    """One kind of constraint. ``hive_name`` is the name that Hive's structs, fields and calls are derived from."""
+    """One kind of constraint. ``hive_name`` is the name that Hive's structs, fields and calls are derived
+    from.
+    """
 
     hive_name: str
     event_type: str
@@ -151,7 +153,8 @@ class ConstraintKind(Generic[C]):
     list_response: type[Struct] = field(init=False)
 
     def __post_init__(self) -> None:
-        columns = Annotated[list[self.column], 1]  # type: ignore[name-defined]  # the type is known at run time only
+        # The type is known at run time only
+        columns = Annotated[list[self.column], 1]  # type: ignore[name-defined]
         add_request = declare(__name__, f"Add{self.hive_name}Request", {self.add_field: columns})
         list_response = declare(__name__, f"{self.hive_name}sResponse", {self.list_field: columns})
         object.__setattr__(self, "add_request", add_request)

@@ -1,7 +1,7 @@
 """Requests and responses about the notification log and write events.
 
-``InsertEventRequestData`` has the field numbers of Hive 3 and later. In 2.3 ``filesAdded`` is field 1, so a 2.3 server gets
-``hmsclient``'s own struct.
+``InsertEventRequestData`` has the field numbers of Hive 3 and later. In 2.3 ``filesAdded`` is field 1, so a
+2.3 server gets ``hmsclient``'s own struct.
 """
 # ruff: noqa: N815, TC001 - field names are those of Hive's interface; annotations are read at run time
 
@@ -50,7 +50,9 @@ class CurrentNotificationEventId(Struct):
 
 
 class NotificationEventsCountRequest(Struct):
-    """Requests the number of a database's events in a range of ids; ``fromEventId`` is excluded, ``toEventId`` included."""
+    """Requests the number of a database's events in a range of ids; ``fromEventId`` is excluded,
+    ``toEventId`` included.
+    """
 
     fromEventId: Annotated[i64, 1]
     dbName: Annotated[str, 2]
@@ -75,7 +77,9 @@ class GetAllWriteEventInfoRequest(Struct):
 
 
 class WriteEventInfo(Struct):
-    """Files that one transaction wrote into one table or partition; ``files`` are joined by ``]``, objects are Thrift JSON."""
+    """Files that one transaction wrote into one table or partition; ``files`` are joined by ``]``, objects
+    are Thrift JSON.
+    """
 
     writeId: Annotated[i64, 1]
     database: Annotated[str, 2]

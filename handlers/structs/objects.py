@@ -1,7 +1,7 @@
 """The catalog's objects: databases, tables, partitions, functions and their parts.
 
-One field number was reused: ``Table`` 16 was a catalog name in 2.3 (never set there) and has been the metadata of a
-materialized view since 3.0. The later meaning is declared.
+One field number was reused: ``Table`` 16 was a catalog name in 2.3 (never set there) and has been the
+metadata of a materialized view since 3.0. The later meaning is declared.
 """
 # ruff: noqa: N815, TC001 - field names are those of Hive's interface; annotations are read at run time
 
@@ -142,7 +142,9 @@ class SourceTable(Struct):
 
 
 class Table(Struct):
-    """A table or view. ``writeId`` is the write id of the last change to its parameters (transactional tables)."""
+    """A table or view. ``writeId`` is the write id of the last change to its parameters (transactional
+    tables).
+    """
 
     tableName: Annotated[str, 1]
     dbName: Annotated[str, 2]

@@ -6,17 +6,18 @@
         name: Annotated[str | None, 1] = None
         type: Annotated[str | None, 2] = None
 
-The generated classes of ``hmsclient`` know only the fields of Hive 2.x. Reading a Hive 4 table with them and writing it back
-would silently drop the write id, the owner's type and the capabilities. The structs here are the superset of all supported
-Hive versions: a server skips fields that it does not know, and a field without a value is not sent, so that the server's own
-default applies.
+The generated classes of ``hmsclient`` know only the fields of Hive 2.x. Reading a Hive 4 table with them and
+writing it back would silently drop the write id, the owner's type and the capabilities. The structs here are
+the superset of all supported Hive versions: a server skips fields that it does not know, and a field without
+a value is not sent, so that the server's own default applies.
 
-Structs are read and written by Thrift's binary protocols, plain and accelerated. Two structs are equal when all their fields
-are equal, and ``copy()`` is deep. Field names are those of Hive's interface.
+Structs are read and written by Thrift's binary protocols, plain and accelerated. Two structs are equal when
+all their fields are equal, and ``copy()`` is deep. Field names are those of Hive's interface.
 
-Python has one ``int`` where Thrift has four, so annotations state the width with ``i8`` to ``i64``; ``str`` is UTF-8 text and
-``bytes`` is binary. A field may also name an enum, ``Annotated[i32 | None, 18, PrincipalType]``. Its value stays a plain int,
-because a newer server may send an unknown constant; the enum serves readers of JSON that contains the constants' names.
+Python has one ``int`` where Thrift has four, so annotations state the width with ``i8`` to ``i64``; ``str``
+is UTF-8 text and ``bytes`` is binary. A field may also name an enum,
+``Annotated[i32 | None, 18, PrincipalType]``. Its value stays a plain int, because a newer server may send an
+unknown constant; the enum serves readers of JSON that contains the constants' names.
 """
 
 from __future__ import annotations
@@ -65,7 +66,9 @@ _NAMES: Final[dict[int, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class WireType:
-    """One Thrift type. ``elements`` holds the element type of a list or set, or the key and value types of a map."""
+    """One Thrift type. ``elements`` holds the element type of a list or set, or the key and value types of a
+    map.
+    """
 
     ttype: int
     python: Any
@@ -92,8 +95,8 @@ class WireType:
     def thrift_arguments(self) -> Any:
         """Return the arguments of this type in Thrift's ``thrift_spec``.
 
-        The spec of a struct is None here, because structs refer to each other in cycles; ``fix_spec`` of the Thrift library
-        fills it in once all of them are known.
+        The spec of a struct is None here, because structs refer to each other in cycles; ``fix_spec`` of the
+        Thrift library fills it in once all of them are known.
         """
         if self.is_struct:
             return [self.python, None]
@@ -170,15 +173,18 @@ class Struct:  # noqa: PLW1641 - a struct can change, so it has no hash
 
     def read(self, protocol: Any) -> None:
         """Fill this struct from a Thrift protocol, in C if the protocol supports it."""
-        if protocol._fast_decode is not None and isinstance(protocol.trans, CReadableTransport):  # noqa: SLF001 - Thrift's own convention between generated code and protocols
+        # Thrift's own convention between generated code and protocols
+        if protocol._fast_decode is not None and isinstance(protocol.trans, CReadableTransport):  # noqa: SLF001
             protocol._fast_decode(self, protocol, [type(self), self.thrift_spec])  # noqa: SLF001 - likewise
         else:
             protocol.readStruct(self, self.thrift_spec)
 
     def write(self, protocol: Any) -> None:
         """Write this struct to a Thrift protocol, in C if the protocol supports it."""
-        if protocol._fast_encode is not None:  # noqa: SLF001 - Thrift's own convention between generated code and protocols
-            protocol.trans.write(protocol._fast_encode(self, [type(self), self.thrift_spec]))  # noqa: SLF001 - likewise
+        # Thrift's own convention between generated code and protocols
+        if protocol._fast_encode is not None:  # noqa: SLF001
+            # Likewise
+            protocol.trans.write(protocol._fast_encode(self, [type(self), self.thrift_spec]))  # noqa: SLF001
         else:
             protocol.writeStruct(self, self.thrift_spec)
 
@@ -215,10 +221,11 @@ def _copy(value: Any) -> Any:
 
 
 def resolve() -> None:
-    """Read the annotations of all structs declared since the last call; every module of structs ends with this call.
+    """Read the annotations of all structs declared since the last call; every module of structs ends with
+    this call.
 
-    Structs of one module may refer to each other in cycles (a materialized view's metadata contains tables), so annotations
-    cannot be read class by class.
+    Structs of one module may refer to each other in cycles (a materialized view's metadata contains tables),
+    so annotations cannot be read class by class.
     """
     structs = _unresolved[:]
     _unresolved.clear()
@@ -228,7 +235,9 @@ def resolve() -> None:
 
 
 def declare(module: str, name: str, fields: Mapping[str, Any]) -> type[Struct]:
-    """Return a new struct class for ``module``; ``fields`` maps names to the annotations of a declared struct."""
+    """Return a new struct class for ``module``; ``fields`` maps names to the annotations of a declared
+    struct.
+    """
     optional = {
         field: None
         for field, annotation in fields.items()

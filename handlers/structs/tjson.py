@@ -1,15 +1,17 @@
-"""Thrift JSON: reads and writes the objects that are embedded in notification messages, and objects given by field names.
+"""Thrift JSON: reads and writes the objects that are embedded in notification messages, and objects given by
+field names.
 
-Java writes embedded objects with Thrift's JSON protocol, ``{"<field number>":{"<type tag>":value}}``. Thrift's own Python
-reader processes one character at a time and takes milliseconds for a table. Here a JSON parser reads the text, and readers
-built once for each struct class convert the result.
+Java writes embedded objects with Thrift's JSON protocol, ``{"<field number>":{"<type tag>":value}}``.
+Thrift's own Python reader processes one character at a time and takes milliseconds for a table. Here a JSON
+parser reads the text, and readers built once for each struct class convert the result.
 
-Like Thrift, reading skips unknown fields and fields with another type. Raw control characters inside strings are accepted,
-because Java writes them, and base64 may be unpadded. Any other defect of the text raises MalformedEvent with a reason, never
-another exception. Text longer than ``TEXT_CHARS_MAX`` raises LimitExceeded.
+Like Thrift, reading skips unknown fields and fields with another type. Raw control characters inside strings
+are accepted, because Java writes them, and base64 may be unpadded. Any other defect of the text raises
+MalformedEvent with a reason, never another exception. Text longer than ``TEXT_CHARS_MAX`` raises
+LimitExceeded.
 
-Thrift JSON is not always JSON: a map whose keys are lists (locations of skewed values) has arrays where JSON requires strings.
-Only such text goes through Thrift's slow reader and writer.
+Thrift JSON is not always JSON: a map whose keys are lists (locations of skewed values) has arrays where JSON
+requires strings. Only such text goes through Thrift's slow reader and writer.
 """
 
 from __future__ import annotations
@@ -77,9 +79,11 @@ def encode(value: Struct) -> str:
 
 
 def from_names(cls: type[S], mapping: Mapping[str, Any]) -> S:
-    """Build a struct from plain JSON with field names, as Jackson writes Thrift beans (reference: event-listeners.md §1).
+    """Build a struct from plain JSON with field names, as Jackson writes Thrift beans (reference:
+    event-listeners.md §1).
 
-    ``json_forms.named_reader`` describes the form. Raises MalformedEvent if a value does not have the shape of its field.
+    ``json_forms.named_reader`` describes the form. Raises MalformedEvent if a value does not have the shape
+    of its field.
     """
     try:
         value: S = named_reader(cls)(mapping)

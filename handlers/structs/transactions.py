@@ -169,7 +169,9 @@ class GetValidWriteIdsRequest(Struct):
 
 
 class TableValidWriteIds(Struct):
-    """Write-id list of a table; ``abortedBits`` is a Java BitSet over the positions of ``invalidWriteIds``."""
+    """Write-id list of a table; ``abortedBits`` is a Java BitSet over the positions of
+    ``invalidWriteIds``.
+    """
 
     fullTableName: Annotated[str, 1]
     writeIdHighWaterMark: Annotated[i64, 2]

@@ -2,18 +2,22 @@
 
 ``evolution`` decides from these values and returns them. A type changes in one of two ways:
 
-* *Widening* between numeric types: the metastore alters the table, and readers accept old files as they are. A BIGINT becomes DOUBLE
-  only if DOUBLE represents every retained integer exactly (2^53); otherwise it becomes STRING.
-* *Promotion to STRING*: files of the old type must be rewritten first, because Spark's reader fails on filters over them
-  (flat-tables-hive4.md §0, §2). A rewrite is expensive, and types narrow only on request. It therefore needs a pin, or at least ``misfits_min``
-  values that no numeric type holds and a share above ``misfit_share_max`` of all values of the retained window. A tiny hour weighs
-  what its values weigh. Integers that outgrew their width do not count. The promotion is a task for the caller, which delays it
+* *Widening* between numeric types: the metastore alters the table, and readers accept old files as they are.
+  A BIGINT becomes DOUBLE only if DOUBLE represents every retained integer exactly (2^53); otherwise it
+  becomes STRING.
+* *Promotion to STRING*: files of the old type must be rewritten first, because Spark's reader fails on
+  filters over them (flat-tables-hive4.md §0, §2). A rewrite is expensive, and types narrow only on request.
+  It therefore needs a pin, or at least ``misfits_min`` values that no numeric type holds and a share above
+  ``misfit_share_max`` of all values of the retained window. A tiny hour weighs what its values weigh.
+  Integers that outgrew their width do not count. The promotion is a task for the caller, which delays it
   (``promotion_delay``).
 
-A *new* column has the type that most of its values need. By the same rule as a promotion, it becomes STRING only if enough values do not
-fit; until then, they are misfits. A type that is too narrow is cheap to correct while there are few files.
+A *new* column has the type that most of its values need. By the same rule as a promotion, it becomes STRING
+only if enough values do not fit; until then, they are misfits. A type that is too narrow is cheap to correct
+while there are few files.
 
-A column is never widened beyond its pin. If the column is already wider than the pin, the change waits with a reason that says so.
+A column is never widened beyond its pin. If the column is already wider than the pin, the change waits with a
+reason that says so.
 """
 
 from __future__ import annotations
@@ -48,7 +52,8 @@ class ChangeKind(StrEnum):
     REFRESH = "refresh"
     """Only the hours in the column comments change."""
     PROMOTE = "harden"
-    """A task: the retained partitions must be rewritten before the slot can become STRING. The value is stored in the history."""
+    """A task: the retained partitions must be rewritten before the slot can become STRING. The value is
+    stored in the history."""
     WAIT = "wait"
     """The key does not get a column yet, or its column does not get the type yet."""
 
@@ -80,7 +85,9 @@ class RetainedValues:
 
     @classmethod
     def of(cls, counts: Iterable[Mapping[int, int] | None]) -> RetainedValues:
-        """Combine the numbers of non-NULL values by slot, one mapping for each partition; None for a partition without counts."""
+        """Combine the numbers of non-NULL values by slot, one mapping for each partition; None for a
+        partition without counts.
+        """
         every = list(counts)
         filled = (index for each in every if each is not None for index, count in each.items() if count)
         return cls(len(every), every.count(None), frozenset(filled))
@@ -92,7 +99,9 @@ class RetainedValues:
 
 @dataclass(frozen=True, slots=True)
 class Evolution:
-    """The next layout and every step that leads to it. ``changes`` also lists tasks and waits, which alter nothing."""
+    """The next layout and every step that leads to it. ``changes`` also lists tasks and waits, which alter
+    nothing.
+    """
 
     layout: Layout
     changes: tuple[Change, ...]
@@ -108,7 +117,9 @@ class Evolution:
 
 
 def choose_new_type(key: KeyPath, window: KeyWindow, rules: FlatRules) -> ColumnType:
-    """Return the type of a new column. A minority of other values makes it STRING only if it would promote a numeric column."""
+    """Return the type of a new column. A minority of other values makes it STRING only if it would promote a
+    numeric column.
+    """
     numeric, misfits = _find_numeric_type(key, window, rules)
     if key in rules.pins or numeric is None or _justifies_string(misfits, window, rules):
         return rules.type_of(key, window.evidence)
@@ -123,7 +134,8 @@ def is_mostly_numbers(key: KeyPath, window: KeyWindow, rules: FlatRules) -> bool
 def decide_type_change(
     slot: Slot, window: KeyWindow, retained: RetainedValues, rules: FlatRules
 ) -> Change | None:
-    """Decide from the observed values whether a live slot's type must change: WIDEN, PROMOTE, or WAIT with a reason.
+    """Decide from the observed values whether a live slot's type must change: WIDEN, PROMOTE, or WAIT with a
+    reason.
 
     Returns None if the type fits.
     """
@@ -141,9 +153,11 @@ def decide_type_change(
 def _find_numeric_type(
     key: KeyPath, window: KeyWindow, rules: FlatRules
 ) -> tuple[ColumnType | None, MisfitCounts]:
-    """Return the numeric type that holds most values, and those that it cannot hold; None if no numeric type does.
+    """Return the numeric type that holds most values, and those that it cannot hold; None if no numeric type
+    does.
 
-    No type holds fractions together with integers beyond 2^53: DOUBLE is for the former, BIGINT for the latter.
+    No type holds fractions together with integers beyond 2^53: DOUBLE is for the former, BIGINT for the
+    latter.
     """
     evidence, most = window.evidence, window.kinds_max
     others = MisfitCounts(others=most.others)
@@ -180,7 +194,9 @@ def _apply_pin(slot: Slot, pinned: ColumnType, window: KeyWindow, retained: Reta
 
 
 def _find_wider_type(slot: Slot, window: KeyWindow, retained: RetainedValues, rules: FlatRules) -> ColumnType:
-    """Return the numeric type that holds the numbers, or at least the integers; the slot's own type if there is none."""
+    """Return the numeric type that holds the numbers, or at least the integers; the slot's own type if there
+    is none.
+    """
     assert slot.key is not None, slot
     numbers = window.evidence.numbers
     for evidence in (numbers, replace(numbers, has_floats=False)):
@@ -214,7 +230,9 @@ def _decide_promotion(
 
 
 def _warn_of_lost_text(slot: Slot) -> str:
-    """DOUBLE does not store whether a number was written as 7 or 7.0, so its text can be read only from the raw table."""
+    """DOUBLE does not store whether a number was written as 7 or 7.0, so its text can be read only from the
+    raw table.
+    """
     if slot.type is not ColumnType.DOUBLE:
         return ""
     return "; 7 will read as 7.0 in hours written before the promotion, until they are backfilled"

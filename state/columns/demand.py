@@ -1,10 +1,11 @@
 """Query demand: which requested keys become columns, and for every other key the reason why not.
 
-Keys rank by distinct users and days, never by the number of queries, so that one nightly job cannot occupy fifty columns. Keys that
-would fragment the table collapse into the object that holds them (``requested_keys``): foo.bar.baz1 and foo.bar.baz2 become foo.bar.
-Rules: json-splitting.md §6.
+Keys rank by distinct users and days, never by the number of queries, so that one nightly job cannot occupy
+fifty columns. Keys that would fragment the table collapse into the object that holds them
+(``requested_keys``): foo.bar.baz1 and foo.bar.baz2 become foo.bar. Rules: json-splitting.md §6.
 
-A key and its ancestor are never both selected, because one parse cannot extract both. Only the whitelist may force it.
+A key and its ancestor are never both selected, because one parse cannot extract both. Only the whitelist may
+force it.
 """
 
 from __future__ import annotations
@@ -86,10 +87,11 @@ def compute_demand(
 ) -> Demand:
     """Return the demand that follows from the requested keys.
 
-    ``fill_rates`` holds the share of rows that contain each key, without the keys that no row contains. It is None if no rows were
-    examined yet. ``live`` holds the keys that have a column. Of two keys that rank alike, the one with a column keeps it. A key with a
-    column does not count as unseen: a writer that has just started has seen no rows (``evolution`` retires silent columns).
-    ``examined`` holds the number of rows behind each fill rate; without it, the rates count as exact.
+    ``fill_rates`` holds the share of rows that contain each key, without the keys that no row contains. It is
+    None if no rows were examined yet. ``live`` holds the keys that have a column. Of two keys that rank
+    alike, the one with a column keeps it. A key with a column does not count as unseen: a writer that has
+    just started has seen no rows (``evolution`` retires silent columns). ``examined`` holds the number of
+    rows behind each fill rate; without it, the rates count as exact.
     """
     decisions: dict[KeyPath, Decision] = {}
     if fill_rates is not None:
@@ -168,14 +170,18 @@ def _acceptance(selected: SelectedKey, *, is_listed: bool) -> Decision:
 
 
 class _Quotas:
-    """Counts the columns charged to each user. A column is charged to the one of its users who has the fewest columns."""
+    """Counts the columns charged to each user. A column is charged to the one of its users who has the fewest
+    columns.
+    """
 
     def __init__(self, columns_max: int) -> None:
         self._columns_max = columns_max
         self._columns: Counter[str] = Counter()
 
     def charge(self, users: frozenset[str]) -> bool:
-        """Charge one more column to one of ``users``; return False if all of them have reached their quota."""
+        """Charge one more column to one of ``users``; return False if all of them have reached their
+        quota.
+        """
         payer = min(users, key=lambda user: (self._columns[user], user), default="")
         if self._columns[payer] >= self._columns_max:
             return False

@@ -1,19 +1,24 @@
-"""Evolution of a flat table: computes the next layout from the current one, the query demand and the observed values.
+"""Evolution of a flat table: computes the next layout from the current one, the query demand and the observed
+values.
 
-Every change carries its reason. The rules (json-splitting.md §3.4, §3.5, §3.6 and §6, flat-tables-hive4.md §0, §1 and §2):
+Every change carries its reason. The rules (json-splitting.md §3.4, §3.5, §3.6 and §6, flat-tables-hive4.md
+§0, §1 and §2):
 
-* Slots are appended and never moved. A key has one slot, and gets that slot back when queries request it again.
-* An empty slot may take another key under three conditions. It has been empty for longer than partitions are kept. Every retained
-  partition is known to hold no value in it: Hive reads by position, and would show old values under the new name. The metastore
-  accepts the change of type.
-* Types only widen (``changes``). A change that needs a rewrite is a task for the caller; ``promote_to_string`` returns the layout
-  after it.
-* A new column has the type that most of its values need (``changes``). A few strays do not make it STRING, not even one that cannot wait
-  because its key is whitelisted.
-* A key with numbers waits for a thousand values or a full hour. A key without numbers becomes STRING, cannot get wider and does not wait.
+* Slots are appended and never moved. A key has one slot, and gets that slot back when queries request it
+  again.
+* An empty slot may take another key under three conditions. It has been empty for longer than partitions are
+  kept. Every retained partition is known to hold no value in it: Hive reads by position, and would show old
+  values under the new name. The metastore accepts the change of type.
+* Types only widen (``changes``). A change that needs a rewrite is a task for the caller;
+  ``promote_to_string`` returns the layout after it.
+* A new column has the type that most of its values need (``changes``). A few strays do not make it STRING,
+  not even one that cannot wait because its key is whitelisted.
+* A key with numbers waits for a thousand values or a full hour. A key without numbers becomes STRING, cannot
+  get wider and does not wait.
 * A key without values never gets a column.
 
-``decide`` is a pure function: the same input gives the same output, and a second decision on its own output changes nothing.
+``decide`` is a pure function: the same input gives the same output, and a second decision on its own output
+changes nothing.
 """
 
 from __future__ import annotations
@@ -56,9 +61,9 @@ def decide(
 ) -> Evolution:
     """Decide the next layout.
 
-    ``window`` holds the observations of the retained window (``HourCounts.window``). ``now_hour`` is the hour that is being written, in
-    seconds since 1970. An empty demand retires nothing: an empty key log more likely means that the log was lost than that users
-    stopped running queries.
+    ``window`` holds the observations of the retained window (``HourCounts.window``). ``now_hour`` is the hour
+    that is being written, in seconds since 1970. An empty demand retires nothing: an empty key log more
+    likely means that the log was lost than that users stopped running queries.
     """
     selected = [each.key for each in demand.selected]
     step = _Step(layout, window, retained, now_hour, rules, partition_keys)
@@ -109,7 +114,9 @@ class _Step:
         self._free = [slot for slot in self._free if slot.key not in selected]
 
     def retire(self, selected: Collection[KeyPath]) -> None:
-        """Empty the slots whose keys are not selected, or had no value for longer than partitions are kept."""
+        """Empty the slots whose keys are not selected, or had no value for longer than partitions are
+        kept.
+        """
         for slot in self._layout.live:
             assert slot.key is not None, slot
             if slot.key not in selected:
@@ -131,7 +138,9 @@ class _Step:
             self._wait(key, "no recent row contains it", slot)
 
     def finish(self) -> Evolution:
-        """Return the result. The last-seen hours are refreshed if anything else changes, or if they have become stale."""
+        """Return the result. The last-seen hours are refreshed if anything else changes, or if they have
+        become stale.
+        """
         alters = any(change.kind not in TASKS for change in self._changes)
         refreshed = {slot.index: self._freshness.refresh(slot) for slot in self._layout.slots}
         stale = [slot for slot in self._layout.live if self._freshness.is_stale(slot)]
@@ -172,7 +181,9 @@ class _Step:
         return has_full_hour or window.total.values >= self._rules.probation_values
 
     def _best_free(self, needed: ColumnType, *, is_pinned: bool) -> Slot | None:
-        """Return the free slot with the closest type. A wider integer type is accepted unless the key's type is pinned."""
+        """Return the free slot with the closest type. A wider integer type is accepted unless the key's type
+        is pinned.
+        """
         reused = [(slot, choose_reused_type(slot.type, needed)) for slot in self._free]
         fitting = [
             slot
@@ -211,10 +222,11 @@ class _Step:
 
 @dataclass(frozen=True, slots=True)
 class _Freshness:
-    """When slots last had a value: whether one is silent, and when its recorded hours are worth an alteration of the table.
+    """When slots last had a value: whether one is silent, and when its recorded hours are worth an alteration
+    of the table.
 
-    The last hour with a value combines the hour recorded in the layout and the observed ones. Neither suffices alone: the hour counts may
-    be lost or trimmed, and the layout is altered only now and then.
+    The last hour with a value combines the hour recorded in the layout and the observed ones. Neither
+    suffices alone: the hour counts may be lost or trimmed, and the layout is altered only now and then.
     """
 
     seen: Mapping[KeyPath, KeyWindow]
@@ -222,7 +234,9 @@ class _Freshness:
     rules: FlatRules
 
     def is_silent(self, slot: Slot) -> bool:
-        """Whether the slot's key has had no value for longer than ``empty_days``; never true for a whitelisted key."""
+        """Whether the slot's key has had no value for longer than ``empty_days``; never true for a
+        whitelisted key.
+        """
         return self._is_old(self._last_hour(slot)) and slot.key not in self.rules.whitelist
 
     def is_long_empty(self, slot: Slot) -> bool:
@@ -245,7 +259,9 @@ class _Freshness:
         return last_hour - slot.last_seen_hour >= self.rules.refresh_hours * HOUR_S
 
     def _last_hour(self, slot: Slot) -> int | None:
-        """Return the last hour with a value. An hour in the future counts as now; otherwise its slot would never become free."""
+        """Return the last hour with a value. An hour in the future counts as now; otherwise its slot would
+        never become free.
+        """
         assert slot.key is not None, slot
         window = self.seen.get(slot.key)
         hours = [slot.last_seen_hour, None if window is None else min(window.last_hour, self.now_hour)]

@@ -1,13 +1,14 @@
 """Names of columns: ``$.action.name`` is ``action/name``.
 
-A name must survive three systems (flat-tables-hive4.md §1): the metastore converts it to lower case, Hive's reader breaks on ``.``,
-``:`` and ``,``, and Spark's reader breaks on a backtick and ignores case. A name therefore consists of the members in lower case,
-joined by ``/``. Characters that would break a reader are written as ``%`` and the two hexadecimal digits of each UTF-8 byte, as in URLs.
-So are characters whose case differs between versions of Unicode (unassigned ones), invisible characters, and characters that need
-four bytes, which a metastore on MySQL may be unable to store.
+A name must survive three systems (flat-tables-hive4.md §1): the metastore converts it to lower case, Hive's
+reader breaks on ``.``, ``:`` and ``,``, and Spark's reader breaks on a backtick and ignores case. A name
+therefore consists of the members in lower case, joined by ``/``. Characters that would break a reader are
+written as ``%`` and the two hexadecimal digits of each UTF-8 byte, as in URLs. So are characters whose case
+differs between versions of Unicode (unassigned ones), invisible characters, and characters that need four
+bytes, which a metastore on MySQL may be unable to store.
 
-Before the conversion to lower case, different keys have different names. Keys that differ only by case get the suffix ``~1``, ``~2`` and
-so on. A name longer than 128 characters ends in a digest of its key.
+Before the conversion to lower case, different keys have different names. Keys that differ only by case get
+the suffix ``~1``, ``~2`` and so on. A name longer than 128 characters ends in a digest of its key.
 """
 
 from __future__ import annotations
@@ -51,9 +52,11 @@ _ROOM_FOR_SUFFIX: Final = 8
 
 
 def choose_column_name(key: KeyPath, used_names: Iterable[str]) -> str:
-    """Return a name for ``key`` that differs from all names in ``used_names``, even when case is ignored. The choice is deterministic.
+    """Return a name for ``key`` that differs from all names in ``used_names``, even when case is ignored. The
+    choice is deterministic.
 
-    ``used_names`` holds the table's column names and partition keys. Names that Hive, Spark and Tideline reserve always count as taken.
+    ``used_names`` holds the table's column names and partition keys. Names that Hive, Spark and Tideline
+    reserve always count as taken.
     """
     folded_taken = RESERVED_NAMES.union(map(fold_case, used_names))
     plain = _shorten("/".join(map(_escape, key.members)).lower(), key)
@@ -64,9 +67,11 @@ def choose_column_name(key: KeyPath, used_names: Iterable[str]) -> str:
 
 
 def fold_case(name: str) -> str:
-    """Return the form for comparing names. It is equal for names that the metastore or Spark may treat as equal.
+    """Return the form for comparing names. It is equal for names that the metastore or Spark may treat as
+    equal.
 
-    Java's ``equalsIgnoreCase`` also compares the upper-case forms, in which the long s equals ``s`` and the dotless i equals ``i``.
+    Java's ``equalsIgnoreCase`` also compares the upper-case forms, in which the long s equals ``s`` and the
+    dotless i equals ``i``.
     """
     return name.lower().upper().lower().casefold()
 

@@ -1,8 +1,9 @@
 """Keys: paths into a JSON document, as queries write them. The columns of a flat table are named after them.
 
-A query writes ``$.action.name``, ``$['action']['name']``, ``action.name`` or ``$.items[0].id``. Each of these names a chain of object
-members. Nothing behind the first array subscript or wildcard can be a column, so a path ends there and the column holds the array as
-JSON text (json-splitting.md §6). Two texts for the same chain are the same key.
+A query writes ``$.action.name``, ``$['action']['name']``, ``action.name`` or ``$.items[0].id``. Each of these
+names a chain of object members. Nothing behind the first array subscript or wildcard can be a column, so a
+path ends there and the column holds the array as JSON text (json-splitting.md §6). Two texts for the same
+chain are the same key.
 
 Members are compared exactly: ``fooBar`` and ``foobar`` are different keys, as in JSON.
 """
@@ -17,7 +18,8 @@ from state.errors import BadInput
 
 
 DEPTH_MAX: Final = 32
-"""Maximum number of members of a key. Spark's JSON reader follows about a thousand; queries use about five."""
+"""Maximum number of members of a key. Spark's JSON reader follows about a thousand; queries use about
+five."""
 CHARS_MAX: Final = 1024
 _STEP: Final = re.compile(
     r"\.(?P<plain>[^.\[]+)|\['(?P<quoted>(?:[^'\\]|\\.)+)'\]|\[\"(?P<double>(?:[^\"\\]|\\.)+)\"\]"
@@ -42,14 +44,18 @@ class KeyPath:
 
     @classmethod
     def of_json_path(cls, text: str) -> KeyPath:
-        """Read ``$.a.b``, ``$['a'].b`` or ``$.a[0].b`` (which is ``$.a``); raise BadInput if no member is named."""
+        """Read ``$.a.b``, ``$['a'].b`` or ``$.a[0].b`` (which is ``$.a``); raise BadInput if no member is
+        named.
+        """
         if not text.startswith("$"):
             raise BadInput("a JSON path must begin with $", path=text[:200])
         return cls(_parse_members(text, 1)[0])
 
     @classmethod
     def of_dotted(cls, text: str) -> KeyPath:
-        """Read ``a.b[0].c``, the form of custom functions (here ``a``, ``b``); raise BadInput if no member is named."""
+        """Read ``a.b[0].c``, the form of custom functions (here ``a``, ``b``); raise BadInput if no member is
+        named.
+        """
         return cls(_parse_members("." + text, 0)[0])
 
     @property
@@ -78,8 +84,8 @@ class KeyPath:
 def parse_column_key(text: str) -> KeyPath:
     """Read ``$.a.b`` or ``a.b`` as the key of a column.
 
-    Raises BadInput for a path with an array subscript or a wildcard: no column can hold only these parts of a value, and the column of
-    the whole value must be named as such.
+    Raises BadInput for a path with an array subscript or a wildcard: no column can hold only these parts of a
+    value, and the column of the whole value must be named as such.
     """
     path = text if text.startswith("$") else f"$.{text}"
     members, end = _parse_members(path, 1)

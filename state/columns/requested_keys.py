@@ -1,18 +1,21 @@
 """Requested keys: who used which key in queries, and which requested keys share one column.
 
-Some keys would fragment the table. They *collapse*: the object that holds them becomes the column, and its JSON text serves them.
-An object becomes the column in place of its members (json-splitting.md §6) in these cases:
+Some keys would fragment the table. They *collapse*: the object that holds them becomes the column, and its
+JSON text serves them. An object becomes the column in place of its members (json-splitting.md §6) in these
+cases:
 
 * more than ``children_max`` of its members are requested;
 * the members' names look generated (numbers, hexadecimal digits, exp_1 and exp_2);
-* the members are filled, on average, in fewer rows than ``fill_min``. Few rows prove neither that nor the opposite: until enough were
-  examined, the object and its members stay as they are, so that small batches do not alternate between adding and emptying columns;
+* the members are filled, on average, in fewer rows than ``fill_min``. Few rows prove neither that nor the
+  opposite: until enough were examined, the object and its members stay as they are, so that small batches do
+  not alternate between adding and emptying columns;
 * the members lie deeper than ``depth_max``;
 * queries request the object itself.
 
-The outermost such object takes all keys below it, in any order of the requested keys. There are three exceptions. Whitelisted keys
-never collapse. Members that no row contains do not count, so that nine misspellings cannot remove nine columns. An object that
-far fewer users request than its members is *outvoted*: the members keep their columns.
+The outermost such object takes all keys below it, in any order of the requested keys. There are three
+exceptions. Whitelisted keys never collapse. Members that no row contains do not count, so that nine
+misspellings cannot remove nine columns. An object that far fewer users request than its members is
+*outvoted*: the members keep their columns.
 """
 
 from __future__ import annotations
@@ -37,12 +40,15 @@ _GENERATED: Final = re.compile(
     r"[0-9]+|(?=[a-fA-F]*[0-9])[0-9a-fA-F]{8,}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 )
 _DEVIATIONS: Final = 3.0
-"""Width of the interval of a fill rate, in standard deviations. It is tested with every batch, so it has to be wide."""
+"""Width of the interval of a fill rate, in standard deviations. It is tested with every batch, so it has to
+be wide."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedKey:
-    """A key and the queries of the last days that use it. The defaults describe a whitelisted key that no query uses."""
+    """A key and the queries of the last days that use it. The defaults describe a whitelisted key that no
+    query uses.
+    """
 
     key: KeyPath
     users: frozenset[str] = frozenset()
@@ -73,7 +79,9 @@ class DisplacedKey:
 
 
 def merge_requests(key: KeyPath, group: Sequence[RequestedKey]) -> RequestedKey:
-    """Return the requests of ``group`` as requests for ``key``. ``days`` is the largest of the group: a lower bound."""
+    """Return the requests of ``group`` as requests for ``key``. ``days`` is the largest of the group: a lower
+    bound.
+    """
     return RequestedKey(
         key,
         frozenset().union(*(each.users for each in group)),
@@ -91,7 +99,8 @@ def collapse(
     live: Collection[KeyPath] = (),
     examined: Mapping[KeyPath, int] | None = None,
 ) -> tuple[list[KeyGroup], list[DisplacedKey]]:
-    """Return the keys that stay and those that do not; ``fill_rates``, ``live`` and ``examined`` as in ``compute_demand``.
+    """Return the keys that stay and those that do not; ``fill_rates``, ``live`` and ``examined`` as in
+    ``compute_demand``.
 
     ``requested`` holds each key once. No key that stays lies within another one, except by the whitelist.
     """
@@ -111,7 +120,9 @@ def collapse(
 
 
 def looks_generated(names: Collection[str]) -> bool:
-    """Whether a program made these member names: numbers, hexadecimal digits, or one stem with several numbers."""
+    """Whether a program made these member names: numbers, hexadecimal digits, or one stem with several
+    numbers.
+    """
     stems = Counter(numbered["stem"] for name in names if (numbered := _NUMBERED.fullmatch(name)))
     return any(map(_GENERATED.fullmatch, names)) or any(count > 1 for count in stems.values())
 
@@ -160,7 +171,9 @@ def _reason(filled: Mapping[str, float], rows: float, rules: FlatRules, *, is_co
 
 
 def _is_sparse(rate: float, rows: float, rules: FlatRules, *, is_column: bool) -> bool:
-    """Whether a fill rate observed in so many rows is below ``fill_min``; while it is uncertain, what ``is_column`` says stays."""
+    """Whether a fill rate observed in so many rows is below ``fill_min``; while it is uncertain, what
+    ``is_column`` says stays.
+    """
     least, most = _bound_rate(rate, rows)
     return most < rules.fill_min or (is_column and least < rules.fill_min)
 

@@ -1,7 +1,9 @@
-"""The rules of a flat table: every threshold by which keys become columns, columns change their type, and slots are used again.
+"""The rules of a flat table: every threshold by which keys become columns, columns change their type, and
+slots are used again.
 
-One frozen value, so that a decision is a function of what it was given: the same rules, requested keys and observations lead to the
-same table on every machine and at every repetition. The defaults are those of the reference (json-splitting.md §6).
+One frozen value, so that a decision is a function of what it was given: the same rules, requested keys and
+observations lead to the same table on every machine and at every repetition. The defaults are those of the
+reference (json-splitting.md §6).
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ class FlatRules:
     retention_days: Annotated[int, Interval(ge=1, le=36_500)] = 60
     """How long partitions are kept."""
     empty_days: Annotated[int, Interval(ge=1, le=36_500)] = 60
-    """How long a column must have had no value before another key may take its slot; at least retention_days."""
+    """How long a column must have had no value before another key may take its slot; at least
+    retention_days."""
     columns_max: Annotated[int, Interval(ge=1, lt=SLOTS_MAX)] = 300
     """Keys that may have a column at the same time."""
     columns_per_user_max: Annotated[int, Interval(ge=1)] = 100
@@ -61,13 +64,15 @@ class FlatRules:
     parent_users_share_min: Annotated[float, Interval(ge=0, le=1)] = 0.1
     """An object replaces the columns of its members only if this share of their users requests it."""
     probation_values: Annotated[int, Interval(ge=1)] = 1_000
-    """Values that must be seen before a new key may become a numeric column; one full hour is sufficient too."""
+    """Values that must be seen before a new key may become a numeric column; one full hour is sufficient
+    too."""
     misfit_share_max: Annotated[float, Interval(ge=0, le=1)] = 1e-3
     """Share of the retained values that no numeric type holds, above which a column is promoted to STRING."""
     misfits_min: Annotated[int, Interval(ge=1)] = 20
     """Number of such values below which a column is not promoted, however large their share."""
     promotion_delay_hours: Annotated[int, Interval(ge=0, le=8_760)] = 24
-    """How long a promotion is announced before it begins, so that the key can be pinned to its type instead."""
+    """How long a promotion is announced before it begins, so that the key can be pinned to its type
+    instead."""
     refresh_hours: Annotated[int, Interval(ge=1, le=8_760)] = 24
     """How old the hours in column comments may become before the table is altered only to update them."""
     int_width: IntWidth = IntWidth.NARROW
@@ -89,7 +94,8 @@ class FlatRules:
         check_bounds(self)
         if self.empty_days < self.retention_days:
             raise ConfigError(
-                "empty_days must be at least retention_days, or a slot would be reused while old partitions are kept",
+                "empty_days must be at least retention_days, or a slot would be reused while old partitions "
+                "are kept",
                 empty_days=self.empty_days,
                 retention_days=self.retention_days,
             )
@@ -109,7 +115,9 @@ class FlatRules:
         )
 
     def type_of(self, key: KeyPath, evidence: Evidence) -> ColumnType:
-        """Return the type that a column of ``key`` needs by these rules; NULL where there is neither pin nor value."""
+        """Return the type that a column of ``key`` needs by these rules; NULL where there is neither pin nor
+        value.
+        """
         pinned = self.pins.get(key)
         if pinned is not None:
             return pinned

@@ -1,15 +1,18 @@
-"""Slot codec: stores a layout in the metastore table itself, in the comments of its columns and in table parameters.
+"""Slot codec: stores a layout in the metastore table itself, in the comments of its columns and in table
+parameters.
 
-The table thereby documents, for its users and for the next run, which key each column holds. A comment is JSON of at most 256
-characters, in ASCII so that no metastore database changes it::
+The table thereby documents, for its users and for the next run, which key each column holds. A comment is
+JSON of at most 256 characters, in ASCII so that no metastore database changes it::
 
     {"k":"$.action.name","f":"2016041821","l":"2016042103","t":"smallint"}
 
-``k`` is the key, ``f`` and ``l`` are the first and last hour (UTC) with a value, and ``t`` is the type. ``s`` is "empty" if the slot is
-not in use. If the key is too long for the comment, ``d`` holds its digest, and the table parameter ``tideline.key.<slot>`` holds its
-text. A reused slot keeps its former name in ``tideline.former.<slot>``.
+``k`` is the key, ``f`` and ``l`` are the first and last hour (UTC) with a value, and ``t`` is the type. ``s``
+is "empty" if the slot is not in use. If the key is too long for the comment, ``d`` holds its digest, and the
+table parameter ``tideline.key.<slot>`` holds its text. A reused slot keeps its former name in
+``tideline.former.<slot>``.
 
-Reading is strict, because files are read by these positions: anything that Tideline would not have written raises FlatTableAltered.
+Reading is strict, because files are read by these positions: anything that Tideline would not have written
+raises FlatTableAltered.
 """
 
 from __future__ import annotations

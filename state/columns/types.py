@@ -1,9 +1,10 @@
 """The eight types of flat columns, and the evidence from which a column's type follows.
 
-Values appear in different rows, batches and hours, on different executors and in any order, and must lead to one type. Tideline
-therefore keeps evidence, which forms a semilattice: ``join`` is associative, commutative and idempotent. A type is derived from the
-evidence at the end. The order of types alone (NULL < TINYINT < … < DOUBLE < STRING, BOOLEAN beside the numbers) is a semilattice too,
-but loses information: whether DOUBLE can hold the integers depends on how large they are.
+Values appear in different rows, batches and hours, on different executors and in any order, and must lead to
+one type. Tideline therefore keeps evidence, which forms a semilattice: ``join`` is associative, commutative
+and idempotent. A type is derived from the evidence at the end. The order of types alone (NULL < TINYINT < … <
+DOUBLE < STRING, BOOLEAN beside the numbers) is a semilattice too, but loses information: whether DOUBLE can
+hold the integers depends on how large they are.
 
 Rules (json-splitting.md §6):
 
@@ -76,7 +77,9 @@ _INT64_END: Final = 1 << 63
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The kinds and bounds of a key's values, without NULLs and absent values. The default stands for no values."""
+    """The kinds and bounds of a key's values, without NULLs and absent values. The default stands for no
+    values.
+    """
 
     least: int | None = None
     """The least integer, ``most`` the greatest; both are None if there was none."""
@@ -122,12 +125,16 @@ class Evidence:
 
     @property
     def numbers(self) -> Evidence:
-        """The evidence for a numeric type alone: without text, true and false, and integers beyond 64 bits."""
+        """The evidence for a numeric type alone: without text, true and false, and integers beyond 64
+        bits.
+        """
         return Evidence(*self._limit(-_INT64_END, _INT64_END - 1), self.has_floats)
 
     @property
     def doubles(self) -> Evidence:
-        """The evidence for DOUBLE alone: ``numbers`` without the integers that DOUBLE does not represent exactly."""
+        """The evidence for DOUBLE alone: ``numbers`` without the integers that DOUBLE does not represent
+        exactly.
+        """
         return Evidence(*self._limit(-DOUBLE_EXACT_MAX, DOUBLE_EXACT_MAX), self.has_floats)
 
     def _number_type(self) -> ColumnType:
@@ -167,8 +174,9 @@ def integer_type(least: int, most: int) -> ColumnType:
 def readers_accept(old: ColumnType, new: ColumnType) -> bool:
     """Whether a column may change from ``old`` to ``new`` while files of the old type remain.
 
-    Readers accept wider integers, and DOUBLE for integers that it represents exactly. If the new type is STRING, Spark's reader fails on
-    filters pushed down to old files, and the metastore refuses BOOLEAN -> STRING (json-splitting.md §3.2, flat-tables-hive4.md §2).
+    Readers accept wider integers, and DOUBLE for integers that it represents exactly. If the new type is
+    STRING, Spark's reader fails on filters pushed down to old files, and the metastore refuses BOOLEAN ->
+    STRING (json-splitting.md §3.2, flat-tables-hive4.md §2).
     """
     if not (old.is_numeric and new.is_numeric):
         return old is new
@@ -176,14 +184,18 @@ def readers_accept(old: ColumnType, new: ColumnType) -> bool:
 
 
 def metastore_accepts(old: ColumnType, new: ColumnType) -> bool:
-    """Whether the metastore accepts a change of a column from ``old`` to ``new`` (flat-tables-hive4.md §2)."""
+    """Whether the metastore accepts a change of a column from ``old`` to ``new`` (flat-tables-hive4.md
+    §2).
+    """
     if old is new:
         return True
     return old.is_numeric and (new is ColumnType.STRING or (new.is_numeric and old < new))
 
 
 def choose_reused_type(old: ColumnType, needed: ColumnType) -> ColumnType:
-    """Return the type that an empty column of type ``old`` gets for values of ``needed``: the wider one if both are integers."""
+    """Return the type that an empty column of type ``old`` gets for values of ``needed``: the wider one if
+    both are integers.
+    """
     return old.join(needed) if old.is_integer and needed.is_integer else needed
 
 

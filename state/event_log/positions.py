@@ -1,11 +1,12 @@
 """Positions: what a projection has durably applied, and what may come next.
 
-A position is an event id of the source's notification log and a part of that event, not a Kafka offset. Event ids are
-contiguous, because the metastore allocates them under a lock inside the transaction that makes the change. A missing id
-therefore proves a loss, which a missing offset does not. A position also stays valid in a topic that was truncated,
-recreated or mirrored.
+A position is an event id of the source's notification log and a part of that event, not a Kafka offset. Event
+ids are contiguous, because the metastore allocates them under a lock inside the transaction that makes the
+change. A missing id therefore proves a loss, which a missing offset does not. A position also stays valid in
+a topic that was truncated, recreated or mirrored.
 
-Every store keeps its position under ``POSITION_KEY``, written in the same transaction as the effects that it stands for.
+Every store keeps its position under ``POSITION_KEY``, written in the same transaction as the effects that it
+stands for.
 """
 
 from __future__ import annotations
@@ -75,8 +76,8 @@ class Position:
     def covers(self, event_id: int, part: int) -> bool:
         """Whether (``event_id``, ``part``) was applied.
 
-        Every part of a complete event counts as applied. A position made from the metastore's current id does not know how
-        many parts that event had.
+        Every part of a complete event counts as applied. A position made from the metastore's current id does
+        not know how many parts that event had.
         """
         if event_id == self.event_id:
             return self.complete or part <= self.part

@@ -1,11 +1,14 @@
-"""Retention: how much time is left until a reader's next event, or a file that it names, is removed before it was read.
+"""Retention: how much time is left until a reader's next event, or a file that it names, is removed before it
+was read.
 
-A reader loses nothing as long as its next event is in one of the places that it can read: the notification log, and the topic if the
-event was relayed. Each place removes an event some time after it was written. Files that the source deleted stay in the change manager
-for a while; a file may be deleted at once after the event that names it, so its time also counts from the event.
+A reader loses nothing as long as its next event is in one of the places that it can read: the notification
+log, and the topic if the event was relayed. Each place removes an event some time after it was written. Files
+that the source deleted stay in the change manager for a while; a file may be deleted at once after the event
+that names it, so its time also counts from the event.
 
-All results are lower bounds: cleaners run at intervals, Kafka deletes whole segments, and most files are never deleted. A reader that
-has read everything has the whole retention left, because the next event is not older than now.
+All results are lower bounds: cleaners run at intervals, Kafka deletes whole segments, and most files are
+never deleted. A reader that has read everything has the whole retention left, because the next event is not
+older than now.
 """
 
 from __future__ import annotations
@@ -64,7 +67,8 @@ class TopicLimits:
     def kept_s(self, now_s: float) -> float:
         """Return for how long a record stays.
 
-        If bytes are limited, that is how long records stay at the present rate: the age of the oldest one, once some were deleted.
+        If bytes are limited, that is how long records stay at the present rate: the age of the oldest one,
+        once some were deleted.
         """
         if not self.limits_bytes or not self.has_deleted or self.oldest_time_s is None:
             return self.retention_s
@@ -76,7 +80,8 @@ def log_kept_s(
 ) -> float:
     """Return for how long the notification log keeps an event.
 
-    That is the configured time to live. If it is not known, it is the age of the oldest event of a log that was cleaned before.
+    That is the configured time to live. If it is not known, it is the age of the oldest event of a log that
+    was cleaned before.
     """
     if configured_s is not None:
         return configured_s
@@ -104,7 +109,8 @@ class Margin:
 
 
 def find_margin(next_time_s: float | None, kept_s: Iterable[float], now_s: float) -> Margin:
-    """Return how much time is left for an event of ``next_time_s`` that places keep for ``kept_s``; None if the reader has read everything.
+    """Return how much time is left for an event of ``next_time_s`` that places keep for ``kept_s``; None if
+    the reader has read everything.
 
     The place that keeps it longest counts. Without a place there is no known limit.
     """
@@ -119,8 +125,8 @@ def next_event_time_s(
 ) -> float:
     """Return the time of a reader's next event: ``found_s`` if it was read, else the best lower bound.
 
-    The lag of a reader never exceeds the age of its next event by much. If it is not known either, the event is as old as the oldest
-    that a place still has.
+    The lag of a reader never exceeds the age of its next event by much. If it is not known either, the event
+    is as old as the oldest that a place still has.
     """
     if found_s is not None:
         return found_s

@@ -1,13 +1,15 @@
 """Which files of a directory are copied again, and which are removed.
 
-A file is unchanged if the source's file is the one that was copied, and the target's file is the one that this copy left. Both are
-recognised by size, time and inode, as far as the file system has them. Anything else is compared by its bytes and, if they differ,
-copied: a lost record costs time, but no file. Times of the two sides are never compared with each other, so clocks do not matter.
+A file is unchanged if the source's file is the one that was copied, and the target's file is the one that
+this copy left. Both are recognised by size, time and inode, as far as the file system has them. Anything else
+is compared by its bytes and, if they differ, copied: a lost record costs time, but no file. Times of the two
+sides are never compared with each other, so clocks do not matter.
 
-Only files that were copied from the source are ever removed, and only on request: a file that another process put beside them stays.
-In the directory of a table whose files are replaced without an event, all files that the source does not have are removed.
-One case needs no request: the copy of a file that was still being written (``WRITING``), when the complete file has its final name.
-Otherwise its rows would be on the target twice.
+Only files that were copied from the source are ever removed, and only on request: a file that another process
+put beside them stays. In the directory of a table whose files are replaced without an event, all files that
+the source does not have are removed. One case needs no request: the copy of a file that was still being
+written (``WRITING``), when the complete file has its final name. Otherwise its rows would be on the target
+twice.
 """
 
 from __future__ import annotations
@@ -61,7 +63,8 @@ class CopiedFile:
 
 
 WRITING: Final = ("._COPYING_", ".tmp", ".inprogress", ".part", ".partial", ".filepart")
-"""Suffixes of files that their writers rename when they are complete: ``hadoop fs -put``, Flume, Flink, and programs for transfers."""
+"""Suffixes of files that their writers rename when they are complete: ``hadoop fs -put``, Flume, Flink, and
+programs for transfers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +85,12 @@ def plan_directory(
     delete: bool,
     delete_others: bool = False,
 ) -> DirectoryPlan:
-    """Compare the files of one directory on both sides; with ``delete``, copies of vanished files are removed.
+    """Compare the files of one directory on both sides; with ``delete``, copies of vanished files are
+    removed.
 
-    Copies of files that were being written are removed in any case, as soon as the complete file is at the source.
-    With ``delete_others``, files of the target that were not copied here are removed, too; replay or a load has copied them.
+    Copies of files that were being written are removed in any case, as soon as the complete file is at the
+    source. With ``delete_others``, files of the target that were not copied here are removed, too; replay or
+    a load has copied them.
     """
     copied = [name for name, version in source.items() if not _is_unchanged(name, version, target, records)]
     gone = [name for name in records if name not in source]
@@ -98,7 +103,9 @@ def plan_directory(
 
 
 def _is_renamed(name: str, source: Mapping[str, FileVersion]) -> bool:
-    """Whether a file has got its final name since it was copied; the copy of one that was growing has no record."""
+    """Whether a file has got its final name since it was copied; the copy of one that was growing has no
+    record.
+    """
     complete = (name.removesuffix(suffix) for suffix in WRITING if name.endswith(suffix))
     return name not in source and any(each in source for each in complete)
 
@@ -120,8 +127,9 @@ _BATCHES: Final = 10
 def cut_batches(files: Sequence[tuple[str, int]]) -> Iterator[list[str]]:
     """Cut files, given with their sizes, into batches that are recorded together, in order.
 
-    The directory is listed again after each batch. A batch ends at 1 GiB, or at a thousand files or a tenth of all, whichever is more. So
-    small files take about ten listings, however many there are, and a run that is killed has at most 1 GiB to compare again.
+    The directory is listed again after each batch. A batch ends at 1 GiB, or at a thousand files or a tenth
+    of all, whichever is more. So small files take about ten listings, however many there are, and a run that
+    is killed has at most 1 GiB to compare again.
     """
     files_max = max(BATCH_FILES, -(-len(files) // _BATCHES))
     batch: list[str] = []
@@ -151,11 +159,12 @@ def settle_copies(
     after: Mapping[str, FileVersion],
     target: Mapping[str, FileVersion],
 ) -> Settled:
-    """Return what to record of ``copied`` files; ``before`` and ``after`` are the source's directory around the copies.
+    """Return what to record of ``copied`` files; ``before`` and ``after`` are the source's directory around
+    the copies.
 
-    ``copied`` says of each file whether it was written, because the target's was missing or differed. A file that changed meanwhile
-    is not recorded, so that it is compared again. A file that was written and whose source vanished must not stay: the event that
-    removed it may have been replayed before the copy appeared.
+    ``copied`` says of each file whether it was written, because the target's was missing or differed. A file
+    that changed meanwhile is not recorded, so that it is compared again. A file that was written and whose
+    source vanished must not stay: the event that removed it may have been replayed before the copy appeared.
     """
     records: dict[str, CopiedFile] = {}
     withdrawn: list[str] = []

@@ -1,10 +1,11 @@
 """The directories of external tables: which ones are copied, and the list of them that is written to a file.
 
-Directories are normalised URIs without a slash at the end. A directory below another one is copied with it and never
-listed separately; otherwise each copy of a partitioned table would list its partitions twice.
+Directories are normalised URIs without a slash at the end. A directory below another one is copied with it
+and never listed separately; otherwise each copy of a partitioned table would list its partitions twice.
 
-The list has the format of Hive's ``_external_tables_info`` (reference: hive-replication.md §5): ``TABLE,BASE64(URI)``, one line for each
-table, and one more for each directory of partitions outside of the table's.
+The list has the format of Hive's ``_external_tables_info`` (reference: hive-replication.md §5):
+``TABLE,BASE64(URI)``, one line for each table, and one more for each directory of partitions outside of the
+table's.
 """
 
 from __future__ import annotations
@@ -61,7 +62,9 @@ def select_outermost(directories: Iterable[str]) -> tuple[str, ...]:
 
 
 def select_replaced(tables: Iterable[TableDirectories]) -> frozenset[str]:
-    """Return the directories of tables whose files are replaced, without those that contain the directory of another kind of table."""
+    """Return the directories of tables whose files are replaced, without those that contain the directory of
+    another kind of table.
+    """
     replaced: set[str] = set()
     above: set[str] = set()
     for table in tables:
@@ -81,8 +84,8 @@ def _find_ends(root: str) -> Iterator[int]:
 def find_collisions(targets: Mapping[str, str]) -> frozenset[str]:
     """Return the directories of the source that would meet another one's files on the target.
 
-    ``targets`` maps each directory, none of which is below another one, to its directory on the target. The mapping drops scheme and
-    host, so that directories of two file systems can get the same one.
+    ``targets`` maps each directory, none of which is below another one, to its directory on the target. The
+    mapping drops scheme and host, so that directories of two file systems can get the same one.
     """
     colliding: set[str] = set()
     above: list[str] = []
@@ -106,7 +109,9 @@ def format_directories(tables: Iterable[TableDirectories]) -> str:
 
 
 def parse_directories(text: str) -> Iterator[tuple[str, str]]:
-    """Yield (table, directory) for each line, also of a list that Hive wrote; raise BadInput for any other line."""
+    """Yield (table, directory) for each line, also of a list that Hive wrote; raise BadInput for any other
+    line.
+    """
     for number, line in enumerate(text.split("\n"), 1):
         if not line:
             continue

@@ -1,7 +1,8 @@
 """The store port: an ordered map from bytes to bytes, with transactions.
 
-Everything that Tideline remembers goes through this port. A position and the effects that it stands for can therefore be written
-in one transaction, and a rule that is tested on the memory store runs unchanged on SQLite and HBase.
+Everything that Tideline remembers goes through this port. A position and the effects that it stands for can
+therefore be written in one transaction, and a rule that is tested on the memory store runs unchanged on
+SQLite and HBase.
 
 Every implementation guarantees:
 
@@ -11,8 +12,9 @@ Every implementation guarantees:
 - there is one writer at a time;
 - keys of 8 KiB and values of 16 MiB (8 MiB on HBase) are accepted.
 
-While a transaction is open, its own thread must read through the transaction, and other threads wait, except those that read a
-snapshot. A scan fetches pages (``state.store.pages``), so the caller may write while it runs.
+While a transaction is open, its own thread must read through the transaction, and other threads wait, except
+those that read a snapshot. A scan fetches pages (``state.store.pages``), so the caller may write while it
+runs.
 """
 
 from __future__ import annotations
@@ -44,7 +46,9 @@ class Reader(Protocol):
     def scan(
         self, start: bytes, end: bytes | None, *, reverse: bool = False, limit: int | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (key, value) with ``start <= key < end`` in key order; ``end`` None means up to the last key."""
+        """Yield (key, value) with ``start <= key < end`` in key order; ``end`` None means up to the last
+        key.
+        """
 
     def scan_keys(self, start: bytes, end: bytes | None) -> Iterator[bytes]:
         """Yield the keys of such a scan without fetching values, at a fiftieth of the cost in memory."""
@@ -62,8 +66,8 @@ class BatchReader(Reader, Protocol):
 class RemoteReader(BatchReader, Protocol):
     """A remote store: every read is a network call, and readers may see a transaction while it takes effect.
 
-    It therefore has calls for many keys at once. A caller that follows one entry to another must check that the other exists,
-    because one entry of a transaction may become visible before the other.
+    It therefore has calls for many keys at once. A caller that follows one entry to another must check that
+    the other exists, because one entry of a transaction may become visible before the other.
     """
 
     def existing(self, keys: Sequence[bytes]) -> set[bytes]:
@@ -92,7 +96,8 @@ class Store(Reader, Protocol):
     def snapshot(self, pause: Pause = ...) -> AbstractContextManager[Reader]:
         """Open a snapshot for one thread: what is committed now, unaffected by a transaction in progress.
 
-        An implementation that has none (memory, HBase) reads page by page what is committed then. ``pause`` is called before each page.
+        An implementation that has none (memory, HBase) reads page by page what is committed then. ``pause``
+        is called before each page.
         """
 
     def check(self) -> None:
@@ -101,8 +106,8 @@ class Store(Reader, Protocol):
     def recover(self) -> None:
         """Make a store usable again that failed (a full disk, an I/O error); do nothing if it has not failed.
 
-        The owner calls this before it reads its state again, because what it holds in memory may be ahead of the store. Raises
-        FilesUnavailable while the cause lasts.
+        The owner calls this before it reads its state again, because what it holds in memory may be ahead of
+        the store. Raises FilesUnavailable while the cause lasts.
         """
 
     def close(self) -> None:
@@ -128,7 +133,9 @@ def refuse_oversize(key: bytes, value: bytes) -> None:
 
 
 def get_many(reader: Reader, keys: Sequence[bytes]) -> list[bytes | None]:
-    """Return the value of each of ``keys``, or None: in one call if the store can do that, else one by one."""
+    """Return the value of each of ``keys``, or None: in one call if the store can do that, else one by
+    one.
+    """
     batch = cast("BatchReader", reader) if _has_methods_of(type(reader), BatchReader) else None
     return [reader.get(key) for key in keys] if batch is None else batch.get_many(keys)
 
@@ -140,5 +147,7 @@ def as_remote(reader: Reader) -> RemoteReader | None:
 
 @lru_cache(maxsize=64)
 def _has_methods_of(kind: type, protocol: Hashable) -> bool:
-    """Whether a class has a protocol's methods. ``isinstance`` takes tens of microseconds, so its result is kept for each class."""
+    """Whether a class has a protocol's methods. ``isinstance`` takes tens of microseconds, so its result is
+    kept for each class.
+    """
     return issubclass(kind, cast("type", protocol))

@@ -1,7 +1,8 @@
 """The store in memory: for tests, for dry runs, and as the model of what the port means.
 
-It keeps the guarantees of the port within one process. A transaction writes in place and remembers what it replaced, so that a
-failed one can be undone. A lock excludes every other thread until the transaction ends, so no thread sees half of it.
+It keeps the guarantees of the port within one process. A transaction writes in place and remembers what it
+replaced, so that a failed one can be undone. A lock excludes every other thread until the transaction ends,
+so no thread sees half of it.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ class MemoryStore:
     def scan(
         self, start: bytes, end: bytes | None, *, reverse: bool = False, limit: int | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (key, value) with ``start <= key < end``; ``state.store.pages`` describes concurrent writes."""
+        """Yield (key, value) with ``start <= key < end``; ``state.store.pages`` describes concurrent
+        writes.
+        """
         return scan_pages(self._committed_page, start, end, reverse=reverse, limit=limit)
 
     def scan_keys(self, start: bytes, end: bytes | None) -> Iterator[bytes]:

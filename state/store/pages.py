@@ -1,11 +1,13 @@
 """Scans in pages, so that the caller may write to what it iterates over.
 
-A cursor that stays open while rows are written has undefined results (SQLite) or fails (a sorted dictionary). A scan here
-fetches one page at a time and remembers only the last key that it returned, so the caller may write between two items.
+A cursor that stays open while rows are written has undefined results (SQLite) or fails (a sorted dictionary).
+A scan here fetches one page at a time and remembers only the last key that it returned, so the caller may
+write between two items.
 
-Promise: a key that does not change during the scan is returned exactly once and in order. A key that is written or deleted ahead
-of the scan may be returned in its old or its new state. Each page is consistent in itself. A caller that needs a longer scan to
-be consistent runs it inside a transaction, which keeps other writers out.
+Promise: a key that does not change during the scan is returned exactly once and in order. A key that is
+written or deleted ahead of the scan may be returned in its old or its new state. Each page is consistent in
+itself. A caller that needs a longer scan to be consistent runs it inside a transaction, which keeps other
+writers out.
 """
 
 from __future__ import annotations

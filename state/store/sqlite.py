@@ -1,14 +1,17 @@
 """The embedded store: one SQLite file, one connection that writes, and BLOB keys in order.
 
-SQLite is in the standard library and survives ``kill -9`` at every write (tests/crash proves it for this use). It can be inspected
-with SQL, and it takes about 11,000 entries/s at 100 per commit, which is more than a metastore produces. In WAL mode a commit is
-one sequential write. ``WITHOUT ROWID`` with a BLOB key makes the table the index, in ``memcmp`` order.
+SQLite is in the standard library and survives ``kill -9`` at every write (tests/crash proves it for this
+use). It can be inspected with SQL, and it takes about 11,000 entries/s at 100 per commit, which is more than
+a metastore produces. In WAL mode a commit is one sequential write. ``WITHOUT ROWID`` with a BLOB key makes
+the table the index, in ``memcmp`` order.
 
-``durable`` (the default) syncs at every commit. Without it, a power failure may lose the last commits, but never a part of one.
-That is right for what can be derived again, because the position goes back together with its effects.
+``durable`` (the default) syncs at every commit. Without it, a power failure may lose the last commits, but
+never a part of one. That is right for what can be derived again, because the position goes back together with
+its effects.
 
-The store may be passed from thread to thread; a lock admits one thread at a time. Readers in other threads that must not wait for
-a transaction use ``snapshot``, on a store opened with ``snapshots`` (``state.store.sqlite_snapshots``).
+The store may be passed from thread to thread; a lock admits one thread at a time. Readers in other threads
+that must not wait for a transaction use ``snapshot``, on a store opened with ``snapshots``
+(``state.store.sqlite_snapshots``).
 """
 
 from __future__ import annotations
@@ -46,9 +49,9 @@ Migration = Callable[[Transaction], None]
 class SqliteStore:
     """An ordered map from bytes to bytes in one file.
 
-    ``migrations[n]`` converts version n to n + 1; an older file is migrated to ``schema_version`` in one transaction. Raises
-    StateLocked if another process uses the file, StateCorrupt if it is damaged, foreign or newer (or a migration is missing),
-    and ConfigError if it cannot be written.
+    ``migrations[n]`` converts version n to n + 1; an older file is migrated to ``schema_version`` in one
+    transaction. Raises StateLocked if another process uses the file, StateCorrupt if it is damaged, foreign
+    or newer (or a migration is missing), and ConfigError if it cannot be written.
     """
 
     def __init__(
@@ -91,7 +94,9 @@ class SqliteStore:
     def scan(
         self, start: bytes, end: bytes | None, *, reverse: bool = False, limit: int | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (key, value) with ``start <= key < end``; ``state.store.pages`` describes concurrent writes."""
+        """Yield (key, value) with ``start <= key < end``; ``state.store.pages`` describes concurrent
+        writes.
+        """
         return scan_pages(self._committed_page, start, end, reverse=reverse, limit=limit)
 
     def scan_keys(self, start: bytes, end: bytes | None) -> Iterator[bytes]:
@@ -100,9 +105,11 @@ class SqliteStore:
 
     @contextmanager
     def snapshot(self, pause: Pause = lambda: None) -> Iterator[Reader]:
-        """Open a snapshot, without waiting for a transaction; ``pause`` is called before each page that is read.
+        """Open a snapshot, without waiting for a transaction; ``pause`` is called before each page that is
+        read.
 
-        A store without ``snapshots`` reads page by page what is committed then, and waits for an open transaction.
+        A store without ``snapshots`` reads page by page what is committed then, and waits for an open
+        transaction.
         """
         if self._snapshots is None:
             yield PausingReader(self, pause)
@@ -114,8 +121,8 @@ class SqliteStore:
     def transaction(self) -> Iterator[Transaction]:
         """Open the only write transaction; it takes effect when the block ends without an error.
 
-        Raises FilesUnavailable if the disk is full or fails. In that case nothing of the transaction is kept, and the store
-        fails until ``recover`` succeeds.
+        Raises FilesUnavailable if the disk is full or fails. In that case nothing of the transaction is kept,
+        and the store fails until ``recover`` succeeds.
         """
         with self._lock:
             assert self._open is None, "this thread has a transaction open already"
@@ -146,9 +153,11 @@ class SqliteStore:
                 raise StateCorrupt("the state file is damaged", path=self.path, reason=finding)
 
     def recover(self) -> None:
-        """Open the file again after a failure that may have passed; only SQLite's recovery knows what a failed write left behind.
+        """Open the file again after a failure that may have passed; only SQLite's recovery knows what a
+        failed write left behind.
 
-        Does nothing if the store has not failed. Raises FilesUnavailable while the cause lasts, and StateCorrupt again.
+        Does nothing if the store has not failed. Raises FilesUnavailable while the cause lasts, and
+        StateCorrupt again.
         """
         with self._lock:
             assert self._open is None, "a transaction is open"

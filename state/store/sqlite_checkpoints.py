@@ -1,23 +1,28 @@
-"""Checkpoints of a state file with snapshots: a thread of its own moves the content of the WAL file into the state file.
+"""Checkpoints of a state file with snapshots: a thread of its own moves the content of the WAL file into the
+state file.
 
-SQLite makes a checkpoint within the commit that finds the WAL file long. That commit then waits for writing and syncing pages all over
-the state file, which takes tenths of a second after a large load. Here the writer's automatic checkpoints are off:
+SQLite makes a checkpoint within the commit that finds the WAL file long. That commit then waits for writing
+and syncing pages all over the state file, which takes tenths of a second after a large load. Here the
+writer's automatic checkpoints are off:
 
-1. Every commit reports how much it wrote. Once that is ``DUE_BYTES``, the thread copies what is committed, on a connection of its own,
-   while the writer continues.
-2. SQLite starts the WAL file again from its beginning only if a transaction begins when everything is copied. A writer without pauses
-   never leaves such a moment. So beyond ``RESTART_BYTES`` the writer itself copies, after its next commit, the little that was
-   committed during step 1.
-3. The file cannot start again while a snapshot reads it. Beyond ``WAL_BYTES_MAX``, new snapshots wait for at most ``GATE_S``. When the
-   open ones have ended, the thread copies what they kept from being copied, and the writer shortens the file after its next commit.
+1. Every commit reports how much it wrote. Once that is ``DUE_BYTES``, the thread copies what is committed, on
+   a connection of its own, while the writer continues.
+2. SQLite starts the WAL file again from its beginning only if a transaction begins when everything is copied.
+   A writer without pauses never leaves such a moment. So beyond ``RESTART_BYTES`` the writer itself copies,
+   after its next commit, the little that was committed during step 1.
+3. The file cannot start again while a snapshot reads it. Beyond ``WAL_BYTES_MAX``, new snapshots wait for at
+   most ``GATE_S``. When the open ones have ended, the thread copies what they kept from being copied, and the
+   writer shortens the file after its next commit.
 
-So the WAL file is bounded by ``WAL_BYTES_MAX`` and what is written while one snapshot is open and one copy is made.
+So the WAL file is bounded by ``WAL_BYTES_MAX`` and what is written while one snapshot is open and one copy is
+made.
 
-SQLite's WAL-reset bug (3.7.0 to 3.51.2) needs a transaction that starts the WAL file again while a checkpoint begins on another connection.
-Here a checkpoint begins only if something committed is not copied yet: a transaction began and committed after the last checkpoint had
-ended, or the last checkpoint was incomplete. A transaction that begins in that state, or is open then, cannot start the file again until
-the checkpoint has copied everything, which is when it ends. The writer's own checkpoints (steps 2 and 3) run while the thread waits for
-them.
+SQLite's WAL-reset bug (3.7.0 to 3.51.2) needs a transaction that starts the WAL file again while a checkpoint
+begins on another connection. Here a checkpoint begins only if something committed is not copied yet: a
+transaction began and committed after the last checkpoint had ended, or the last checkpoint was incomplete. A
+transaction that begins in that state, or is open then, cannot start the file again until the checkpoint has
+copied everything, which is when it ends. The writer's own checkpoints (steps 2 and 3) run while the thread
+waits for them.
 """
 
 from __future__ import annotations
@@ -65,7 +70,9 @@ class Checkpoints:
         """How many checkpoints have ended."""
 
     def committed(self, writer: sqlite3.Connection, written_bytes: int, began: int) -> None:
-        """Report a commit of the connection ``writer``; ``began`` is ``ended`` as of the beginning of its transaction."""
+        """Report a commit of the connection ``writer``; ``began`` is ``ended`` as of the beginning of its
+        transaction.
+        """
         with self._changed:
             if began == self.ended:
                 self._written_bytes += written_bytes

@@ -1,12 +1,15 @@
-"""The state file: opening and locking it, whose it is, the version of its content, and the meaning of SQLite's errors.
+"""The state file: opening and locking it, whose it is, the version of its content, and the meaning of
+SQLite's errors.
 
-The file is locked to one connection (``locking_mode=EXCLUSIVE``). A second daemon on the same state is refused at once, and
-SQLite's WAL-reset bug (3.7.0 to 3.51.2), which needs two connections that write or checkpoint, cannot occur. The kernel holds
-the lock, so it ends with the process, even after ``kill -9``. A file with snapshots has several connections in this process; a lock
-on an empty file beside it (``FILE.lock``) then keeps other processes away.
+The file is locked to one connection (``locking_mode=EXCLUSIVE``). A second daemon on the same state is
+refused at once, and SQLite's WAL-reset bug (3.7.0 to 3.51.2), which needs two connections that write or
+checkpoint, cannot occur. The kernel holds the lock, so it ends with the process, even after ``kill -9``. A
+file with snapshots has several connections in this process; a lock on an empty file beside it (``FILE.lock``)
+then keeps other processes away.
 
-``application_id`` marks the file as Tideline's. ``user_version`` is the schema version of the content, chosen by the owner of the
-store. Both are written in the transaction that creates or migrates the content, so no crash leaves a file in between.
+``application_id`` marks the file as Tideline's. ``user_version`` is the schema version of the content, chosen
+by the owner of the store. Both are written in the transaction that creates or migrates the content, so no
+crash leaves a file in between.
 
 No ``sqlite3.Error`` leaves this package: ``translate_errors`` raises errors of Tideline's tree instead.
 """
@@ -30,12 +33,15 @@ APPLICATION_ID: Final = 0x54_49_44_45
 """``TIDE``; shown by ``file`` and by ``PRAGMA application_id``."""
 
 BUSY_S: Final = 1.0
-"""How long the writer of a file with snapshots waits for a reader that repairs the index of the WAL file, which takes microseconds."""
+"""How long the writer of a file with snapshots waits for a reader that repairs the index of the WAL file,
+which takes microseconds."""
 _CREATE = "CREATE TABLE entries (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"
 
 
 def lock_file(path: str) -> int:
-    """Lock ``path`` for this process and return the descriptor that holds the lock; raise StateLocked, ConfigError."""
+    """Lock ``path`` for this process and return the descriptor that holds the lock; raise StateLocked,
+    ConfigError.
+    """
     try:
         descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
@@ -73,7 +79,9 @@ def open_file(path: str, *, durable: bool, exclusive: bool = True) -> sqlite3.Co
 
 
 def read_version(connection: sqlite3.Connection, path: str) -> int | None:
-    """Return the schema version of the file, None for a new file; raise StateCorrupt if it is not Tideline's."""
+    """Return the schema version of the file, None for a new file; raise StateCorrupt if it is not
+    Tideline's.
+    """
     application_id = _read_pragma(connection, "application_id")
     if application_id == APPLICATION_ID:
         return _read_pragma(connection, "user_version")
@@ -135,9 +143,9 @@ def translate_errors(path: str) -> Iterator[None]:
 def translate_error(error: sqlite3.Error, path: str, *, was_open: bool = False) -> TidelineError:
     """Return the error of Tideline's tree that corresponds to ``error``, by SQLite's primary result code.
 
-    After a refused write (full, I/O error) the store must be opened again before further use: only recovery knows what a failed
-    fsync has left behind. A file that ``was_open`` has been writable, so a refusal to write (a volume that the kernel made read-only)
-    is a failure that may pass and not a wrong setting.
+    After a refused write (full, I/O error) the store must be opened again before further use: only recovery
+    knows what a failed fsync has left behind. A file that ``was_open`` has been writable, so a refusal to
+    write (a volume that the kernel made read-only) is a failure that may pass and not a wrong setting.
     """
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF  # the low byte is the primary code
     reason = str(error)
@@ -155,7 +163,8 @@ def translate_error(error: sqlite3.Error, path: str, *, was_open: bool = False) 
             "the state file cannot be written any more",
             path=path,
             reason=reason,
-            hint="Check the state volume: it may be read-only or gone. Work continues from the last position once it is back.",
+            hint="Check the state volume: it may be read-only or gone. Work continues from the last "
+            "position once it is back.",
         )
     if code == sqlite3.SQLITE_FULL:
         return FilesUnavailable(

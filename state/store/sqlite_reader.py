@@ -1,11 +1,12 @@
 """The state file of another process, for reading.
 
-Only snapshots: each is a read transaction in WAL mode, so it never holds a lock that the writer waits for. The connections are opened
-read-only and never checkpoint. The file may not exist yet, and it may be replaced or migrated while it is read: every snapshot
-checks which file it reads, and the version of its content.
+Only snapshots: each is a read transaction in WAL mode, so it never holds a lock that the writer waits for.
+The connections are opened read-only and never checkpoint. The file may not exist yet, and it may be replaced
+or migrated while it is read: every snapshot checks which file it reads, and the version of its content.
 
-The writer resets its WAL file only while no reader uses it. It cannot see these readers, so once the file is long and grows, new
-snapshots wait until the writer has reset it, for at most ``GATE_S`` every ``GATE_PAUSE_S``.
+The writer resets its WAL file only while no reader uses it. It cannot see these readers, so once the file is
+long and grows, new snapshots wait until the writer has reset it, for at most ``GATE_S`` every
+``GATE_PAUSE_S``.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ _GATE_STEP_S: Final = 0.01
 class SqliteReader:
     """Reads the state file that another process writes; for any thread.
 
-    Every call raises FilesUnavailable if the file does not exist or cannot be read, and StateCorrupt if its content has another version
-    than ``schema_version``.
+    Every call raises FilesUnavailable if the file does not exist or cannot be read, and StateCorrupt if its
+    content has another version than ``schema_version``.
     """
 
     def __init__(self, path: str | PathLike[str], *, schema_version: int) -> None:

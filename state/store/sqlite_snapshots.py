@@ -1,16 +1,17 @@
 """Snapshots of the state file: read connections of their own, beside the one that writes.
 
-A snapshot is a read transaction in WAL mode. It sees the file as of its start, holds no lock of the writer, and never waits for it.
-Read connections are opened read-only and never checkpoint. Because several connections exclude ``locking_mode=EXCLUSIVE``, a lock file keeps other writing
-processes away (``state.store.sqlite_file``).
+A snapshot is a read transaction in WAL mode. It sees the file as of its start, holds no lock of the writer,
+and never waits for it. Read connections are opened read-only and never checkpoint. Because several
+connections exclude ``locking_mode=EXCLUSIVE``, a lock file keeps other writing processes away
+(``state.store.sqlite_file``).
 
-The WAL file can only start again from its beginning while no snapshot is open, and with readers that never pause it would grow without
-end. So once it is long, new snapshots wait until the open ones have ended and the file has been shortened, for at most ``GATE_S``
-(``state.store.sqlite_checkpoints``).
+The WAL file can only start again from its beginning while no snapshot is open, and with readers that never
+pause it would grow without end. So once it is long, new snapshots wait until the open ones have ended and the
+file has been shortened, for at most ``GATE_S`` (``state.store.sqlite_checkpoints``).
 
-Each connection remembers the small values that it has read. SQLite's ``data_version`` shows at the start of a snapshot whether the file
-has changed since; if so, they are forgotten. So while nothing changes, a reader that reads the same few values executes no statement for
-them.
+Each connection remembers the small values that it has read. SQLite's ``data_version`` shows at the start of a
+snapshot whether the file has changed since; if so, they are forgotten. So while nothing changes, a reader
+that reads the same few values executes no statement for them.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ GATE_S: Final = 0.5
 _IDLE_MAX: Final = 16
 _REMEMBERED_MAX: Final = 256
 _REMEMBERED_BYTES_MAX: Final = 4096
-"""Values that a connection remembers, and the size of the longest: at most one megabyte for each connection."""
+"""Values that a connection remembers, and the size of the longest: at most one megabyte for each
+connection."""
 
 
 @dataclass(slots=True)
@@ -119,7 +121,9 @@ class SnapshotPool:
             return 0
 
     def forget_idle(self) -> None:
-        """Close the idle connections, and those in use once they are idle: the file may have been replaced or repaired."""
+        """Close the idle connections, and those in use once they are idle: the file may have been replaced or
+        repaired.
+        """
         with self._changed:
             idle, self._idle = self._idle, []
             self._generation += 1
@@ -205,8 +209,8 @@ class SqliteSnapshot:
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the value of each of ``keys``, or None, in their order.
 
-        Neighbouring keys are read with one scan, at a fifth of the cost of as many single reads. Only what the scan, which reads no more
-        entries than there are keys, does not reach is read one by one.
+        Neighbouring keys are read with one scan, at a fifth of the cost of as many single reads. Only what
+        the scan, which reads no more entries than there are keys, does not reach is read one by one.
         """
         ordered = sorted(keys)
         if not ordered:
@@ -255,7 +259,8 @@ class SqliteSnapshot:
 
 def select(what: str, bounds: str, *, reverse: bool = False) -> str:
     """Return the statement for the first rows between ``bounds``, in order."""
-    return f"SELECT {what} FROM entries WHERE {bounds} ORDER BY key {'DESC' if reverse else 'ASC'} LIMIT ?"  # noqa: S608 - fixed words
+    # Fixed words
+    return f"SELECT {what} FROM entries WHERE {bounds} ORDER BY key {'DESC' if reverse else 'ASC'} LIMIT ?"  # noqa: S608
 
 
 def bound(start: bytes, end: bytes | None) -> tuple[str, tuple[bytes, ...]]:

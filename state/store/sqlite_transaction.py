@@ -1,9 +1,10 @@
 """The open transaction of the embedded store.
 
-Writes are kept in memory and executed together: one statement for many rows takes a third of the time of a statement for each, and a key
-that is written often in one transaction (a run that grows, a counter) is written to the file once. They are executed before anything
-scans the store, when there are many, and before the commit. A failure of the file therefore shows at one of these moments, and then
-nothing of the transaction is kept.
+Writes are kept in memory and executed together: one statement for many rows takes a third of the time of a
+statement for each, and a key that is written often in one transaction (a run that grows, a counter) is
+written to the file once. They are executed before anything scans the store, when there are many, and before
+the commit. A failure of the file therefore shows at one of these moments, and then nothing of the transaction
+is kept.
 """
 
 from __future__ import annotations
@@ -25,13 +26,17 @@ WAITING_BYTES_MAX: Final = 4 * 1024 * 1024
 
 
 class Statements(Protocol):
-    """The statements of an open store that its transaction uses; each sees the transaction's own writes that are executed."""
+    """The statements of an open store that its transaction uses; each sees the transaction's own writes that
+    are executed.
+    """
 
     def read(self, key: bytes) -> bytes | None:
         """Return the value of ``key``, or None."""
 
     def execute(self, statement: str, *values: bytes | int) -> Any:
-        """Run one statement; raise FilesUnavailable, and again at each later call until the store recovers."""
+        """Run one statement; raise FilesUnavailable, and again at each later call until the store
+        recovers.
+        """
 
     def execute_each(self, statement: str, rows: Sequence[tuple[bytes, ...]]) -> None:
         """Run one statement for each of ``rows``, as ``execute`` does."""

@@ -3,10 +3,10 @@
 A recursive cover checks every partition for existence; a year of minutes takes 534,738 checks. Here the range
 is one open stretch:
 
-1. Each update period, from the longest to the shortest, takes out of every open stretch what exists of its aligned inside,
-   run by run. What is open at the end is exactly what is missing.
-2. If periods do not nest (weeks beside months), longest-first may leave open what another tiling covers. In that case, and if
-   the caller requests the fewest partitions, the tiling comes from ``tile_with_fewest``.
+1. Each update period, from the longest to the shortest, takes out of every open stretch what exists of its
+   aligned inside, run by run. What is open at the end is exactly what is missing.
+2. If periods do not nest (weeks beside months), longest-first may leave open what another tiling covers. In
+   that case, and if the caller requests the fewest partitions, the tiling comes from ``tile_with_fewest``.
 3. The storages that answer are chosen for the whole cover, so that the fewest do.
 
 A missing parent is never reported beside its children, one missing hour does not cost its day, and adjacent
@@ -108,7 +108,9 @@ class Cover:
         return (TimeRange(start_s, end_s) for start_s, end_s in self._missing)
 
     def missing_ranges(self) -> Iterator[PartitionRange]:
-        """Yield what is missing as partitions of the finest usable period, or of a finer one if bounds do not align."""
+        """Yield what is missing as partitions of the finest usable period, or of a finer one if bounds do not
+        align.
+        """
         return (_to_partitions(start_s, end_s, self.finest) for start_s, end_s in self._missing)
 
     def tables(self) -> list[str]:
@@ -130,7 +132,9 @@ class Cover:
         return sum(end_s - start_s for start_s, end_s in self._missing)
 
     def check(self) -> None:
-        """Assert that runs and missing stretches tile the span without overlap or omission, and that every bound is aligned."""
+        """Assert that runs and missing stretches tile the span without overlap or omission, and that every
+        bound is aligned.
+        """
         tiles = sorted([(start_s, end_s) for start_s, end_s, _ in self._segments] + list(self._missing))
         at_s = self.span.start_s
         for start_s, end_s in tiles:
@@ -208,7 +212,8 @@ def _assign_storages(
 
 
 def choose_storages(holders: Collection[int], storages: int) -> int:
-    """Return the bit mask of the fewest storages that together hold every segment; ``holders`` are the segments' masks.
+    """Return the bit mask of the fewest storages that together hold every segment; ``holders`` are the
+    segments' masks.
 
     A query over one table is cheaper than a union over two, so the choice is made for the whole cover and not
     for each segment. It is a minimum hitting set over the few distinct masks: exact up to ``EXACT_MAX``

@@ -1,7 +1,7 @@
 """Sorts long sequences in steps, for a thread that shares the interpreter with others.
 
-``sorted`` of a million values is one call: no other thread of the process runs for some tenths of a second. Here every step takes a few
-milliseconds. Listings usually arrive in order, which one pass finds out.
+``sorted`` of a million values is one call: no other thread of the process runs for some tenths of a second.
+Here every step takes a few milliseconds. Listings usually arrive in order, which one pass finds out.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ STEP: Final = 20_000
 
 
 def sort_in_steps(items: Sequence[T], pause: Callable[[], None] = lambda: None) -> Sequence[T]:
-    """Return the items in order, repeated ones included; the same sequence where it is in order. ``pause`` is called between steps.
+    """Return the items in order, repeated ones included; the same sequence where it is in order. ``pause`` is
+    called between steps.
 
     Numbers in an array are kept in arrays: a million objects would be freed in one call at the end.
     """
@@ -40,7 +41,9 @@ def sort_in_steps(items: Sequence[T], pause: Callable[[], None] = lambda: None) 
 
 
 def release_in_steps(items: list[Any], pause: Callable[[], None] = lambda: None) -> None:
-    """Remove all items of a list that is not needed any more, with ``pause`` between steps: what only it refers to is freed."""
+    """Remove all items of a list that is not needed any more, with ``pause`` between steps: what only it
+    refers to is freed.
+    """
     while items:
         del items[-STEP:]
         pause()

@@ -39,11 +39,14 @@ if TYPE_CHECKING:
 
 _DAYS_IN_20_YEARS: Final = 7_305
 PROPERTIES_CHARS_MAX: Final = 4_000_000
-"""Longest text of one timeline in table properties: an ``alter_table`` of more takes seconds and a large part of the metastore's memory."""
+"""Longest text of one timeline in table properties: an ``alter_table`` of more takes seconds and a large part
+of the metastore's memory."""
 
 
 def choose_jump_max(period: UpdatePeriod) -> int:
-    """Return 20 years in partitions of the period: longer than histories, and shorter than the distance to 1970 or 9999."""
+    """Return 20 years in partitions of the period: longer than histories, and shorter than the distance to
+    1970 or 9999.
+    """
     if period.weight_ms >= UpdatePeriod.MONTHLY.weight_ms:
         return (
             20 * UpdatePeriod.YEARLY.weight_ms // period.weight_ms
@@ -145,7 +148,9 @@ class Timeline:
         return None if first is None else TimePartition(self.period, first)
 
     def to_properties(self) -> dict[str, str]:
-        """Return the table properties with full keys, the class last: a reader of half of them sees the old class."""
+        """Return the table properties with full keys, the class last: a reader of half of them sees the old
+        class.
+        """
         start = build_key_prefix(self.period, self.column)
         written = {start + key: value for key, value in self.form.write(self.period, self.runs).items()}
         return written | {start + STORAGE_CLASS: self.form.class_name}
@@ -166,7 +171,10 @@ class Timeline:
         return (TimePartition(self.period, ordinal) for ordinal in self.runs)
 
     def __repr__(self) -> str:
-        return f"Timeline({self.period.name}, {self.column!r}, {self.form.name}, {self.first()}..{self.latest()})"
+        return (
+            f"Timeline({self.period.name}, {self.column!r}, {self.form.name}, "
+            f"{self.first()}..{self.latest()})"
+        )
 
     def _to_ordinal(self, partition: TimePartition) -> int:
         if partition.period is not self.period:
@@ -189,7 +197,9 @@ class Timeline:
 def _refuse_contradiction(
     period: UpdatePeriod, own: Mapping[str, str], form: StorageForm, runs: Runs
 ) -> None:
-    """Lens changes the class and leaves the old form's keys behind; nothing shows which of the two is stale."""
+    """Lens changes the class and leaves the old form's keys behind; nothing shows which of the two is
+    stale.
+    """
     for other in list_forms():
         others = None if other is form else other.read(period, own)
         if others and others != runs:
@@ -217,8 +227,8 @@ def build_form_properties(
     timeline:
 
     1. the keys of the new form, with stale chunks of its own emptied;
-    2. the keys of the other forms in ``properties``, emptied: size 0 or empty text, because a metastore that merges
-       parameters cannot remove a key;
+    2. the keys of the other forms in ``properties``, emptied: size 0 or empty text, because a metastore that
+       merges parameters cannot remove a key;
     3. ``storage.class``.
 
     ``timeline`` itself does not change: set its ``form`` after the metastore has accepted the properties.

@@ -1,13 +1,16 @@
-"""Which directories of a transactional table contain the rows of a snapshot: Hive's rules of AcidUtils.getAcidState.
+"""Which directories of a transactional table contain the rows of a snapshot: Hive's rules of
+AcidUtils.getAcidState.
 
-A table or partition has one directory for each write (``delta_0000005_0000005_0001``, ``delete_delta_…``, ``base_…`` for an
-overwrite or truncation) and those of compactions, whose names end in the compactor's transaction (``delta_0000001_0000005_v0000012``).
-Files directly in the root, from before the table was transactional, are *originals*. A compaction replaces directories, and the
-cleaner removes the replaced ones some time later. So several directories contain the same rows, and a reader must choose.
+A table or partition has one directory for each write (``delta_0000005_0000005_0001``, ``delete_delta_…``,
+``base_…`` for an overwrite or truncation) and those of compactions, whose names end in the compactor's
+transaction (``delta_0000001_0000005_v0000012``). Files directly in the root, from before the table was
+transactional, are *originals*. A compaction replaces directories, and the cleaner removes the replaced ones
+some time later. So several directories contain the same rows, and a reader must choose.
 
-A snapshot differs from a reader: it is a state of the past, in which every write id up to a mark is committed or aborted. The
-directories may have moved on since. If a visible one mixes rows of the snapshot with later ones, or if what it replaced may be
-gone, the snapshot can no longer be read, and ``beyond`` names the directory.
+A snapshot differs from a reader: it is a state of the past, in which every write id up to a mark is committed
+or aborted. The directories may have moved on since. If a visible one mixes rows of the snapshot with later
+ones, or if what it replaced may be gone, the snapshot can no longer be read, and ``beyond`` names the
+directory.
 """
 
 from __future__ import annotations
@@ -29,10 +32,11 @@ if TYPE_CHECKING:
 Kind = Literal["base", "delta", "delete_delta"]
 
 MARKERS: Final = ("_metadata_acid", "_orc_acid_version")
-"""Beginnings of the names of hidden files by which Hive recognizes a directory without rows (AcidUtils.acidHiddenFileFilter).
+"""Beginnings of the names of hidden files by which Hive recognizes a directory without rows
+(AcidUtils.acidHiddenFileFilter).
 
-Hive finds directories by the files in them. So it ignores a base in which only other hidden files are: Impala truncates a table by
-``base_0000005/_empty``, and Hive still reads the rows.
+Hive finds directories by the files in them. So it ignores a base in which only other hidden files are: Impala
+truncates a table by ``base_0000005/_empty``, and Hive still reads the rows.
 """
 
 _ACID_LIKE: Final = re.compile(r"(base|delta|delete_delta)_")
@@ -92,7 +96,8 @@ class SelectedDirectories:
     originals: bool = True
     """Whether the files from before the table was transactional belong to it."""
     beyond: str | None = None
-    """A directory because of which the snapshot cannot be read any more; the other fields mean nothing then."""
+    """A directory because of which the snapshot cannot be read any more; the other fields mean nothing
+    then."""
 
 
 def select_directories(
@@ -104,8 +109,9 @@ def select_directories(
 ) -> SelectedDirectories:
     """Select from all directories of a table or partition those that contain the rows of ``valid``.
 
-    ``valid`` has no open write ids. ``is_ended`` returns whether a transaction is committed, and ``is_committed`` whether a
-    write id above the snapshot is. Both refer to a moment after ``names`` were listed. Raises BadInput for malformed names.
+    ``valid`` has no open write ids. ``is_ended`` returns whether a transaction is committed, and
+    ``is_committed`` whether a write id above the snapshot is. Both refer to a moment after ``names`` were
+    listed. Raises BadInput for malformed names.
     """
     parsed = [each for name in names if (each := AcidDirectory.parse(name)) is not None]
     visible = [each for each in parsed if each.txn_id is None or is_ended(each.txn_id)]
@@ -121,11 +127,12 @@ def select_directories(
 
 
 def is_hidden_original(path: str, valid: ValidWriteIds) -> bool:
-    """Whether readers skip what is at ``path`` below the root, because a directory inside another one belongs to a write they do not see.
+    """Whether readers skip what is at ``path`` below the root, because a directory inside another one belongs
+    to a write they do not see.
 
-    An insert whose table was renamed meanwhile fails, and leaves ``dt=a/delta_0000036_0000036_0000`` in the former directory, where the next
-    table of this name finds it. Hive applies the write ids of that table to it (AcidUtils.getHdfsDirSnapshots). ``valid`` has no open
-    write ids.
+    An insert whose table was renamed meanwhile fails, and leaves ``dt=a/delta_0000036_0000036_0000`` in the
+    former directory, where the next table of this name finds it. Hive applies the write ids of that table to
+    it (AcidUtils.getHdfsDirSnapshots). ``valid`` has no open write ids.
     """
     nested = path.split("/")[1:]  # a directory of the root itself is selected by select_directories
     directory = next(filter(None, map(_parse_nested, nested)), None)
@@ -137,7 +144,9 @@ def is_hidden_original(path: str, valid: ValidWriteIds) -> bool:
 
 
 def _parse_nested(name: str) -> AcidDirectory | None:
-    """Parse a name; None for one of a directory that only resembles an ACID directory, because originals may have any."""
+    """Parse a name; None for one of a directory that only resembles an ACID directory, because originals may
+    have any.
+    """
     return AcidDirectory.parse(name) if _NAME.fullmatch(name) else None
 
 
@@ -151,7 +160,9 @@ def _is_beyond(directory: AcidDirectory, mark: int, is_committed: Callable[[int]
 
 
 def _select_base(directories: Sequence[AcidDirectory], valid: ValidWriteIds) -> AcidDirectory | None:
-    """Return the base with the highest write id, the latest of several; an overwrite counts if it was committed."""
+    """Return the base with the highest write id, the latest of several; an overwrite counts if it was
+    committed.
+    """
     bases = [
         directory
         for directory in directories
@@ -165,8 +176,8 @@ def _select_deltas(
 ) -> list[AcidDirectory]:
     """Return the deltas above the base that no wider one replaces.
 
-    A wide delta comes before the ones in its range. All statements of one write belong together, and so do the rows that a write
-    or a compaction added and those that it deleted.
+    A wide delta comes before the ones in its range. All statements of one write belong together, and so do
+    the rows that a write or a compaction added and those that it deleted.
     """
     deltas = [
         delta

@@ -1,10 +1,11 @@
-"""The entries of the write-id mapping: source transactions, tables, and which write id belongs to which transaction.
+"""The entries of the write-id mapping: source transactions, tables, and which write id belongs to which
+transaction.
 
-The operations keep the entries consistent with each other and track what the store does not have yet. The rules (what an
-event means, and what contradicts what) are in ``write_id_mapping``.
+The operations keep the entries consistent with each other and track what the store does not have yet. The
+rules (what an event means, and what contradicts what) are in ``write_id_mapping``.
 
-Invariant (``check``): every open write id of a table is the allocation of exactly one remembered transaction, and every
-allocation is an open write id of its table.
+Invariant (``check``): every open write id of a table is the allocation of exactly one remembered transaction,
+and every allocation is an open write id of its table.
 """
 
 from __future__ import annotations
@@ -81,8 +82,8 @@ class MappingEntries:
     def abort(self, table: str, write_id: int) -> None:
         """End an open write id whose transaction was aborted.
 
-        A table whose only write id ever was aborted is forgotten. It is that of a failed CREATE TABLE AS SELECT, which no
-        DROP_TABLE follows, or a new table, whose next write id will be taken as it is.
+        A table whose only write id ever was aborted is forgotten. It is that of a failed CREATE TABLE AS
+        SELECT, which no DROP_TABLE follows, or a new table, whose next write id will be taken as it is.
         """
         ids = self.tables[table]
         del ids.open[write_id]
@@ -104,7 +105,9 @@ class MappingEntries:
         self.unsaved.tables.add(valid.table)
 
     def forget_table(self, table: str, current: str = GONE) -> None:
-        """Remove a table that was dropped or is named ``current`` now; its open transactions stay, without their allocations in it."""
+        """Remove a table that was dropped or is named ``current`` now; its open transactions stay, without
+        their allocations in it.
+        """
         ids = self.tables.pop(table, None)
         if ids is None:
             return
@@ -159,7 +162,9 @@ class MappingEntries:
             self._read_concurrent(*records.decode_concurrent(key, value))
 
     def _read_concurrent(self, txn_id: int, concurrent: Sequence[tuple[str, int, Sequence[int]]]) -> None:
-        """Take over what is still true of a record, which an older version leaves as it is when it changes or ends its transaction."""
+        """Take over what is still true of a record, which an older version leaves as it is when it changes or
+        ends its transaction.
+        """
         self.unsaved.stored_concurrent.add(txn_id)
         txn = self.txns.get(txn_id)
         if txn is None:

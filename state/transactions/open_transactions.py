@@ -1,7 +1,8 @@
 """Values of the write-id mapping: one open source transaction, and the write ids of one source table.
 
-Callers see frozen values. ``OpenTxn`` and ``TableWriteIds`` are the mapping's own mutable entries, so that a transaction
-that touches a hundred thousand partitions costs one small entry for each partition, not a copy of all of them.
+Callers see frozen values. ``OpenTxn`` and ``TableWriteIds`` are the mapping's own mutable entries, so that a
+transaction that touches a hundred thousand partitions costs one small entry for each partition, not a copy of
+all of them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ GONE: Final = ""
 """The current name of a table that was dropped."""
 
 CONCURRENT_MAX: Final = 200
-"""Write ids that are remembered as concurrent with one of the same table: the newest ones, because streaming clients open thousands at once."""
+"""Write ids that are remembered as concurrent with one of the same table: the newest ones, because streaming
+clients open thousands at once."""
 
 
 class Allocation(NamedTuple):
@@ -39,8 +41,8 @@ class Touched(NamedTuple):
 class SourceTxn:
     """A source transaction that writes into tables in scope.
 
-    ``first_event_id`` is its first ALLOC_WRITE_ID in scope, not its OPEN_TXN. ``allocations`` has one entry per table, in
-    event order.
+    ``first_event_id`` is its first ALLOC_WRITE_ID in scope, not its OPEN_TXN. ``allocations`` has one entry
+    per table, in event order.
     """
 
     txn_id: int
@@ -64,10 +66,12 @@ class OpenTxn:
     target_txn: int | None = None
     touched: dict[Touched, None] = field(default_factory=dict)
     moved: dict[tuple[str, int], str] = field(default_factory=dict)
-    """The current name of each table that was renamed since a write id of it was allocated, by earlier name and write id; ``GONE``
-    if it was dropped. The source names its write events as at the time of the write."""
+    """The current name of each table that was renamed since a write id of it was allocated, by earlier name
+    and write id; ``GONE`` if it was dropped. The source names its write events as at the time of the
+    write."""
     concurrent: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    """By table: the lower write ids, at most ``CONCURRENT_MAX``, that were open when its own was allocated; no entry if none was."""
+    """By table: the lower write ids, at most ``CONCURRENT_MAX``, that were open when its own was allocated;
+    no entry if none was."""
 
     def move(self, table: str, write_id: int, current: str) -> None:
         """Record that the table of an allocation has another name now, or none (``GONE``)."""
@@ -103,12 +107,12 @@ class OpenTxn:
 class TableWriteIds:
     """The write ids of one source table, tracked from events alone.
 
-    The source allocates the write ids of a table consecutively. The high-water mark and the open ids are therefore all that
-    replay needs. Every other id is committed, aborted, or replaced by a reallocation. ``open`` maps a write id to its source
-    transaction.
+    The source allocates the write ids of a table consecutively. The high-water mark and the open ids are
+    therefore all that replay needs. Every other id is committed, aborted, or replaced by a reallocation.
+    ``open`` maps a write id to its source transaction.
 
-    Aborted ids are not remembered, because there may be thousands for each table and nothing depends on them: none of their files
-    is on the target, and Hive's own cleaner forgets a replayed abort within seconds.
+    Aborted ids are not remembered, because there may be thousands for each table and nothing depends on them:
+    none of their files is on the target, and Hive's own cleaner forgets a replayed abort within seconds.
     """
 
     high_water_mark: int = 0

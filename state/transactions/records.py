@@ -12,12 +12,13 @@ partition
 ``write-ids-aborted/`` + table, write id     written by older versions, and removed step by step
 ============================================ ==================================================================
 
-Ids are 8 bytes big-endian, so key order is numeric order. A table ends with a zero byte, which no name contains. Touched
-partitions come and go one by one, so each has its own key: a flush writes what changed, however large the transaction is. Open ids
-are not stored twice: they are the allocations of the transactions.
+Ids are 8 bytes big-endian, so key order is numeric order. A table ends with a zero byte, which no name
+contains. Touched partitions come and go one by one, so each has its own key: a flush writes what changed,
+however large the transaction is. Open ids are not stored twice: they are the allocations of the transactions.
 
-The last field of a transaction has the tables that were renamed or dropped after the allocation. It was once a count of write
-events, and older versions ignore it, so that every version of Tideline reads the records of every other.
+The last field of a transaction has the tables that were renamed or dropped after the allocation. It was once
+a count of write events, and older versions ignore it, so that every version of Tideline reads the records of
+every other.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ ABORTED_STEP: Final = 10_000
 """Aborted ids of an older version that one flush removes."""
 
 NAME_BYTES_MAX: Final = 4000
-"""Limit of ``db.tbl`` and of a partition name in UTF-8, so that both fit into a key. Hive's limits are 257 and 767 characters."""
+"""Limit of ``db.tbl`` and of a partition name in UTF-8, so that both fit into a key. Hive's limits are 257
+and 767 characters."""
 
 _FORMAT: Final = b"\x01"
 
@@ -85,7 +87,9 @@ def encode_concurrent(txn: OpenTxn) -> bytes:
 
 
 def decode_concurrent(key: bytes, value: bytes) -> tuple[int, list[tuple[str, int, list[int]]]]:
-    """Read a transaction's concurrent write ids as (txn id, [(table, its write id, concurrent ones)]); raises as ``decode_txn``."""
+    """Read a transaction's concurrent write ids as (txn id, [(table, its write id, concurrent ones)]); raises
+    as ``decode_txn``.
+    """
     (txn_id,) = _decode_ids(key[len(CONCURRENT) :], 1)
     return txn_id, [(table, write_id, ids) for table, write_id, ids in _decode_list(value)]
 
@@ -142,10 +146,11 @@ def scan_aborted(reader: Reader, most: int) -> Iterator[bytes]:
 class UnsavedChanges:
     """The difference between the mapping and the store, so that a flush writes what changed and nothing else.
 
-    ``txns`` and ``tables`` changed since the last flush; ``stored_txns``, ``stored_concurrent`` and ``stored_tables`` have a record in the store.
-    ``markers`` are the keys with an empty value (touched partitions): True means present in memory but not in the store, False
-    the reverse. ``has_aborted`` says that the store has aborted ids of an older version, which each flush removes a part of. A transaction that begins and ends between two flushes leaves no trace in the store but its
-    tables' high-water marks.
+    ``txns`` and ``tables`` changed since the last flush; ``stored_txns``, ``stored_concurrent`` and
+    ``stored_tables`` have a record in the store. ``markers`` are the keys with an empty value (touched
+    partitions): True means present in memory but not in the store, False the reverse. ``has_aborted`` says
+    that the store has aborted ids of an older version, which each flush removes a part of. A transaction that
+    begins and ends between two flushes leaves no trace in the store but its tables' high-water marks.
     """
 
     txns: set[int] = field(default_factory=set)

@@ -1,10 +1,11 @@
-"""Whether replay of a table can continue at the event at which it stopped, or whether the table must be loaded again.
+"""Whether replay of a table can continue at the event at which it stopped, or whether the table must be
+loaded again.
 
-A quarantined table keeps the state from before the event that failed, but its transactions do not wait: one that held a write id of
-the table is committed on the target for the other tables, and its write id then shows no rows of this one. Files that are added
-later would appear one by one. So replay continues only if every write id that was open when it stopped is still open, and if the
-target's table has the same name and the same write ids as then. Later transactions do not matter: the target never allocated their
-write ids in this table.
+A quarantined table keeps the state from before the event that failed, but its transactions do not wait: one
+that held a write id of the table is committed on the target for the other tables, and its write id then shows
+no rows of this one. Files that are added later would appear one by one. So replay continues only if every
+write id that was open when it stopped is still open, and if the target's table has the same name and the same
+write ids as then. Later transactions do not matter: the target never allocated their write ids in this table.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ class TargetWriteIds:
 def describe_stop(table: str, mapping: WriteIdMapping, name: str, loaded_write_id: int) -> StoppedTable:
     """Return what is known now about ``table``, which the mapping knows as ``name`` (``db.tbl``).
 
-    ``loaded_write_id`` is the highest write id of the load that the table came by; 0 if it came by events alone.
+    ``loaded_write_id`` is the highest write id of the load that the table came by; 0 if it came by events
+    alone.
     """
     valid = mapping.valid_write_ids(name)
     mark = 0 if valid is None else valid.high_water_mark
@@ -60,8 +62,8 @@ def find_obstacle(
 ) -> str | None:
     """Return why replay of a table cannot continue where it stopped; None if it can.
 
-    ``stopped`` is None if it was not recorded. ``table`` is the current name, ``held`` what the mapping knows now, and ``target``
-    is None if the target does not have the table, or has it without all its rows.
+    ``stopped`` is None if it was not recorded. ``table`` is the current name, ``held`` what the mapping knows
+    now, and ``target`` is None if the target does not have the table, or has it without all its rows.
     """
     if stopped is None:
         return "its write ids were not recorded when it was quarantined"

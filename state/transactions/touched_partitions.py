@@ -1,12 +1,13 @@
 """The partitions that open transactions of a source have added or altered, in bounded memory.
 
-Hive omits write events of some partitions (reference: hive-replication.md §0c.2). A reader of the log can find these partitions: their
-objects contain the write id of the transaction. A write id belongs to a transaction by its allocation, so both are recorded here, until
-the transaction ends.
+Hive omits write events of some partitions (reference: hive-replication.md §0c.2). A reader of the log can
+find these partitions: their objects contain the write id of the transaction. A write id belongs to a
+transaction by its allocation, so both are recorded here, until the transaction ends.
 
-Too many entries are not an error. If there are more than ``partitions_max``, those of the transaction with the most are forgotten; if there
-are more than ``txns_max`` transactions, the oldest is. ``end`` then returns that the record is incomplete. A forgotten transaction may
-allocate again, so every transaction that is first seen with an id up to that of a forgotten one counts as incomplete.
+Too many entries are not an error. If there are more than ``partitions_max``, those of the transaction with
+the most are forgotten; if there are more than ``txns_max`` transactions, the oldest is. ``end`` then returns
+that the record is incomplete. A forgotten transaction may allocate again, so every transaction that is first
+seen with an id up to that of a forgotten one counts as incomplete.
 """
 
 from __future__ import annotations
@@ -63,7 +64,9 @@ class TouchedPartitions:
 
     @property
     def first_event_id(self) -> int | None:
-        """The first allocation of all open transactions; reading the log from there on gives the same record again."""
+        """The first allocation of all open transactions; reading the log from there on gives the same record
+        again.
+        """
         return next((txn.first_event_id for txn in self._txns.values()), None)
 
     def allocate(self, txn_id: int, table: str, write_id: int, event_id: int) -> None:
@@ -87,7 +90,9 @@ class TouchedPartitions:
         return self._tables[table] > 0
 
     def touch(self, table: str, write_id: int, name: str, location: str) -> None:
-        """Record a partition that was added or altered under ``write_id``; ignored if no open transaction owns the write id."""
+        """Record a partition that was added or altered under ``write_id``; ignored if no open transaction
+        owns the write id.
+        """
         txn_id = self._owners.get((table, write_id))
         if txn_id is None:
             return

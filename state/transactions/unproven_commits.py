@@ -1,8 +1,9 @@
 """Commits that were sent to the target and are not proven yet.
 
-The target answers a commit under a wrong policy text, or of an unknown transaction, with success. So every commit is proven by
-reading write-id lists. One read proves many commits, and therefore they wait here. They are stored with the position, so that a
-commit is proven even if the process is killed before, or the position has passed it.
+The target answers a commit under a wrong policy text, or of an unknown transaction, with success. So every
+commit is proven by reading write-id lists. One read proves many commits, and therefore they wait here. They
+are stored with the position, so that a commit is proven even if the process is killed before, or the position
+has passed it.
 """
 
 from __future__ import annotations

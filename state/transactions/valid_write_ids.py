@@ -1,11 +1,12 @@
 """Valid write-id lists: which rows of a transactional table a reader may see.
 
-Every transaction that writes into a table allocates a write id of that table, and the name of its files' directory contains that
-id. A reader gets a list: the high-water mark, and the ids below it that do not count (open or aborted). Files under any other id
-up to the mark count. Hive passes the list as text, ``db.tbl:hwm:minOpen:open,…:aborted,…``
-(ValidReaderWriteIdList.writeToString).
+Every transaction that writes into a table allocates a write id of that table, and the name of its files'
+directory contains that id. A reader gets a list: the high-water mark, and the ids below it that do not count
+(open or aborted). Files under any other id up to the mark count. Hive passes the list as text,
+``db.tbl:hwm:minOpen:open,…:aborted,…`` (ValidReaderWriteIdList.writeToString).
 
-A list does not contain ids that compaction or the cleaner has forgotten: they look committed. ``compare_write_ids`` allows for that.
+A list does not contain ids that compaction or the cleaner has forgotten: they look committed.
+``compare_write_ids`` allows for that.
 """
 
 from __future__ import annotations
@@ -71,7 +72,9 @@ class ValidWriteIds:
     aborted: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raise BadInput for a list that is out of order or out of bounds, because lists come from outside."""
+        """Raise BadInput for a list that is out of order or out of bounds, because lists come from
+        outside.
+        """
         if self.high_water_mark < 0:
             raise BadInput(
                 "the high-water mark is below 0", table=self.table, high_water_mark=self.high_water_mark
@@ -96,21 +99,26 @@ class ValidWriteIds:
         return self.open[0] if self.open else None
 
     def has_open_up_to(self, write_id: int) -> bool:
-        """Whether ``write_id`` or a lower one is open; readers then skip a compacted base of it (ValidReaderWriteIdList.isValidBase)."""
+        """Whether ``write_id`` or a lower one is open; readers then skip a compacted base of it
+        (ValidReaderWriteIdList.isValidBase).
+        """
         return self.min_open is not None and self.min_open <= write_id
 
     @property
     def may_be_cut(self) -> bool:
         """Whether ids above the high-water mark may have been allocated already.
 
-        If a table has only invalid writes that are not compacted, Hive 4 returns the lowest invalid id as the high-water mark
-        and as the only invalid id (TxnHandler.getValidWriteIdsForTable). Ids above stay invisible, so readers are right, but
-        the mark is not the last id. Read the highest allocated id separately if it matters.
+        If a table has only invalid writes that are not compacted, Hive 4 returns the lowest invalid id as the
+        high-water mark and as the only invalid id (TxnHandler.getValidWriteIdsForTable). Ids above stay
+        invisible, so readers are right, but the mark is not the last id. Read the highest allocated id
+        separately if it matters.
         """
         return self.open + self.aborted == (self.high_water_mark,)
 
     def is_visible(self, write_id: int) -> bool:
-        """Whether a reader counts the rows under ``write_id``; 0 is the data from before the table had write ids."""
+        """Whether a reader counts the rows under ``write_id``; 0 is the data from before the table had write
+        ids.
+        """
         return self.state_of(write_id) is WriteIdState.VISIBLE
 
     def state_of(self, write_id: int) -> WriteIdState:
@@ -132,8 +140,8 @@ class ValidWriteIds:
     ) -> ValidWriteIds:
         """Read the fields of Thrift's ``TableValidWriteIds``; raises BadInput.
 
-        ``aborted_bits`` is a Java BitSet over the positions of ``invalid_ids``, lowest bit of the first byte first
-        (bits 0, 2 and 9 are ``05 02``), with trailing zero bytes left out.
+        ``aborted_bits`` is a Java BitSet over the positions of ``invalid_ids``, lowest bit of the first byte
+        first (bits 0, 2 and 9 are ``05 02``), with trailing zero bytes left out.
         """
         bits = int.from_bytes(aborted_bits, "little")
         if bits >> len(invalid_ids):
@@ -146,20 +154,23 @@ class ValidWriteIds:
 def compare_write_ids(
     source: ValidWriteIds, target: ValidWriteIds, *, known_aborted: Collection[int] = ()
 ) -> tuple[WriteIdDifference, ...]:
-    """Return the ids for which readers of ``target`` see other rows than readers of ``source``, ascending; empty if equal.
+    """Return the ids for which readers of ``target`` see other rows than readers of ``source``, ascending;
+    empty if equal.
 
     Names are not compared. An id is equal if both sides have the same state for it, and also in these cases:
 
-    * Aborted at the source (in its list, or in ``known_aborted``, which comes from the write-id mapping), and visible,
-      unallocated or hidden at the target. The target's cleaner forgets replayed aborts within seconds, and a bootstrap or a
-      compaction does not transfer them. No file of an aborted id was ever copied, so no row can appear.
-    * Visible at the source, aborted or hidden at the target, and in ``known_aborted``. Here the source's compaction has
-      forgotten the abort. Without that knowledge it is a difference, because the source may have committed the id, and then
-      the target hides rows.
-    * Hidden on one side and not visible on the other: no reader sees rows, and a list that was cut does not say why.
+    * Aborted at the source (in its list, or in ``known_aborted``, which comes from the write-id mapping), and
+      visible, unallocated or hidden at the target. The target's cleaner forgets replayed aborts within
+      seconds, and a bootstrap or a compaction does not transfer them. No file of an aborted id was ever
+      copied, so no row can appear.
+    * Visible at the source, aborted or hidden at the target, and in ``known_aborted``. Here the source's
+      compaction has forgotten the abort. Without that knowledge it is a difference, because the source may
+      have committed the id, and then the target hides rows.
+    * Hidden on one side and not visible on the other: no reader sees rows, and a list that was cut does not
+      say why.
 
-    An id that is open on one side and visible, aborted or unallocated on the other is always a difference: the two lists belong
-    to different events, or a replayed transaction hangs.
+    An id that is open on one side and visible, aborted or unallocated on the other is always a difference:
+    the two lists belong to different events, or a replayed transaction hangs.
     """
     known_aborted = frozenset(known_aborted)
     differences: list[WriteIdDifference] = []

@@ -1,15 +1,18 @@
-"""The write-id mapping: what replication remembers of a source transaction between ALLOC_WRITE_ID and commit or abort.
+"""The write-id mapping: what replication remembers of a source transaction between ALLOC_WRITE_ID and commit
+or abort.
 
-It is fed in event order with what is in scope (tables are ``db.tbl`` as the source names them at that event). It answers
-which write ids a transaction holds, which target transaction stands for it, which partitions it touched, and what the valid
-write-id list of a table is at this point of the log.
+It is fed in event order with what is in scope (tables are ``db.tbl`` as the source names them at that event).
+It answers which write ids a transaction holds, which target transaction stands for it, which partitions it
+touched, and what the valid write-id list of a table is at this point of the log.
 
-The mapping is kept in memory. ``flush`` writes only differences, into the caller's store transaction, so that they commit
-together with the position. After a failed store transaction the mapping in memory is invalid and must be loaded again.
+The mapping is kept in memory. ``flush`` writes only differences, into the caller's store transaction, so that
+they commit together with the position. After a failed store transaction the mapping in memory is invalid and
+must be loaded again.
 
-Opening a transaction is not remembered: most transactions only read, and nothing depends on it (the target transaction is
-opened at the first allocation in scope). Every operation first refuses, then changes, so an error leaves the mapping as it
-was. Events at or below the recorded position must not be passed in, except those of transactions that are still open.
+Opening a transaction is not remembered: most transactions only read, and nothing depends on it (the target
+transaction is opened at the first allocation in scope). Every operation first refuses, then changes, so an
+error leaves the mapping as it was. Events at or below the recorded position must not be passed in, except
+those of transactions that are still open.
 """
 
 from __future__ import annotations
@@ -34,7 +37,9 @@ class WriteIdMapping:
         self._entries = MappingEntries()
 
     def load(self, reader: Reader) -> None:
-        """Replace what is in memory by what ``flush`` wrote; raise StateCorrupt if that contradicts itself."""
+        """Replace what is in memory by what ``flush`` wrote; raise StateCorrupt if that contradicts
+        itself.
+        """
         self._entries = MappingEntries.load(reader)
 
     def flush(self, transaction: Transaction) -> None:
@@ -56,7 +61,8 @@ class WriteIdMapping:
     def get(self, txn_id: int) -> SourceTxn | None:
         """Return what is remembered of a transaction; None if nothing of it is in scope.
 
-        This copies the list of touched partitions, so it is meant for the end of a transaction and not for each of its events.
+        This copies the list of touched partitions, so it is meant for the end of a transaction and not for
+        each of its events.
         """
         txn = self._entries.txns.get(txn_id)
         return None if txn is None else txn.to_value()
@@ -108,23 +114,28 @@ class WriteIdMapping:
         return frozenset() if ids is None else frozenset(ids.open.items())
 
     def find_concurrent(self, table: str, write_id: int) -> tuple[int, ...]:
-        """Return the lower write ids of a table that were open when the open ``write_id`` was allocated, at most ``CONCURRENT_MAX``.
+        """Return the lower write ids of a table that were open when the open ``write_id`` was allocated, at
+        most ``CONCURRENT_MAX``.
 
-        Its transaction does not see their rows. Empty for an id that is not open, and for one that an older version recorded.
+        Its transaction does not see their rows. Empty for an id that is not open, and for one that an older
+        version recorded.
         """
         ids = self._entries.tables.get(table)
         txn_id = None if ids is None else ids.open.get(write_id)
         return () if txn_id is None else self._entries.txns[txn_id].concurrent.get(table, ())
 
     def allocate(self, txn_id: int, table: str, write_id: int, event_id: int) -> Allocation | None:
-        """Record that a transaction allocated a write id; return it, or None if that was known before (a repeated event).
+        """Record that a transaction allocated a write id; return it, or None if that was known before (a
+        repeated event).
 
-        A second, higher id for the same transaction and table replaces the first: the source allocated it again because the
-        query was compiled again (``reallocate=true``), and the first id counts as committed without files.
+        A second, higher id for the same transaction and table replaces the first: the source allocated it
+        again because the query was compiled again (``reallocate=true``), and the first id counts as committed
+        without files.
 
-        Raises StateCorrupt if the id contradicts what is known: it belongs to another open transaction, is lower than one
-        before, or skips ids while others of the table are open. The target would take such a jump for stale rows and forget
-        the open ids (TxnHandler.allocateTableWriteIds). A jump in a table without open ids is legal: the table was loaded.
+        Raises StateCorrupt if the id contradicts what is known: it belongs to another open transaction, is
+        lower than one before, or skips ids while others of the table are open. The target would take such a
+        jump for stale rows and forget the open ids (TxnHandler.allocateTableWriteIds). A jump in a table
+        without open ids is legal: the table was loaded.
         """
         allocation = Allocation(table, write_id, event_id)
         if self._is_known(txn_id, allocation):
@@ -145,8 +156,8 @@ class WriteIdMapping:
     def link_target_txn(self, txn_id: int, target_txn: int) -> None:
         """Record which target transaction stands for a source transaction that holds write ids.
 
-        Raises TargetDiverged if another one was recorded before. Raises StateCorrupt if nothing of ``txn_id`` is in scope:
-        its end would not be recognised, and the target transaction would stay open.
+        Raises TargetDiverged if another one was recorded before. Raises StateCorrupt if nothing of ``txn_id``
+        is in scope: its end would not be recognised, and the target transaction would stay open.
         """
         txn = self._entries.txns.get(txn_id)
         if txn is None:
@@ -164,10 +175,11 @@ class WriteIdMapping:
         self._entries.mark_changed(txn_id)
 
     def touch_partition(self, table: str, write_id: int, partition_name: str) -> bool:
-        """Record that ADD_PARTITION or ALTER_PARTITION(S) named a partition under ``write_id`` (in the partition object).
+        """Record that ADD_PARTITION or ALTER_PARTITION(S) named a partition under ``write_id`` (in the
+        partition object).
 
-        Returns whether an open transaction holds that id; later statistics events name ids that were committed long ago.
-        Raises BadInput if a name cannot be stored.
+        Returns whether an open transaction holds that id; later statistics events name ids that were
+        committed long ago. Raises BadInput if a name cannot be stored.
         """
         ids = self._entries.tables.get(table)
         txn_id = None if ids is None else ids.open.get(write_id)
@@ -195,7 +207,8 @@ class WriteIdMapping:
         return self._forget(txn)
 
     def find_written_table(self, txn_id: int, table: str, write_id: int) -> str | None:
-        """Return the current name of the table for which a transaction allocated ``write_id`` under the name ``table``.
+        """Return the current name of the table for which a transaction allocated ``write_id`` under the name
+        ``table``.
 
         ``GONE`` if the table was dropped since; None if the transaction is not known to hold that id.
         """
@@ -210,8 +223,9 @@ class WriteIdMapping:
     def rename_table(self, old: str, new: str) -> None:
         """Carry a table's write ids and open allocations over to its new name.
 
-        Anything still known under the new name (write ids of a failed CREATE TABLE AS) is forgotten. Raises StateCorrupt
-        if the new name has open write ids: the source cannot rename onto a table that is being written.
+        Anything still known under the new name (write ids of a failed CREATE TABLE AS) is forgotten. Raises
+        StateCorrupt if the new name has open write ids: the source cannot rename onto a table that is being
+        written.
         """
         ids = self._entries.tables.get(old)
         if ids is None or old == new:
@@ -235,7 +249,9 @@ class WriteIdMapping:
             self._entries.set_concurrent(txn, new, lower)
 
     def drop_table(self, table: str) -> None:
-        """Forget a table: if the name comes back, its write ids start again. Its open transactions stay remembered."""
+        """Forget a table: if the name comes back, its write ids start again. Its open transactions stay
+        remembered.
+        """
         self._entries.forget_table(table)
 
     def drop_database(self, db: str) -> None:
@@ -245,9 +261,11 @@ class WriteIdMapping:
                 self._entries.forget_table(table)
 
     def adopt(self, table: str, other: WriteIdMapping) -> None:
-        """Take over a table and its open transactions from a mapping that was fed with this table's events alone.
+        """Take over a table and its open transactions from a mapping that was fed with this table's events
+        alone.
 
-        What was known of the table before is forgotten; what is known of the transactions in other tables is kept.
+        What was known of the table before is forgotten; what is known of the transactions in other tables is
+        kept.
         """
         self._entries.forget_table(table)
         valid = other.valid_write_ids(table)
@@ -267,7 +285,9 @@ class WriteIdMapping:
                 self._entries.touch(own, touched)
 
     def _is_known(self, txn_id: int, allocation: Allocation) -> bool:
-        """Return whether this allocation was applied before; raise StateCorrupt if it contradicts what was applied."""
+        """Return whether this allocation was applied before; raise StateCorrupt if it contradicts what was
+        applied.
+        """
         table, write_id, event_id = allocation
         txn, ids = self._entries.txns.get(txn_id), self._entries.tables.get(table)
         current = None if txn is None else txn.by_table.get(table)

@@ -1,6 +1,7 @@
 """One micro-batch, from raw rows to published files, exactly once.
 
-``runner`` advances a batch through its states, ``records`` stores them. ``key_demand`` and ``schema_evolution`` decide about columns;
-``routing`` and ``staged_files`` write and publish the rows; ``sampling``, ``footers`` and ``observations`` determine what the rows contain;
-``watermark`` is the progress in event time.
+``runner`` advances a batch through its states, ``records`` stores them. ``key_demand`` and
+``schema_evolution`` decide about columns; ``routing`` and ``staged_files`` write and publish the rows;
+``sampling``, ``footers`` and ``observations`` determine what the rows contain; ``watermark`` is the progress
+in event time.
 """

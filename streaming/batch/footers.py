@@ -1,9 +1,9 @@
 """ORC footers: number of rows, and per column the number of values and the bounds of numbers.
 
-The ORC writer counts all of this anyway. So the content of a batch costs one small read per file, instead of hundreds of aggregates in
-the splitting query (at 300 columns these doubled its cost, docs/SPLITTING.md). ORC's own library in Spark's JVM reads the footers, so
-every file system that Spark can write to is supported. A file takes a few calls regardless of its number of columns, because the
-statistics travel as one JSON text.
+The ORC writer counts all of this anyway. So the content of a batch costs one small read per file, instead of
+hundreds of aggregates in the splitting query (at 300 columns these doubled its cost, docs/SPLITTING.md).
+ORC's own library in Spark's JVM reads the footers, so every file system that Spark can write to is supported.
+A file takes a few calls regardless of its number of columns, because the statistics travel as one JSON text.
 """
 
 from __future__ import annotations
@@ -51,11 +51,14 @@ class ColumnFooter:
     values: int
     """Number of values that are not NULL."""
     least: float | None = None
-    """The least number, an ``int`` for integer columns; None for other kinds or without values. ``most`` likewise."""
+    """The least number, an ``int`` for integer columns; None for other kinds or without values. ``most``
+    likewise."""
     most: float | None = None
 
     def join(self, other: ColumnFooter) -> ColumnFooter:
-        """Return the joint statistics. If the column was widened into another kind, the result has the wider kind."""
+        """Return the joint statistics. If the column was widened into another kind, the result has the wider
+        kind.
+        """
         bounds = [each for each in (self, other) if each.least is not None and each.most is not None]
         least = min((each.least for each in bounds if each.least is not None), default=None)
         most = max((each.most for each in bounds if each.most is not None), default=None)
@@ -107,7 +110,9 @@ class FooterReader:
         self._mapper = self._jvm.com.fasterxml.jackson.databind.ObjectMapper()
 
     def read(self, path: str) -> Footer:
-        """Return the footer of a file. Raises FilesUnavailable if it cannot be read, StateCorrupt if it is not a flat ORC file."""
+        """Return the footer of a file. Raises FilesUnavailable if it cannot be read, StateCorrupt if it is
+        not a flat ORC file.
+        """
         orc = self._jvm.org.apache.orc.OrcFile
         with orc_errors(path):
             reader = orc.createReader(
@@ -128,7 +133,9 @@ class FooterReader:
         return joined
 
     def values_by_position(self, paths: Iterable[str]) -> tuple[int, ...]:
-        """Return the number of values of each column by position, as Hive reads; older files may have fewer columns."""
+        """Return the number of values of each column by position, as Hive reads; older files may have fewer
+        columns.
+        """
         totals: list[int] = []
         for path in paths:
             counts = [column.values for column in self.read(path).columns.values()]

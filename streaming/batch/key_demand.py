@@ -1,8 +1,9 @@
 """Which keys users request, and under which rules: the stream's access to the key log.
 
-The key log is a database of its own, and its failure must not stop the stream. While it is unavailable, the last answer stays in
-effect; before the first answer, only the configured rules apply. A snapshot that cannot be stored is replaced by the next batch's.
-Each failure is logged and stays readable in ``failure`` until the next success, so that progress events can report it.
+The key log is a database of its own, and its failure must not stop the stream. While it is unavailable, the
+last answer stays in effect; before the first answer, only the configured rules apply. A snapshot that cannot
+be stored is replaced by the next batch's. Each failure is logged and stays readable in ``failure`` until the
+next success, so that progress events can report it.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ class RequestedKeys:
 
 
 class KeyDemand(Protocol):
-    """The source of requested keys, and the receiver of the table's snapshots. No method raises if the key log is unavailable."""
+    """The source of requested keys, and the receiver of the table's snapshots. No method raises if the key
+    log is unavailable.
+    """
 
     @property
     def failure(self) -> str:

@@ -1,19 +1,23 @@
-"""Durable records of batches: what a batch is about to do and what it has done. They are the reason why a batch takes effect once.
+"""Durable records of batches: what a batch is about to do and what it has done. They are the reason why a
+batch takes effect once.
 
-Spark runs a batch again, with the same rows, until it has recorded the batch as committed. Beside Spark's own notes in the checkpoint
-there are two records per batch, ``tideline/batches/<id>.plan.json`` and ``.staged.json``, each written atomically:
+Spark runs a batch again, with the same rows, until it has recorded the batch as committed. Beside Spark's own
+notes in the checkpoint there are two records per batch, ``tideline/batches/<id>.plan.json`` and
+``.staged.json``, each written atomically:
 
-* The *plan* is written first: slots, types, watermark and clock. A batch that runs again routes every row as before, even if the
-  requested keys, the clock or the table's types have changed.
-* The *staged* record is written when all files of the batch are in the staging directory. It lists every move to a location in the
-  table. From then on the batch is decided: a repetition only completes the moves and never reads the source again.
+* The *plan* is written first: slots, types, watermark and clock. A batch that runs again routes every row as
+  before, even if the requested keys, the clock or the table's types have changed.
+* The *staged* record is written when all files of the batch are in the staging directory. It lists every move
+  to a location in the table. From then on the batch is decided: a repetition only completes the moves and
+  never reads the source again.
 
-After the moves, ``done`` is set in the staged record, and repeating the batch changes nothing. So every file of the table belongs to a
-decided batch, and a compaction never meets a half-published batch.
+After the moves, ``done`` is set in the staged record, and repeating the batch changes nothing. So every file
+of the table belongs to a decided batch, and a compaction never meets a half-published batch.
 
-The hour counts, one JSON file beside the checkpoint, keep the observations of keys between batches. They are written before a batch is
-done and name the last batch that they include, so completing a batch after a crash counts nothing twice. Losing this file loses no row:
-types stay as in the table, and keys that wait for a column wait longer.
+The hour counts, one JSON file beside the checkpoint, keep the observations of keys between batches. They are
+written before a batch is done and name the last batch that they include, so completing a batch after a crash
+counts nothing twice. Losing this file loses no row: types stay as in the table, and keys that wait for a
+column wait longer.
 """
 
 from __future__ import annotations
@@ -211,7 +215,9 @@ class BatchRecords:
 
 
 def have_same_columns(one: Layout, other: Layout) -> bool:
-    """Whether both layouts have the same keys, names and types in the same slots, so that their files are alike."""
+    """Whether both layouts have the same keys, names and types in the same slots, so that their files are
+    alike.
+    """
     return [(slot.key, slot.name, slot.type, slot.state) for slot in one.slots] == [
         (slot.key, slot.name, slot.type, slot.state) for slot in other.slots
     ]
@@ -243,7 +249,9 @@ class HourCountsFile:
         self._retention_s = retention_s
 
     def load(self) -> HourCounts:
-        """Return the counts, empty at first. Raises StateCorrupt if the file is corrupt; removing the file resets them."""
+        """Return the counts, empty at first. Raises StateCorrupt if the file is corrupt; removing the file
+        resets them.
+        """
         text = self._storage.read(self._path)
         if text is None:
             return HourCounts()

@@ -1,12 +1,15 @@
 """Routing: where each row goes, as Spark expressions.
 
-The string column ``to`` is the row's hour in seconds since 1970, or the reason why the row is a dead letter. It depends only on the row
-and the batch's plan (its watermark and clock), so a batch that runs again routes every row as before.
+The string column ``to`` is the row's hour in seconds since 1970, or the reason why the row is a dead letter.
+It depends only on the row and the batch's plan (its watermark and clock), so a batch that runs again routes
+every row as before.
 
-A malformed row has no event time. Its arrival time is used instead, so that it can be found in the hour in which it arrived.
+A malformed row has no event time. Its arrival time is used instead, so that it can be found in the hour in
+which it arrived.
 
-The clock and the watermark differ from batch to batch. As literals they would be part of the code that Spark generates, so every batch would
-compile all its code again, with its columns, and run it uncompiled by Java at first. ``_per_batch`` keeps them out of the code.
+The clock and the watermark differ from batch to batch. As literals they would be part of the code that Spark
+generates, so every batch would compile all its code again, with its columns, and run it uncompiled by Java at
+first. ``_per_batch`` keeps them out of the code.
 """
 
 from __future__ import annotations
@@ -47,7 +50,9 @@ class Reason(StrEnum):
 
 
 def route_rows(settings: FlatSettings, plan: BatchPlan, raw: DataFrame) -> DataFrame:
-    """Return the rows of ``raw`` (``streaming.source.raw_events``), split, with ``to``, ``_tideline_when`` and all slots (``SLOTS``)."""
+    """Return the rows of ``raw`` (``streaming.source.raw_events``), split, with ``to``, ``_tideline_when``
+    and all slots (``SLOTS``).
+    """
     from pyspark.sql import functions
 
     rows = split_packed(
@@ -82,8 +87,8 @@ def destination(
 ) -> Column:
     """Return the column ``to``.
 
-    ``seconds`` and ``arrival`` are LONG columns of seconds since 1970, ``size`` the record's length in bytes, ``part`` the
-    number of the source's partition, ``malformed`` a BOOLEAN column.
+    ``seconds`` and ``arrival`` are LONG columns of seconds since 1970, ``size`` the record's length in bytes,
+    ``part`` the number of the source's partition, ``malformed`` a BOOLEAN column.
     """
     from pyspark.sql import functions as sql
 
@@ -105,7 +110,8 @@ def destination(
 
 
 def _per_batch(value: int, part: Column) -> Column:
-    """Return the number as an element of a constant array: Spark passes arrays to generated code and writes numbers into it.
+    """Return the number as an element of a constant array: Spark passes arrays to generated code and writes
+    numbers into it.
 
     The index is always 0, which only Spark cannot know, or it would compute the element in advance.
     """

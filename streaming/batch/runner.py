@@ -1,12 +1,12 @@
 """Runs one micro-batch exactly once, although Spark may call it several times with the same rows.
 
-The batch advances through four durable states, each recorded before the next begins (``streaming.batch.records``). After a crash,
-the next call resumes from the recorded state:
+The batch advances through four durable states, each recorded before the next begins
+(``streaming.batch.records``). After a crash, the next call resumes from the recorded state:
 
 1. *new*: evolve the table's columns, then record the plan;
-2. *planned*: split and stage the rows as planned (if the table's columns changed in the meantime, the plan adopts them), then
-   record the staged files. If numbers have outgrown their columns, the columns are widened, the plan adopts them, and the rows are
-   staged once more, so that no reader misses these numbers;
+2. *planned*: split and stage the rows as planned (if the table's columns changed in the meantime, the plan
+   adopts them), then record the staged files. If numbers have outgrown their columns, the columns are
+   widened, the plan adopts them, and the rows are staged once more, so that no reader misses these numbers;
 3. *staged*: move the files to their final locations; no row is read again;
 4. *published*: update the hour counts and mark the batch done.
 """
@@ -90,8 +90,9 @@ class BatchRunner:
     def run(self, raw: DataFrame, batch: int, origin: BatchOrigin) -> StagedBatch:
         """Bring the rows of ``raw`` into the table and return the completed batch.
 
-        Raises Inconsistent if the batch was staged from other rows, StateLocked or Conflict if another writer owns the table, and
-        Transient if the metastore or the files are unavailable. Calling it again then resumes the batch.
+        Raises Inconsistent if the batch was staged from other rows, StateLocked or Conflict if another writer
+        owns the table, and Transient if the metastore or the files are unavailable. Calling it again then
+        resumes the batch.
         """
         staged = self._stream.records.staged(batch)
         if staged is None:
@@ -173,7 +174,9 @@ class BatchRunner:
         )
 
     def _widen_plan(self, plan: BatchPlan, staged: StagedBatch) -> BatchPlan | None:
-        """Widen the columns that numbers of the staged rows have outgrown; return the plan with them, None if there are none."""
+        """Widen the columns that numbers of the staged rows have outgrown; return the plan with them, None if
+        there are none.
+        """
         stream = self._stream
         if not staged.counts["misfits"]:
             return None
@@ -256,7 +259,8 @@ def _check_complete(staged: StagedFiles, rows: int) -> None:
             directory=staged.directory,
             rows=staged.counts["rows"],
             found=rows,
-            hint="Nothing was published. Check that executors and driver see the same files: the table must not be on a local disk of one machine.",
+            hint="Nothing was published. Check that executors and driver see the same files: the table "
+            "must not be on a local disk of one machine.",
         )
 
 

@@ -1,7 +1,9 @@
-"""What Spark reads beside the one pass over a batch: a sample before it, and the files' footers and misfits after it.
+"""What Spark reads beside the one pass over a batch: a sample before it, and the files' footers and misfits
+after it.
 
-None of this reads the whole source again. The sample is bounded and is taken only while some requested key has no column. Everything
-else reads the batch's own staged files, and of these only the few rows with ``_rescued``.
+None of this reads the whole source again. The sample is bounded and is taken only while some requested key
+has no column. Everything else reads the batch's own staged files, and of these only the few rows with
+``_rescued``.
 """
 
 from __future__ import annotations
@@ -74,7 +76,9 @@ class Sampler:
         return Misfits(rescued, tuple(row[RESCUED] for row in texts))
 
     def copy_malformed(self, files: Sequence[str], directory: str, layout: Layout) -> list[str]:
-        """Write the raw texts of malformed rows of ``files`` to ``directory`` and return the files written."""
+        """Write the raw texts of malformed rows of ``files`` to ``directory`` and return the files
+        written.
+        """
         texts = self._read_rescued(files, layout).withColumnRenamed(RESCUED, "value")
         bare = split(texts, Layout.new(), keep=["value"]).selectExpr(f"value AS {RESCUED}", MALFORMED)
         rows = bare.filter(MALFORMED).select(RESCUED).coalesce(1)
@@ -95,7 +99,9 @@ class Sampler:
         ]
 
     def _read_rescued(self, files: Sequence[str], layout: Layout) -> DataFrame:
-        """Return the rows with ``_rescued``. The schema names every column: Spark refuses a file without names under a shorter schema."""
+        """Return the rows with ``_rescued``. The schema names every column: Spark refuses a file without
+        names under a shorter schema.
+        """
         schema = ", ".join(f"{quote(slot.name)} string" for slot in layout.slots)
         rows = self.spark.read.schema(schema).orc(list(files)).select(RESCUED)
         return rows.filter(f"{RESCUED} IS NOT NULL")
@@ -104,8 +110,8 @@ class Sampler:
 def _collect_some(rows: DataFrame, rows_max: int) -> list[Row]:
     """Return at most ``rows_max`` rows.
 
-    The limit comes last. Elsewhere in a plan Spark numbers it, and the number is part of the code that it generates, so that it compiles the
-    code again for every batch.
+    The limit comes last. Elsewhere in a plan Spark numbers it, and the number is part of the code that it
+    generates, so that it compiles the code again for every batch.
     """
     return rows.limit(rows_max).collect()
 

@@ -1,9 +1,12 @@
-"""Schema evolution: the requested keys, the observed values and the contents of the partitions determine the columns of a batch.
+"""Schema evolution: the requested keys, the observed values and the contents of the partitions determine the
+columns of a batch.
 
-``state.columns.evolution`` decides. This module gathers its inputs and applies its outcome to the metastore by compare-and-set.
+``state.columns.evolution`` decides. This module gathers its inputs and applies its outcome to the metastore
+by compare-and-set.
 
-A slot is given to another key only after every retained file was inspected, because Hive would show a remaining value under the new
-name. The counts in the partition parameters state where no value is expected; the files' own statistics prove it.
+A slot is given to another key only after every retained file was inspected, because Hive would show a
+remaining value under the new name. The counts in the partition parameters state where no value is expected;
+the files' own statistics prove it.
 """
 
 from __future__ import annotations
@@ -64,7 +67,9 @@ class Proposal:
     def document(
         self, state: TableState, counts: HourCounts, partitions: Sequence[HourPartition]
     ) -> dict[str, object]:
-        """Return the snapshot of the table for users: columns, fill rates, and the reason for each key without a column."""
+        """Return the snapshot of the table for users: columns, fill rates, and the reason for each key
+        without a column.
+        """
         window = counts.window()
         decisions = (self.demand.decisions or {}).values()
         return {
@@ -122,10 +127,11 @@ def propose(
 
 
 def current_hour(counts: HourCounts, reached_s: int | None) -> int:
-    """Return the hour that is being written: the watermark's hour, or before the first watermark the newest hour with a value.
+    """Return the hour that is being written: the watermark's hour, or before the first watermark the newest
+    hour with a value.
 
-    Rows without a value do not count. A text that is not JSON belongs to its arrival hour, which may be days after the events
-    around it.
+    Rows without a value do not count. A text that is not JSON belongs to its arrival hour, which may be days
+    after the events around it.
     """
     if reached_s is not None:
         return reached_s - reached_s % HOUR_S
@@ -144,8 +150,9 @@ def propose_proven(
 ) -> Proposal:
     """Return a proposal that reuses only slots that are empty in every retained file.
 
-    ``propose_for`` makes a proposal from the retained values. If a slot to be reused holds a value after all, the counts were
-    wrong, and the proposal is made again with this knowledge, so that the other changes need not wait.
+    ``propose_for`` makes a proposal from the retained values. If a slot to be reused holds a value after all,
+    the counts were wrong, and the proposal is made again with this knowledge, so that the other changes need
+    not wait.
     """
     retained = read_retained(partitions)
     while True:
@@ -159,7 +166,9 @@ def propose_proven(
 
 
 def select_widening(proposal: Proposal, layout: Layout) -> Proposal | None:
-    """Return the proposal reduced to numeric columns of ``layout`` that get a wider numeric type; None if there are none."""
+    """Return the proposal reduced to numeric columns of ``layout`` that get a wider numeric type; None if
+    there are none.
+    """
     widened = tuple(
         change
         for change in proposal.evolution.of(ChangeKind.WIDEN)
@@ -175,7 +184,9 @@ def select_widening(proposal: Proposal, layout: Layout) -> Proposal | None:
 
 
 def evolve(table: FlatTable, state: TableState, evolution: Evolution) -> TableState:
-    """Alter the table as proposed by ``propose_proven``. Raises Conflict if another writer altered it in the meantime."""
+    """Alter the table as proposed by ``propose_proven``. Raises Conflict if another writer altered it in the
+    meantime.
+    """
     if not evolution.alters:
         return state
     failpoint("flat.evolve")
@@ -187,7 +198,8 @@ def evolve(table: FlatTable, state: TableState, evolution: Evolution) -> TableSt
 def begin_promotion(table: FlatTable, state: TableState, evolution: Evolution) -> TableState:
     """Begin the proposed promotions to STRING and return the new state.
 
-    Step 1 of ``streaming.upkeep.type_changes``. Only one promotion runs at a time; further slots wait for the next one.
+    Step 1 of ``streaming.upkeep.type_changes``. Only one promotion runs at a time; further slots wait for the
+    next one.
     """
     slots = sorted({change.index for change in evolution.of(ChangeKind.PROMOTE) if change.index is not None})
     if not slots or promoting_slots(state) or narrowing_types(state):
@@ -201,7 +213,8 @@ def begin_promotion(table: FlatTable, state: TableState, evolution: Evolution) -
 def announce_promotions(
     table: FlatTable, state: TableState, evolution: Evolution, rules: FlatRules, now_s: int
 ) -> TableState:
-    """Begin the proposed promotions that were announced long enough, announce the others, and return the new state.
+    """Begin the proposed promotions that were announced long enough, announce the others, and return the new
+    state.
 
     A promotion by a pin was requested by a user and is not delayed.
     """

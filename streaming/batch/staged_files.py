@@ -1,20 +1,23 @@
 """Files of a batch: one pass over its rows stages them, then they are published.
 
-Staging splits the rows, routes them and writes them to the staging directory, one folder per destination. A batch is a single write action, because every action reads the source again. The staging directory is in the table's own directory,
-hidden from readers and on the same file system, so that publishing is a rename. Its name contains the attempt. Leftovers of earlier
-attempts are in other directories and are removed; this includes files that tasks on executors wrote after their driver died.
+Staging splits the rows, routes them and writes them to the staging directory, one folder per destination. A
+batch is a single write action, because every action reads the source again. The staging directory is in the
+table's own directory, hidden from readers and on the same file system, so that publishing is a rename. Its
+name contains the attempt. Leftovers of earlier attempts are in other directories and are removed; this
+includes files that tasks on executors wrote after their driver died.
 
 A dead letter keeps its raw text in ``_rescued``, whether or not it could be split.
 
-Publishing moves the files to their hours and adds the batch's counts to the hours' parameters. Every step can be repeated, and is
-repeated after a crash:
+Publishing moves the files to their hours and adds the batch's counts to the hours' parameters. Every step can
+be repeated, and is repeated after a crash:
 
 1. move each file to its final location; a move that was done before is recognized;
 2. add the batch's counts to each hour, unless the hour's mark names this batch already;
 3. remove the staging directory.
 
-Partitions exist before files are moved, so no file is moved to a directory that readers do not see. The table already has the file's
-columns, because they were added when the batch was planned. So no reader sees a file that is newer than the table.
+Partitions exist before files are moved, so no file is moved to a directory that readers do not see. The table
+already has the file's columns, because they were added when the batch was planned. So no reader sees a file
+that is newer than the table.
 """
 
 from __future__ import annotations
@@ -49,7 +52,8 @@ if TYPE_CHECKING:
 _NO_MARKER: Final = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
 """No reader uses the file ``_SUCCESS``; the staged record shows that the files are complete."""
 PARTS_MAX: Final = 256
-"""Source partitions with an aggregate of their own for the latest event; further ones share an aggregate by remainder."""
+"""Source partitions with an aggregate of their own for the latest event; further ones share an aggregate by
+remainder."""
 _IS_HOUR: Final = f"{quote(TO)} RLIKE '^[0-9]'"
 
 
@@ -65,7 +69,8 @@ class StagedFiles:
     latest_s: Mapping[int, int | None]
     """The latest event of each source partition."""
     counts: Mapping[str, int]
-    """What was counted during the pass: ``rows``, ``bytes`` of JSON, ``malformed``, ``trailing`` and ``rescued`` rows."""
+    """What was counted during the pass: ``rows``, ``bytes`` of JSON, ``malformed``, ``trailing`` and
+    ``rescued`` rows."""
 
 
 class Stager:
@@ -163,7 +168,9 @@ class BatchPublisher:
         return staged
 
     def hour(self, hour: int) -> HourPartition:
-        """Return the partition of ``hour``; if it is missing, add it with a directory that no earlier partition used."""
+        """Return the partition of ``hour``; if it is missing, add it with a directory that no earlier
+        partition used.
+        """
         if partitions := self._table.partitions([hour]):
             return partitions[0]
         state = self._table.read()

@@ -1,11 +1,12 @@
 """The watermark: how far the stream has advanced in event time.
 
-Each partition of the source has advanced to its latest event, and the stream to its slowest partition. A partition without events for
-``idle_s`` does not count; otherwise one silent partition would keep every hour from being sealed. If all partitions are silent, the
-fastest one counts. The watermark never goes back, because the hours that it passed may be sealed.
+Each partition of the source has advanced to its latest event, and the stream to its slowest partition. A
+partition without events for ``idle_s`` does not count; otherwise one silent partition would keep every hour
+from being sealed. If all partitions are silent, the fastest one counts. The watermark never goes back,
+because the hours that it passed may be sealed.
 
-The watermark is a value that is stored with every batch. A batch that runs again after a crash uses the same watermark and therefore
-routes every row as before.
+The watermark is a value that is stored with every batch. A batch that runs again after a crash uses the same
+watermark and therefore routes every row as before.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PartitionProgress:
-    """One partition: its latest event (None before the first), and the time of the last batch that had events of it."""
+    """One partition: its latest event (None before the first), and the time of the last batch that had events
+    of it.
+    """
 
     latest_s: int | None
     active_s: int
@@ -35,7 +38,9 @@ class Watermark:
     """The watermark; None before the first event."""
 
     def advance(self, latest_s: Mapping[int, int | None], now_s: int, idle_s: int) -> Watermark:
-        """Return the watermark after a batch at ``now_s`` with these latest events by partition (None: no event)."""
+        """Return the watermark after a batch at ``now_s`` with these latest events by partition (None: no
+        event).
+        """
         partitions = dict(self.partitions)
         for number, latest in latest_s.items():
             progress = partitions.get(number, PartitionProgress(None, now_s))

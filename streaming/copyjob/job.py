@@ -1,13 +1,16 @@
-"""The driver of a copy job: splits a list of copies into shares, lets Spark run them, and reports each outcome once it is known.
+"""The driver of a copy job: splits a list of copies into shares, lets Spark run them, and reports each
+outcome once it is known.
 
-A share whose executor is lost is run again by Spark; files that it had already published are recognized by their content. If Spark
-gives up, the job ends with a transient error: which files were lost or refused is said by outcomes alone. Outcomes arrive as updates of
-an accumulator, which Spark applies once for each share, when its task has succeeded.
+A share whose executor is lost is run again by Spark; files that it had already published are recognized by
+their content. If Spark gives up, the job ends with a transient error: which files were lost or refused is
+said by outcomes alone. Outcomes arrive as updates of an accumulator, which Spark applies once for each share,
+when its task has succeeded.
 
-Executors get from the driver what they need to copy files as the daemon does: its code, so that both sides always run the same version,
-and its HDFS settings, user and umask. A machine of a cluster often has no configuration of the daemon's HDFS, or that of another one. Its
-executors run as another user, such as ``yarn``, and with another umask. Files that they created could then be neither replaced by the
-daemon nor read by Hive.
+Executors get from the driver what they need to copy files as the daemon does: its code, so that both sides
+always run the same version, and its HDFS settings, user and umask. A machine of a cluster often has no
+configuration of the daemon's HDFS, or that of another one. Its executors run as another user, such as
+``yarn``, and with another umask. Files that they created could then be neither replaced by the daemon nor
+read by Hive.
 """
 
 from __future__ import annotations
@@ -67,7 +70,11 @@ _OTHER_PYTHON: Final = re.compile(
     r"Python in worker has different version: \S+ than that in driver: [\d.]+\d"
 )
 _REASON_CHARS: Final = 1_000
-_PYTHON_HINT: Final = "Set spark.pyspark.python to a Python that all executors have, of the daemon's minor version (docs/FILE_SYSTEMS.md)."
+_PYTHON_HINT: Final = (
+    "Set spark.pyspark.python to a Python that all executors have, of the daemon's minor "
+    "version "
+    "(docs/FILE_SYSTEMS.md)."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +94,9 @@ def run_job(
 ) -> int:
     """Copy the numbered files; ``progress`` gets the events ``alive``, ``started`` and ``outcomes``.
 
-    Returns how many tasks failed and were repeated. Raises ConfigError if Spark, Java, Hadoop's configuration, or Python or a package of
-    the executors is missing, and Transient if the cluster does not answer or Spark gives up.
+    Returns how many tasks failed and were repeated. Raises ConfigError if Spark, Java, Hadoop's
+    configuration, or Python or a package of the executors is missing, and Transient if the cluster does not
+    answer or Spark gives up.
     """
     from streaming.driver import masters, session
     from streaming.driver.executor_pods import PodLabel, label_pods, remove_former_pods
@@ -146,7 +154,8 @@ def _open_accumulator(context: SparkContext, arrived: Callable[[list[Numbered]],
         def zero(self, value: list[Numbered]) -> list[Numbered]:  # noqa: ARG002 - required by the port
             return []
 
-        def addInPlace(self, value1: list[Numbered], value2: list[Numbered]) -> list[Numbered]:  # noqa: N802 - Spark's name
+        # Spark's name
+        def addInPlace(self, value1: list[Numbered], value2: list[Numbered]) -> list[Numbered]:  # noqa: N802
             arrived(value2)
             return value1
 
@@ -192,7 +201,8 @@ def _describe_failure(text: str) -> TidelineError:
         return ConfigError(
             "the executors of copy jobs lack a Python package",
             package=missing[1],
-            hint="Install it on the executors, or set spark.pyspark.python to a Python that has it (docs/FILE_SYSTEMS.md).",
+            hint="Install it on the executors, or set spark.pyspark.python to a Python that has it "
+            "(docs/FILE_SYSTEMS.md).",
         )
     if missing := _NO_PYTHON.search(text):
         return ConfigError(
@@ -221,7 +231,8 @@ def write_package(path: Path) -> Path:
 
 
 def share_environment(settings: JobSettings) -> JobSettings:
-    """Return the settings with the driver's HDFS settings, its user of HDFS, and its umask; configured values take precedence.
+    """Return the settings with the driver's HDFS settings, its user of HDFS, and its umask; configured values
+    take precedence.
 
     Raises ConfigError if Hadoop's configuration cannot be read.
     """
@@ -241,7 +252,9 @@ def share_environment(settings: JobSettings) -> JobSettings:
 
 
 def _with_hadoop_settings(options: Mapping[str, object]) -> dict[str, Any]:
-    """Return the options of a file system with the settings that its client finds in files here, in place of their directory."""
+    """Return the options of a file system with the settings that its client finds in files here, in place of
+    their directory.
+    """
     others = {name: value for name, value in options.items() if name != _DIRECTORY}
     directory = Path(str(options[_DIRECTORY])) if _DIRECTORY in options else find_configuration()
     return (read_hadoop_settings(directory) if directory else {}) | others

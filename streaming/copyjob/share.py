@@ -1,14 +1,16 @@
 """Shares of a copy job: how a list of copies is split into shares, and the task that copies one.
 
-A share is the work of one task. It is the unit that is repeated when a process is lost and the step in which progress is reported, so
-shares are small. A file costs its bytes and a constant, because opening and publishing it takes time as well.
+A share is the work of one task. It is the unit that is repeated when a process is lost and the step in which
+progress is reported, so shares are small. A file costs its bytes and a constant, because opening and
+publishing it takes time as well.
 
-A task runs in a Python process of an executor. It copies its share of the files like the daemon's own copy threads. Copies and outcomes
-pass from process to process as JSON.
+A task runs in a Python process of an executor. It copies its share of the files like the daemon's own copy
+threads. Copies and outcomes pass from process to process as JSON.
 
-This module imports nothing but ``handlers.files`` and ``state``, which the driver sends along. An executor needs only the clients of the file
-systems that are used. A failure of a file is an outcome and not a failure of the task, because Spark would repeat all files of the
-share. Unfinished files of other processes are not removed, because several tasks may write into one directory.
+This module imports nothing but ``handlers.files`` and ``state``, which the driver sends along. An executor
+needs only the clients of the file systems that are used. A failure of a file is an outcome and not a failure
+of the task, because Spark would repeat all files of the share. Unfinished files of other processes are not
+removed, because several tasks may write into one directory.
 """
 
 from __future__ import annotations
@@ -60,10 +62,11 @@ def count_shares(costs: Sequence[int], slots: int) -> int:
 
 
 def split_shares(costs: Sequence[int], shares: int) -> list[list[int]]:
-    """Return the indexes of ``costs`` in ``shares`` lists, none of them empty; the most expensive share comes first.
+    """Return the indexes of ``costs`` in ``shares`` lists, none of them empty; the most expensive share comes
+    first.
 
-    Each file, in descending order of cost, goes to the share that is cheapest so far. No share then costs more than the mean and the
-    largest file together.
+    Each file, in descending order of cost, goes to the share that is cheapest so far. No share then costs
+    more than the mean and the largest file together.
     """
     assert 0 <= shares <= len(costs), (shares, len(costs))
     filled: list[list[int]] = [[] for _ in range(shares)]
@@ -111,7 +114,8 @@ class Outcomes:
         """Return an empty list."""
         return []
 
-    def addInPlace(self, value1: list[Numbered], value2: list[Numbered]) -> list[Numbered]:  # noqa: N802 - Spark's name
+    # Spark's name
+    def addInPlace(self, value1: list[Numbered], value2: list[Numbered]) -> list[Numbered]:  # noqa: N802
         """Append."""
         value1.extend(value2)
         return value1

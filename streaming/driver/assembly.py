@@ -1,12 +1,13 @@
 """Assembly: builds the parts of one table's stream from its settings around a running Spark session.
 
-Only one process per machine writes a table. A lock on a local file ensures this; it is released the moment a process dies, so a restart
-never waits. Between machines the lease in the table ensures it. Its holder is the stream (its checkpoint) on this machine, so a
-restarted driver still holds it.
+Only one process per machine writes a table. A lock on a local file ensures this; it is released the moment a
+process dies, so a restart never waits. Between machines the lease in the table ensures it. Its holder is the
+stream (its checkpoint) on this machine, so a restarted driver still holds it.
 
-A checkpoint on a local disk is written by Hadoop's ``FileSystem``. Spark's default, ``FileContext``, starts eight programs (``readlink``)
-for each of the three files of a batch there. ``FileSystem`` renames as atomically, but checks for an existing file in a separate step, which
-is sufficient for a checkpoint with one writer.
+A checkpoint on a local disk is written by Hadoop's ``FileSystem``. Spark's default, ``FileContext``, starts
+eight programs (``readlink``) for each of the three files of a batch there. ``FileSystem`` renames as
+atomically, but checks for an existing file in a separate step, which is sufficient for a checkpoint with one
+writer.
 """
 
 from __future__ import annotations
@@ -86,7 +87,9 @@ class Assembly:
         return separate_documents(open_source(self.spark, source), source.documents)
 
     def origin(self, batch: int) -> BatchOrigin:
-        """Return the origin of ``batch``: Spark writes its offsets to the checkpoint before the batch runs."""
+        """Return the origin of ``batch``: Spark writes its offsets to the checkpoint before the batch
+        runs.
+        """
         path = f"{self.settings.checkpoint.rstrip('/')}/offsets/{batch}"
         lines = (self.storage.read(path) or "").splitlines()
         if len(lines) < 3:
@@ -94,7 +97,9 @@ class Assembly:
         return BatchOrigin(lines[2], tuple(parse_offsets(lines[2], self._topic)) or (0,))
 
     def check_topic(self) -> Topic | None:
-        """Return the topic, None for a directory. Raises TopicReplaced if it is not the topic that was read before."""
+        """Return the topic, None for a directory. Raises TopicReplaced if it is not the topic that was read
+        before.
+        """
         if self.guard is None:
             return None
         last = self.stream.records.last()
@@ -114,10 +119,11 @@ def assemble(
     read_only: bool = False,
     on_rewrite: RewriteListener = ignore_rewrites,
 ) -> Assembly:
-    """Build the parts; create the table if it is missing. ``read_only`` takes no lock, creates nothing and may run beside the writer.
+    """Build the parts; create the table if it is missing. ``read_only`` takes no lock, creates nothing and
+    may run beside the writer.
 
-    Raises ConfigError, StateLocked if another process on this machine writes the table, and NotFound if the database (with
-    ``read_only`` also the table) does not exist.
+    Raises ConfigError, StateLocked if another process on this machine writes the table, and NotFound if the
+    database (with ``read_only`` also the table) does not exist.
     """
     settings.check()
     if not read_only:
@@ -203,7 +209,9 @@ def _load_stream_id(storage: Storage, path: str) -> str:
 
 
 def lock(settings: FlatSettings) -> None:
-    """Take the table's lock on this machine until the process ends. Raises StateLocked if another process has it."""
+    """Take the table's lock on this machine until the process ends. Raises StateLocked if another process has
+    it.
+    """
     path = lock_path(settings)
     if path.name in _LOCKS:
         return
@@ -215,7 +223,8 @@ def lock(settings: FlatSettings) -> None:
         raise StateLocked(
             "another process on this machine uses the table",
             table=settings.name,
-            hint="Stop it first: 'tideline split run' and the commands that change a table exclude each other.",
+            hint="Stop it first: 'tideline split run' and the commands that change a table exclude each "
+            "other.",
         ) from error
     _LOCKS[path.name] = descriptor
 
@@ -226,7 +235,9 @@ def lock_path(settings: FlatSettings) -> Path:
 
 
 def use_file_system(spark: SparkSession) -> None:
-    """Let Spark write a checkpoint on a local disk by ``FileSystem``, unless configured otherwise or unknown to this version."""
+    """Let Spark write a checkpoint on a local disk by ``FileSystem``, unless configured otherwise or unknown
+    to this version.
+    """
     from py4j.protocol import Py4JJavaError
 
     if spark.conf.get(_SETTING, None) is not None:
@@ -235,7 +246,8 @@ def use_file_system(spark: SparkSession) -> None:
     for package in _PACKAGES:
         name = _CLASS.format(package)
         try:
-            loader.classForName(name, True, False)  # noqa: FBT003 - Java's: initialize, only Spark's class loader
+            # Java's: initialize, only Spark's class loader
+            loader.classForName(name, True, False)  # noqa: FBT003
         except Py4JJavaError:
             continue
         spark.conf.set(_SETTING, name)

@@ -1,18 +1,21 @@
-"""The class archive: Spark's classes as a driver's JVM needs them, so that a start neither unpacks nor verifies them.
+"""The class archive: Spark's classes as a driver's JVM needs them, so that a start neither unpacks nor
+verifies them.
 
-A driver loads about 20,000 classes before its first batch. Java can store loaded classes in a file (class data sharing, CDS) that later JVMs
-map into memory. ``tideline split prepare`` writes this file with a driver of its own, for an invented table in a temporary directory;
-the image contains it.
+A driver loads about 20,000 classes before its first batch. Java can store loaded classes in a file (class
+data sharing, CDS) that later JVMs map into memory. ``tideline split prepare`` writes this file with a driver
+of its own, for an invented table in a temporary directory; the image contains it.
 
-The archive only saves time. A JVM checks that it was written by the same Java for the same jars, and otherwise starts without it, silently.
-It does not check its length: a JVM with half an archive dies. So the archive ends with a checksum, which Java ignores; if it is wrong, the
-driver starts without the archive.
+The archive only saves time. A JVM checks that it was written by the same Java for the same jars, and
+otherwise starts without it, silently. It does not check its length: a JVM with half an archive dies. So the
+archive ends with a checksum, which Java ignores; if it is wrong, the driver starts without the archive.
 
-It belongs to the installation like a compiled module: a user who may replace it may replace the code as well. It is written under another
-name and renamed, and only one process writes it at a time, so no JVM ever meets a part of it.
+It belongs to the installation like a compiled module: a user who may replace it may replace the code as well.
+It is written under another name and renamed, and only one process writes it at a time, so no JVM ever meets a
+part of it.
 
-Java accepts an archive only if the class path begins with the jars of its writer, in the same order. The class path of Spark's launcher begins with a
-directory of settings, and lists the jars in the order of their directory on disk. So the jars are also named in front of it, sorted.
+Java accepts an archive only if the class path begins with the jars of its writer, in the same order. The
+class path of Spark's launcher begins with a directory of settings, and lists the jars in the order of their
+directory on disk. So the jars are also named in front of it, sorted.
 """
 
 from __future__ import annotations
@@ -66,7 +69,9 @@ def find_path() -> Path | None:
 
 
 def build_conf(conf: Mapping[str, str]) -> dict[str, str]:
-    """Return the Spark settings that use the archive; none without an archive, or if ``conf`` or the environment decide the same things."""
+    """Return the Spark settings that use the archive; none without an archive, or if ``conf`` or the
+    environment decide the same things.
+    """
     path = find_path()
     if path is None or _SPLITS_OPTIONS.intersection(str(path)) or {OPTIONS, CLASS_PATH} & conf.keys():
         return {}
@@ -85,9 +90,11 @@ def build_class_path() -> str:
 
 @contextmanager
 def replace_archive() -> Iterator[tuple[Path, Path]]:
-    """Yield the path of the archive and an empty directory beside it; what the block writes to NAME there becomes the archive.
+    """Yield the path of the archive and an empty directory beside it; what the block writes to NAME there
+    becomes the archive.
 
-    Raises ConfigError if the archive is switched off or its directory cannot be written, and StateLocked if another process writes it.
+    Raises ConfigError if the archive is switched off or its directory cannot be written, and StateLocked if
+    another process writes it.
     """
     path = find_path()
     if path is None or _SPLITS_OPTIONS.intersection(str(path)):
@@ -124,7 +131,9 @@ def replace_archive() -> Iterator[tuple[Path, Path]]:
 
 
 def is_whole(path: Path) -> bool:
-    """Whether there is an archive with the checksum that its writer has appended; takes a tenth of a second."""
+    """Whether there is an archive with the checksum that its writer has appended; takes a tenth of a
+    second.
+    """
     try:
         with path.open("rb") as file:
             size = file.seek(0, os.SEEK_END) - len(_MARK) - _CHECKSUM.size
@@ -176,7 +185,8 @@ def _lock(directory: Path) -> Iterator[None]:
 
 
 def build_training(directory: Path, archive: Path) -> FlatSettings:
-    """Write events to ``directory`` and return the settings of a driver that reads them and leaves ``archive`` at the end of its JVM.
+    """Write events to ``directory`` and return the settings of a driver that reads them and leaves
+    ``archive`` at the end of its JVM.
 
     The events come in two batches: columns are added, then values that do not fit them.
     """

@@ -99,7 +99,8 @@ def backfill(
 ) -> list[BackfillResult]:
     """Split sealed hours (None: all) again from the raw table, after all maintenance that is due.
 
-    With ``key``, only hours without a value of it, and with ``match`` too, only this column. ``progress`` receives an event for every rewritten hour.
+    With ``key``, only hours without a value of it, and with ``match`` too, only this column. ``progress``
+    receives an event for every rewritten hour.
     """
     from streaming.upkeep.backfill import backfill as filled
 
@@ -117,9 +118,11 @@ def narrow(
     target: ColumnType | None = None,
     progress: ProgressListener = ignore_progress,
 ) -> ColumnType:
-    """Make the STRING column of ``key`` numeric, by default of the narrowest type that holds all values; return its type.
+    """Make the STRING column of ``key`` numeric, by default of the narrowest type that holds all values;
+    return its type.
 
-    If this is interrupted, the driver completes it between its batches. Raises InvalidRequest if a value does not fit.
+    If this is interrupted, the driver completes it between its batches. Raises InvalidRequest if a value does
+    not fit.
     """
     from streaming.upkeep.type_changes import begin_narrowing
 
@@ -134,7 +137,8 @@ def narrow(
 def plan(settings: FlatSettings) -> Proposal:
     """Return the proposed changes of the table with their reasons. Changes nothing and creates nothing.
 
-    May run beside the table's driver, except with Spark's own catalog, which only one process can open. Raises StateLocked then.
+    May run beside the table's driver, except with Spark's own catalog, which only one process can open.
+    Raises StateLocked then.
     """
     from streaming.driver.local_catalog import is_missing
 
@@ -151,7 +155,9 @@ def plan(settings: FlatSettings) -> Proposal:
 
 
 def _propose_first(settings: FlatSettings) -> Proposal:
-    """Return the proposal for a table that does not exist yet: no row has been seen, so every key waits for its first value."""
+    """Return the proposal for a table that does not exist yet: no row has been seen, so every key waits for
+    its first value.
+    """
     from handlers.files.paths import parse_location
     from state.columns.changes import RetainedValues
     from state.columns.counts.observations import HourCounts

@@ -1,16 +1,20 @@
-"""Executor pods on Kubernetes: the program that runs in them, and the removal of those that killed drivers left behind.
+"""Executor pods on Kubernetes: the program that runs in them, and the removal of those that killed drivers
+left behind.
 
-Spark starts an executor pod from an image with the argument ``executor``. Environment variables describe the executor (Spark's
-``BasicExecutorFeatureStep``), and the image must start a JVM from them. Tideline's image does this itself (``replace_process``), so driver
-and executors use the same image and cannot differ in Spark, Java or connector; such differences are what usually breaks. The JVM replaces
-the process. It is the container's first process, receives the signals itself, and its exit code is the pod's.
+Spark starts an executor pod from an image with the argument ``executor``. Environment variables describe the
+executor (Spark's ``BasicExecutorFeatureStep``), and the image must start a JVM from them. Tideline's image
+does this itself (``replace_process``), so driver and executors use the same image and cannot differ in Spark,
+Java or connector; such differences are what usually breaks. The JVM replaces the process. It is the
+container's first process, receives the signals itself, and its exit code is the pod's.
 
-A driver that ends removes its pods itself. The pods of a killed driver end too, because their executors notice, but they stay as completed
-pods: their owner is the daemon's pod, which continues to run. So each driver marks its pods with its table or policy, and the next driver of
-the same removes the completed ones, with their configuration maps.
+A driver that ends removes its pods itself. The pods of a killed driver end too, because their executors
+notice, but they stay as completed pods: their owner is the daemon's pod, which continues to run. So each
+driver marks its pods with its table or policy, and the next driver of the same removes the completed ones,
+with their configuration maps.
 
-Only completed pods are removed. A pod that runs may belong to another driver, which waits for the table's lease or holds it.
-Nothing depends on the removal: if it fails, that is logged, and the next driver tries it again.
+Only completed pods are removed. A pod that runs may belong to another driver, which waits for the table's
+lease or holds it. Nothing depends on the removal: if it fails, that is logged, and the next driver tries it
+again.
 """
 
 from __future__ import annotations
@@ -109,14 +113,18 @@ def _read_options(environment: Mapping[str, str]) -> list[str]:
 
 
 def _build_class_path(environment: Mapping[str, str], jars: Path) -> str:
-    """Return the class path: configuration, the user's additions (``spark.executor.extraClassPath``), then Spark's own jars."""
+    """Return the class path: configuration, the user's additions (``spark.executor.extraClassPath``), then
+    Spark's own jars.
+    """
     paths = [environment.get(name, "") for name in ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "SPARK_CLASSPATH")]
     return ":".join([*filter(None, paths), f"{jars}/*"])
 
 
 @dataclass(frozen=True, slots=True)
 class PodLabel:
-    """The label by which the drivers of one table, or of one policy's copy jobs, find the pods of former ones."""
+    """The label by which the drivers of one table, or of one policy's copy jobs, find the pods of former
+    ones.
+    """
 
     name: str
     value: str
@@ -150,7 +158,9 @@ def start_removing(spark: SparkSession, label: PodLabel) -> threading.Thread | N
 
 
 def remove_former_pods(spark: SparkSession, label: PodLabel) -> None:
-    """Remove the completed pods of former drivers, on Kubernetes and unless Spark's settings keep such pods; log it if that fails."""
+    """Remove the completed pods of former drivers, on Kubernetes and unless Spark's settings keep such pods;
+    log it if that fails.
+    """
     if not _removes(spark):
         return
     try:
@@ -168,7 +178,9 @@ def _removes(spark: SparkSession) -> bool:
 
 
 def remove_completed_pods(spark: SparkSession, label: PodLabel) -> list[str]:
-    """Remove the completed executor pods of other applications with this label; return their names. Raises Transient if that fails."""
+    """Remove the completed executor pods of other applications with this label; return their names. Raises
+    Transient if that fails.
+    """
     from py4j.protocol import Py4JError
 
     try:

@@ -1,7 +1,9 @@
-"""What Spark needs on the machine of a driver: PySpark, a Java that it supports, and three programs of the system.
+"""What Spark needs on the machine of a driver: PySpark, a Java that it supports, and three programs of the
+system.
 
-PySpark starts its JVM by a shell script, and Hadoop starts ``chmod`` for each file that it creates on a local disk. A service with a
-short ``PATH`` may lack them. Spark would then end without a reason, or fail after half a minute, so they are looked up first.
+PySpark starts its JVM by a shell script, and Hadoop starts ``chmod`` for each file that it creates on a local
+disk. A service with a short ``PATH`` may lack them. Spark would then end without a reason, or fail after half
+a minute, so they are looked up first.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from state.errors import ConfigError
 
 
 SPARK: Final = "4.0"
-"""The minor version of Spark for which ``plain_rows.jar`` is compiled. It calls classes of Spark that change between minor versions."""
+"""The minor version of Spark for which ``plain_rows.jar`` is compiled. It calls classes of Spark that change
+between minor versions."""
 JAVA_OLDEST: Final = 17
 JAVA_NEWEST: Final = 21
 """Spark 4.0 is built for Java 17 and supports 21; newer versions lack what its Hadoop libraries need."""
@@ -28,7 +31,9 @@ _CORE: Final = re.compile(r"spark-core_[\d.]+-(.+)\.jar", re.ASCII)
 
 
 def require_installation() -> None:
-    """Raise ConfigError if a supported PySpark, a program or a supported Java is missing; point Spark to this Java."""
+    """Raise ConfigError if a supported PySpark, a program or a supported Java is missing; point Spark to this
+    Java.
+    """
     check_installed()
     require_programs()
     use_java()
@@ -40,7 +45,8 @@ def require_programs() -> None:
         raise ConfigError(
             f"Spark needs programs that PATH does not contain: {', '.join(missing)}",
             PATH=os.environ.get("PATH", ""),
-            hint="Add their directories to PATH, such as /usr/bin:/bin (Debian packages: bash and coreutils).",
+            hint="Add their directories to PATH, such as /usr/bin:/bin (Debian packages: bash and "
+            "coreutils).",
         )
 
 
@@ -55,8 +61,10 @@ def check_installed() -> None:
     for name, version in [("PySpark", pyspark.__version__), *_find_spark_home()]:
         if version.split(".")[:2] != SPARK.split("."):
             raise ConfigError(
-                f"{name} {version} is not supported: Tideline's parser and writer of rows are compiled for Spark {SPARK}",
-                hint=f"Install the tested version: pip install 'tideline[flat]'. If SPARK_HOME is set, it must name a Spark {SPARK}.",
+                f"{name} {version} is not supported: Tideline's parser and writer of rows are compiled for "
+                f"Spark {SPARK}",
+                hint="Install the tested version: pip install 'tideline[flat]'. If SPARK_HOME is set, it "
+                f"must name a Spark {SPARK}.",
             )
 
 

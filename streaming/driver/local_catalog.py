@@ -1,8 +1,9 @@
 """Spark's own catalog for a first try: one directory, no server.
 
-Without a configured metastore, the table is in the catalog that Spark includes (the metastore of Hive 2.3 with Derby, inside the driver's
-process). Only one process at a time can open it. So readers use it while the stream is stopped, or read the files directly. A table in
-production needs a metastore (``flat.NAME.metastore``). Spark settings that name a catalog take precedence.
+Without a configured metastore, the table is in the catalog that Spark includes (the metastore of Hive 2.3
+with Derby, inside the driver's process). Only one process at a time can open it. So readers use it while the
+stream is stopped, or read the files directly. A table in production needs a metastore
+(``flat.NAME.metastore``). Spark settings that name a catalog take precedence.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ def is_missing(settings: FlatSettings) -> bool:
 
 
 def build_conf(settings: FlatSettings) -> dict[str, str]:
-    """Return the Spark settings of the catalog, none with a metastore. Raises ConfigError if the table is not on a local disk."""
+    """Return the Spark settings of the catalog, none with a metastore. Raises ConfigError if the table is not
+    on a local disk.
+    """
     if not is_used(settings):
         return {}
     path = _local_path(settings.location)
@@ -54,10 +57,12 @@ def build_conf(settings: FlatSettings) -> dict[str, str]:
 
 
 def open_ahead(settings: FlatSettings, conf: Mapping[str, str]) -> Callable[[Any], None] | None:
-    """Return a function that opens the catalog in a JVM and closes it, so that the next open is fast; None if it is not used.
+    """Return a function that opens the catalog in a JVM and closes it, so that the next open is fast; None if
+    it is not used.
 
-    The first open starts Derby, creates or checks the catalog's tables, and loads a third of all classes of a driver. ``conf`` are the
-    settings of the session; the metastore keeps its connections only for equal settings.
+    The first open starts Derby, creates or checks the catalog's tables, and loads a third of all classes of a
+    driver. ``conf`` are the settings of the session; the metastore keeps its connections only for equal
+    settings.
     """
     if not is_used(settings):
         return None
@@ -78,10 +83,11 @@ def open_ahead(settings: FlatSettings, conf: Mapping[str, str]) -> Callable[[Any
 
 
 def make_directory(settings: FlatSettings) -> None:
-    """Create the table's directory for Derby's log if Spark's own catalog is used. Raises ConfigError if that fails.
+    """Create the table's directory for Derby's log if Spark's own catalog is used. Raises ConfigError if that
+    fails.
 
-    A catalog whose creation was interrupted is removed, because Derby refuses to open it. It has no table yet. The caller holds the
-    table's lock.
+    A catalog whose creation was interrupted is removed, because Derby refuses to open it. It has no table
+    yet. The caller holds the table's lock.
     """
     if not is_used(settings):
         return

@@ -1,9 +1,11 @@
 """The cluster of ``spark.master`` and the driver: whether each is reachable for the other.
 
-The checks need no JVM. Without them, Spark tries to reach a ResourceManager for a quarter of an hour, or ends with a stack trace if Hadoop is not configured.
+The checks need no JVM. Without them, Spark tries to reach a ResourceManager for a quarter of an hour, or ends
+with a stack trace if Hadoop is not configured.
 
-Executors on other machines connect to the driver, so it gets an address other than loopback. In a pod, Spark also needs the pod's name and
-namespace: the pod then owns the executors, and Kubernetes removes them together.
+Executors on other machines connect to the driver, so it gets an address other than loopback. In a pod, Spark
+also needs the pod's name and namespace: the pod then owns the executors, and Kubernetes removes them
+together.
 """
 
 from __future__ import annotations
@@ -45,20 +47,23 @@ def require_configuration(master: str, environment: Mapping[str, str] = os.envir
     if not directories:
         raise ConfigError(
             "spark.master is yarn, and the environment of the daemon has no configuration of Hadoop",
-            hint="Set HADOOP_CONF_DIR to the directory of core-site.xml, hdfs-site.xml and yarn-site.xml, and restart the daemon.",
+            hint="Set HADOOP_CONF_DIR to the directory of core-site.xml, hdfs-site.xml and yarn-site.xml, "
+            "and restart the daemon.",
         )
     if not _find_resource_managers(environment):
         raise ConfigError(
             "Hadoop's configuration names no ResourceManager",
             directories=[str(each) for each in directories],
-            hint="Set yarn.resourcemanager.hostname in yarn-site.xml, or HADOOP_CONF_DIR to the right directory.",
+            hint="Set yarn.resourcemanager.hostname in yarn-site.xml, or HADOOP_CONF_DIR to the right "
+            "directory.",
         )
 
 
 def require_reachable(
     master: str, environment: Mapping[str, str] = os.environ, timeout_s: float = TIMEOUT_S
 ) -> None:
-    """Connect to the cluster once; raise Transient if no address of it answers, and ConfigError if there is none.
+    """Connect to the cluster once; raise Transient if no address of it answers, and ConfigError if there is
+    none.
 
     A master whose address only Spark can find out, such as one behind a proxy, counts as reachable.
     """
@@ -81,7 +86,9 @@ def require_reachable(
 
 
 def find_addresses(master: str, environment: Mapping[str, str] = os.environ) -> list[tuple[str, int]]:
-    """Return the addresses of a master, of which one must answer; empty if they cannot be known or have none."""
+    """Return the addresses of a master, of which one must answer; empty if they cannot be known or have
+    none.
+    """
     if master == "yarn":
         texts = _find_resource_managers(environment)
     elif master.startswith("spark://"):
@@ -122,11 +129,14 @@ def _read_addresses(settings: Mapping[str, str]) -> Iterator[str]:
 
 
 def make_reachable(spark: SparkSettings) -> SparkSettings:
-    """Return the settings with the driver's address, if it has executors; configured values take precedence."""
+    """Return the settings with the driver's address, if it has executors; configured values take
+    precedence.
+    """
     if spark.master.startswith("local"):
         return spark
     name = socket.gethostname()
-    conf = {"spark.driver.bindAddress": "0.0.0.0", "spark.driver.host": name}  # noqa: S104 - executors connect to it
+    # Executors connect to it
+    conf = {"spark.driver.bindAddress": "0.0.0.0", "spark.driver.host": name}  # noqa: S104
     with suppress(OSError):
         conf["spark.driver.host"] = socket.gethostbyname(name)
     if spark.master.startswith("k8s://") and "KUBERNETES_SERVICE_HOST" in os.environ:

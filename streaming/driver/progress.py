@@ -1,7 +1,8 @@
 """Progress events of a driver: one JSON object after every batch, for metrics and status.
 
-The events are ``started``, ``progress``, ``upkeep``, ``idle`` and ``stopped``. The daemon reads them line by line from a pipe, so a line
-is written completely or not at all, and a reader that has gone does not stop the stream.
+The events are ``started``, ``progress``, ``upkeep``, ``idle`` and ``stopped``. The daemon reads them line by
+line from a pipe, so a line is written completely or not at all, and a reader that has gone does not stop the
+stream.
 """
 
 from __future__ import annotations
@@ -70,8 +71,8 @@ def batch_event(
 ) -> dict[str, Any]:
     """Return the event of a completed batch.
 
-    ``lag`` is the number of unread records by partition of the topic, ``key_log_failure`` the reason why requested keys could not be
-    read or a snapshot not be stored.
+    ``lag`` is the number of unread records by partition of the topic, ``key_log_failure`` the reason why
+    requested keys could not be read or a snapshot not be stored.
     """
     states = [slot.state for slot in layout.slots]
     return {

@@ -1,10 +1,12 @@
 """The driver of one flat table: reads its stream for as long as the process runs.
 
-Between two batches it maintains the table (``streaming.upkeep.maintenance``), at the beginning of the next batch or while the source is
-silent. Batches run in a thread of Spark, idle maintenance in the main thread; one lock serializes them, because a table has one writer.
+Between two batches it maintains the table (``streaming.upkeep.maintenance``), at the beginning of the next
+batch or while the source is silent. Batches run in a thread of Spark, idle maintenance in the main thread;
+one lock serializes them, because a table has one writer.
 
-Progress events are values, one after every batch; the process that started the driver turns them into metrics. An error ends the run and is
-raised unchanged, not as Spark's account of it. The supervisor decides whether to start the driver again.
+Progress events are values, one after every batch; the process that started the driver turns them into
+metrics. An error ends the run and is raised unchanged, not as Spark's account of it. The supervisor decides
+whether to start the driver again.
 """
 
 from __future__ import annotations
@@ -65,10 +67,11 @@ class Driver:
         self._stopping.set()
 
     def run(self, *, once: bool) -> StopReason:
-        """Read the stream until ``stop``, or with ``once`` until the source is exhausted. Return which of the two ended it.
+        """Read the stream until ``stop``, or with ``once`` until the source is exhausted. Return which of the
+        two ended it.
 
-        Raises TopicReplaced, StateLocked, Conflict, Inconsistent and other errors that need an operator, and Transient for
-        temporary failures.
+        Raises TopicReplaced, StateLocked, Conflict, Inconsistent and other errors that need an operator, and
+        Transient for temporary failures.
         """
         parts = self._parts
         with self._lock:
@@ -84,7 +87,8 @@ class Driver:
         finally:
             reason: StopReason = STOP_REQUESTED if self._stopping.is_set() else SOURCE_EXHAUSTED
             self._stopping.set()
-            # Wait for the current batch. A batch that waits for the lock gives up; otherwise Spark would wait for it.
+            # Wait for the current batch. A batch that waits for the lock gives up; otherwise Spark would wait
+            # for it.
             with self._lock:
                 query.stop()
         if self._error is not None:
@@ -123,7 +127,8 @@ class Driver:
             self._error = error
             raise
         except Exception as error:
-            # Here the exception is complete. Spark's account of it later has the trace of this thread as its only message.
+            # Here the exception is complete. Spark's account of it later has the trace of this thread as its
+            # only message.
             if (cause := run_error(read_causes(error))) is None:
                 raise
             self._error = cause
@@ -180,7 +185,9 @@ class Driver:
             self._progress(idle_event(self._read_lag()))
 
     def _read_lag(self) -> dict[int, int]:
-        """Return the lag of a silent stream; empty if the broker does not answer, which ends the next batch."""
+        """Return the lag of a silent stream; empty if the broker does not answer, which ends the next
+        batch.
+        """
         last = self._parts.stream.records.last()
         with suppress(TidelineError):
             return {} if last is None else _count_lag(last, self._parts.check_topic())

@@ -1,13 +1,15 @@
 """Creates the Spark session.
 
-Splitting depends on settings that differ from Spark's defaults (keys are compared exactly, nothing in a key is a variable), on a Java
-that Spark supports, and on a Kafka connector of exactly Spark's version. All of this is decided here, so that drivers, tests and
-benchmarks run alike. ``settings.conf`` takes precedence over everything except the settings that splitting requires.
+Splitting depends on settings that differ from Spark's defaults (keys are compared exactly, nothing in a key
+is a variable), on a Java that Spark supports, and on a Kafka connector of exactly Spark's version. All of
+this is decided here, so that drivers, tests and benchmarks run alike. ``settings.conf`` takes precedence over
+everything except the settings that splitting requires.
 
-A session belongs to its process: there is one JVM, and ``stop`` ends it. ``jvm_errors`` decides what a failure of it means.
+A session belongs to its process: there is one JVM, and ``stop`` ends it. ``jvm_errors`` decides what a
+failure of it means.
 
-Spark creates a directory ``artifacts`` in the JVM's working directory. The JVM therefore starts in a directory of its own, and relative
-paths of files in the settings are made absolute before.
+Spark creates a directory ``artifacts`` in the JVM's working directory. The JVM therefore starts in a
+directory of its own, and relative paths of files in the settings are made absolute before.
 """
 
 from __future__ import annotations
@@ -40,8 +42,8 @@ if TYPE_CHECKING:
 
 
 JAVA_OPTIONS: Final = "-XX:-DontCompileHugeMethods -XX:+UseParallelGC -XX:MetaspaceSize=256m"
-"""Generated code for hundreds of columns has methods above the size limit of Java's compiler, throughput matters more than
-pauses, and Spark's classes fit without a collection of all memory (docs/SPLITTING.md)."""
+"""Generated code for hundreds of columns has methods above the size limit of Java's compiler, throughput
+matters more than pauses, and Spark's classes fit without a collection of all memory (docs/SPLITTING.md)."""
 LOOPBACK: Final = "127.0.0.1"
 PACKAGES: Final = "spark.jars.packages"
 KAFKA_SOURCE: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
@@ -78,15 +80,15 @@ def start(
 ) -> SparkSession:
     """Start a session.
 
-    Raises ConfigError if a supported PySpark, a program, a supported Java or the configuration of YARN is missing, or Spark refuses a setting,
-    and Transient if the network, files, memory or the cluster failed.
+    Raises ConfigError if a supported PySpark, a program, a supported Java or the configuration of YARN is
+    missing, or Spark refuses a setting, and Transient if the network, files, memory or the cluster failed.
 
-    ``beside`` runs in a thread while the session starts, as soon as there is a JVM, which it receives. Its errors are ignored, so it may
-    only do in advance what is done again later.
+    ``beside`` runs in a thread while the session starts, as soon as there is a JVM, which it receives. Its
+    errors are ignored, so it may only do in advance what is done again later.
 
-    With ``kafka`` and without ``settings.jars``, Spark fetches its Kafka source of its own version from the machine's Maven
-    repository, unless the jar is among Spark's own jars, as in the image. In that case remote executors, whose Spark may lack
-    the jar, receive the driver's jar.
+    With ``kafka`` and without ``settings.jars``, Spark fetches its Kafka source of its own version from the
+    machine's Maven repository, unless the jar is among Spark's own jars, as in the image. In that case remote
+    executors, whose Spark may lack the jar, receive the driver's jar.
     """
     require_installation()
     require_configuration(settings.master)
@@ -121,7 +123,8 @@ def start(
 def _working_directory() -> Iterator[None]:
     """Change to a directory for what Spark leaves in its working directory, for as long as the JVM starts.
 
-    Its name is known, and others may write into the directory above it: raises ConfigError if it is not this user's own.
+    Its name is known, and others may write into the directory above it: raises ConfigError if it is not this
+    user's own.
     """
     directory = Path(tempfile.gettempdir()) / f"tideline-spark-{os.getuid()}"
     with suppress(FileExistsError):
@@ -212,7 +215,8 @@ def _start_jvm(conf: Mapping[str, str]) -> Any:
     launch = SparkConf(loadDefaults=False)
     for key, value in conf.items():
         launch.set(key, value)
-    SparkContext._ensure_initialized(conf=launch)  # noqa: SLF001 - PySpark has no other way to start a JVM without a session
+    # PySpark has no other way to start a JVM without a session
+    SparkContext._ensure_initialized(conf=launch)  # noqa: SLF001
     return SparkContext._jvm  # noqa: SLF001 - likewise
 
 

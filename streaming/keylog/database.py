@@ -1,14 +1,16 @@
 """The key log's database: address, engine, transactions, differences between dialects, and errors.
 
-A writing transaction that collides with another one (a deadlock, a lock held too long) is repeated as a whole, a few times. ``write``
-takes its work as a function for that reason.
+A writing transaction that collides with another one (a deadlock, a lock held too long) is repeated as a
+whole, a few times. ``write`` takes its work as a function for that reason.
 
-SQLite runs in WAL mode with ``BEGIN IMMEDIATE`` for writers, so that several processes queue instead of failing on a lock upgrade. With
-``synchronous=NORMAL`` a power loss may lose the newest transactions, but never a part of one. The positions of the sources then go back
-together with the requests that were read up to them.
+SQLite runs in WAL mode with ``BEGIN IMMEDIATE`` for writers, so that several processes queue instead of
+failing on a lock upgrade. With ``synchronous=NORMAL`` a power loss may lose the newest transactions, but
+never a part of one. The positions of the sources then go back together with the requests that were read up to
+them.
 
-No SQLAlchemy error leaves this package: ``convert_errors`` raises errors of Tideline's tree instead. Neither messages nor tracebacks
-show values or passwords. The engine hides parameters, and a driver's text is cut to its first line.
+No SQLAlchemy error leaves this package: ``convert_errors`` raises errors of Tideline's tree instead. Neither
+messages nor tracebacks show values or passwords. The engine hides parameters, and a driver's text is cut to
+its first line.
 """
 
 from __future__ import annotations
@@ -43,10 +45,14 @@ SQLITE_WAIT_S: Final = 60
 CONNECT_TIMEOUT_S: Final = 10
 REASON_CHARS_MAX: Final = 300
 _COLLISIONS: Final = {"40001", "40P01", "55P03", "1205", "1213", "1020", "SQLITE_BUSY", "SQLITE_LOCKED"}
-"""Serialization failure, deadlock and lock not available (PostgreSQL); lock wait, deadlock and changed record (MySQL, MariaDB)."""
+"""Serialization failure, deadlock and lock not available (PostgreSQL); lock wait, deadlock and changed record
+(MySQL, MariaDB)."""
 _DAMAGED: Final = {"SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT"}
 _DRIVERS: Final = {"sqlite": "pysqlite", "mysql": "pymysql", "mariadb": "pymysql", "postgresql": "psycopg"}
-_ADDRESS_HINT: Final = "Use sqlite:///FILE, mysql://USER@HOST/DATABASE, mariadb://USER@HOST/DATABASE or postgresql://USER@HOST/DATABASE."
+_ADDRESS_HINT: Final = (
+    "Use sqlite:///FILE, mysql://USER@HOST/DATABASE, mariadb://USER@HOST/DATABASE or "
+    "postgresql://USER@HOST/DATABASE."
+)
 _EXTRAS: Final = {"mysql": "mysql", "mariadb": "mysql", "postgresql": "postgresql"}
 
 Result = TypeVar("Result")
@@ -73,7 +79,8 @@ class Database:
             yield connection
 
     def write(self, work: Callable[[Connection], Result]) -> Result:
-        """Run ``work`` in a transaction, and repeat it after a collision with another one. It takes effect when ``work`` has returned.
+        """Run ``work`` in a transaction, and repeat it after a collision with another one. It takes effect
+        when ``work`` has returned.
 
         Errors of the database are raised as by ``convert_errors``; errors of ``work`` pass through.
         """
@@ -84,7 +91,8 @@ class Database:
                 except exc.DBAPIError as error:
                     if not is_collision(error) or attempt == ATTEMPTS_MAX:
                         raise
-                    time.sleep(PAUSE_S * attempt * random.uniform(0.5, 1.5))  # noqa: S311 - jitter need not be unpredictable
+                    # Jitter need not be unpredictable
+                    time.sleep(PAUSE_S * attempt * random.uniform(0.5, 1.5))  # noqa: S311
             raise AssertionError("the last attempt returns or raises")
 
     def _write_once(self, work: Callable[[Connection], Result]) -> Result:
@@ -117,10 +125,11 @@ def upsert(
     rows: Sequence[Mapping[str, Any]],
     changes: Mapping[str, Merge],
 ) -> None:
-    """Insert the rows; if a primary key exists, set each column of ``changes`` from its stored and its new value.
+    """Insert the rows; if a primary key exists, set each column of ``changes`` from its stored and its new
+    value.
 
-    The rows must have different primary keys, which PostgreSQL requires. They must be in the order of the primary key, so that two
-    writers take their locks in the same order.
+    The rows must have different primary keys, which PostgreSQL requires. They must be in the order of the
+    primary key, so that two writers take their locks in the same order.
     """
     if not rows:
         return
@@ -185,7 +194,9 @@ def _prepare_sqlite(connection: SqliteConnection, _record: object) -> None:
 
 
 def _keep_wal(connection: SqliteConnection) -> None:
-    """Set WAL mode on a new file, with retries: if several processes do so at once, SQLite refuses all but one without waiting."""
+    """Set WAL mode on a new file, with retries: if several processes do so at once, SQLite refuses all but
+    one without waiting.
+    """
     deadline_s = time.monotonic() + SQLITE_WAIT_S
     while connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
         try:
@@ -240,7 +251,9 @@ def make_directory(url: URL) -> None:
 
 @contextmanager
 def convert_errors(address: str) -> Iterator[None]:
-    """Convert every SQLAlchemy error of the block to an error of Tideline's tree. ``address`` must not contain the password."""
+    """Convert every SQLAlchemy error of the block to an error of Tideline's tree. ``address`` must not
+    contain the password.
+    """
     try:
         yield
     except exc.SQLAlchemyError as error:
@@ -271,7 +284,8 @@ def convert_error(error: exc.SQLAlchemyError, address: str) -> TidelineError:
             "the database refuses a statement of the key log",
             address=address,
             reason=reason,
-            hint="Grant its user the rights to create, read and change the tables tideline_*. docs/KEYS.md lists the grants.",
+            hint="Grant its user the rights to create, read and change the tables tideline_*. "
+            "docs/KEYS.md lists the grants.",
         )
     return KeyLogUnavailable(
         "the key log's database cannot complete a request", address=address, reason=reason

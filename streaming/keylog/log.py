@@ -1,12 +1,13 @@
 """The key log: records requested keys together with the position up to which their source was read.
 
-One row stands for a key of a raw table that a user requested on a day, through a query text (its fingerprint) found in a source. A query
-that runs every minute is one row a day with a count. The log therefore grows with the number of different queries, not of runs.
+One row stands for a key of a raw table that a user requested on a day, through a query text (its fingerprint)
+found in a source. A query that runs every minute is one row a day with a count. The log therefore grows with
+the number of different queries, not of runs.
 
-The position of the source changes in the same transaction, so recording a batch again is harmless. A batch whose position is already
-stored has no effect. A batch that does not continue from the position that this log last saw is refused: two miners of one source
-would count everything twice. If a source has no position (standard input), a repetition increases counts, but not users and days,
-by which keys are ranked.
+The position of the source changes in the same transaction, so recording a batch again is harmless. A batch
+whose position is already stored has no effect. A batch that does not continue from the position that this log
+last saw is refused: two miners of one source would count everything twice. If a source has no position
+(standard input), a repetition increases counts, but not users and days, by which keys are ranked.
 """
 
 from __future__ import annotations
@@ -68,7 +69,9 @@ class RecordResult:
 
 
 class KeyLog:
-    """An open key log; a context manager. Safe for several threads, and for several processes on one database."""
+    """An open key log; a context manager. Safe for several threads, and for several processes on one
+    database.
+    """
 
     def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
         self.database = database
@@ -81,8 +84,8 @@ class KeyLog:
     ) -> Self:
         """Open the database at the SQLAlchemy URL ``address`` and migrate its schema to the newest version.
 
-        Raises ConfigError for an invalid address, KeyLogUnavailable if the database does not answer, and StateCorrupt if the schema is
-        newer than this program.
+        Raises ConfigError for an invalid address, KeyLogUnavailable if the database does not answer, and
+        StateCorrupt if the schema is newer than this program.
         """
         database = Database(address, password)
         try:
@@ -93,7 +96,9 @@ class KeyLog:
         return cls(database, clock)
 
     def position(self, source: str) -> str | None:
-        """Return the position up to which ``source`` was read, None at first. ``record`` continues from there."""
+        """Return the position up to which ``source`` was read, None at first. ``record`` continues from
+        there.
+        """
         with self.database.read() as connection:
             position = _stored_position(connection, source, lock=False)
         self._seen[source] = position
@@ -102,8 +107,8 @@ class KeyLog:
     def record(self, requests: Iterable[KeyRequest], *, source: str, position: str | None) -> RecordResult:
         """Record ``requests`` and the position up to which ``source`` was read, both or neither.
 
-        Raises Conflict if another process has read the source since ``position(source)``, and KeyLogUnavailable if the database fails,
-        in which case nothing is recorded.
+        Raises Conflict if another process has read the source since ``position(source)``, and
+        KeyLogUnavailable if the database fails, in which case nothing is recorded.
         """
         now_s = int(self.clock())
         key_requests = list(requests)

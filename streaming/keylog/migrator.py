@@ -1,14 +1,17 @@
 """Migrates a database to the newest schema, exactly once, even if several processes open it at the same time.
 
-Alembic's version table holds the current version. A process that finds an older version, or none, proceeds as follows:
+Alembic's version table holds the current version. A process that finds an older version, or none, proceeds as
+follows:
 
-1. it takes the database's own lock (SQLite: the write transaction; MySQL and MariaDB: ``GET_LOCK``; PostgreSQL: an advisory lock);
+1. it takes the database's own lock (SQLite: the write transaction; MySQL and MariaDB: ``GET_LOCK``;
+   PostgreSQL: an advisory lock);
 2. it reads the version again, because another process may have migrated the database in the meantime;
 3. it runs the missing scripts and commits them;
 4. it releases the lock.
 
-A separate connection holds the lock until the scripts are committed. If it were released earlier, the next process would still find the
-older version. SQLite and PostgreSQL apply all of the scripts or none; MySQL commits every statement, so scripts can be run again.
+A separate connection holds the lock until the scripts are committed. If it were released earlier, the next
+process would still find the older version. SQLite and PostgreSQL apply all of the scripts or none; MySQL
+commits every statement, so scripts can be run again.
 
 A newer schema is refused: an older program would not write what the newer one relies on.
 """

@@ -1,12 +1,12 @@
 """The values that the key log records, in a form that every database stores in the same way.
 
-A ``KeyRequest`` is one use of a key in a query. Its texts come from other systems' queries and logs. What some database cannot store
-(NUL, which PostgreSQL refuses; lone surrogates; more characters than a column has) is replaced or cut here, so that all databases hold
-the same.
+A ``KeyRequest`` is one use of a key in a query. Its texts come from other systems' queries and logs. What
+some database cannot store (NUL, which PostgreSQL refuses; lone surrogates; more characters than a column has)
+is replaced or cut here, so that all databases hold the same.
 
-Positions of query sources are stored as they are, or deflated if they are long. A source of files records every file in its directory:
-200,000 of them are 30 MB. This is more than MySQL accepts in one packet by default, and would be written with each batch. File names
-shrink to a tenth of their size.
+Positions of query sources are stored as they are, or deflated if they are long. A source of files records
+every file in its directory: 200,000 of them are 30 MB. This is more than MySQL accepts in one packet by
+default, and would be written with each batch. File names shrink to a tenth of their size.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from state.errors import LimitExceeded, StateCorrupt
 
 DAY_S: Final = 86_400
 FUTURE_S: Final = DAY_S
-"""How far a query's time may be ahead of this machine's clock. A query dated in the year 3000 would count indefinitely."""
+"""How far a query's time may be ahead of this machine's clock. A query dated in the year 3000 would count
+indefinitely."""
 EARLIEST_S: Final = 946_684_800
 """The year 2000: queries dated earlier have a wrong time."""
 CHARS_PLAIN: Final = 64 * 1024
@@ -74,7 +75,9 @@ def decode_members(members: str) -> KeyPath:
 
 
 def make_storable(text: str, chars_max: int) -> str:
-    """Return ``text`` in a form that every database stores: valid Unicode without NUL, cut to ``chars_max``."""
+    """Return ``text`` in a form that every database stores: valid Unicode without NUL, cut to
+    ``chars_max``.
+    """
     clean = text.replace("\0", "\N{REPLACEMENT CHARACTER}")
     return clean.encode("utf-8", "replace").decode()[:chars_max]
 

@@ -1,7 +1,8 @@
 """Retention: deletes rows that are too old to count, a bounded number in each transaction.
 
-A key is deleted when its newest request is that old. A request that is recorded at the same moment updates this day and locks the key's
-row until it is committed. The deletion checks the day once more and therefore keeps the key.
+A key is deleted when its newest request is that old. A request that is recorded at the same moment updates
+this day and locks the key's row until it is committed. The deletion checks the day once more and therefore
+keeps the key.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ def count_old_rows(log: KeyLog, keep_days: int) -> DeletedRows:
 
 
 def delete_old_rows(log: KeyLog, keep_days: int, transactions_max: int = TRANSACTIONS_MAX) -> DeletedRows:
-    """Delete requests older than the last ``keep_days`` days (including today), then keys without requests, then old changes."""
+    """Delete requests older than the last ``keep_days`` days (including today), then keys without requests,
+    then old changes.
+    """
     before = _first_kept_day(log, keep_days)
     rows, is_complete = _delete(log, _REQUESTS, before, transactions_max)
     gone = changes = 0
@@ -62,7 +65,9 @@ def delete_old_rows(log: KeyLog, keep_days: int, transactions_max: int = TRANSAC
 
 @dataclass(frozen=True, slots=True)
 class _ExpiringRows:
-    """A kind of rows that expire: their table, and the column that holds their time in units of ``unit_s`` seconds."""
+    """A kind of rows that expire: their table, and the column that holds their time in units of ``unit_s``
+    seconds.
+    """
 
     table: Table
     time: Column[int]
@@ -94,7 +99,8 @@ def _delete(log: KeyLog, kind: _ExpiringRows, before_day: int, transactions_max:
 
 
 def _delete_some(connection: Connection, kind: _ExpiringRows, before_day: int) -> int:
-    # Select primary keys first: only MySQL has DELETE … LIMIT, and it does not allow LIMIT in such a subquery.
+    # Select primary keys first: only MySQL has DELETE … LIMIT, and it does not allow LIMIT in such a
+    # subquery.
     key = tuple(kind.table.primary_key)
     oldest = select(*key).where(kind.is_old(before_day)).order_by(*key).limit(ROWS_PER_TRANSACTION)
     rows = [tuple(row) for row in connection.execute(oldest)]

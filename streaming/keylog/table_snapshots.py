@@ -1,8 +1,8 @@
 """Snapshots of flat tables, and the history of their columns.
 
-A table's Spark driver writes a snapshot after each batch. The status page and the command line, which access neither Spark nor the
-metastore, read it. Writing is idempotent: a replayed batch writes the same version and the same changes. A driver that was overtaken
-does not replace a newer version with an older one.
+A table's Spark driver writes a snapshot after each batch. The status page and the command line, which access
+neither Spark nor the metastore, read it. Writing is idempotent: a replayed batch writes the same version and
+the same changes. A driver that was overtaken does not replace a newer version with an older one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 
 DOCUMENT_BYTES_MAX: Final = 8 << 20
-"""1,500 columns with all their figures take less than 1 MB; MySQL accepts no packet above 16 MB by default."""
+"""1,500 columns with all their figures take less than 1 MB; MySQL accepts no packet above 16 MB by
+default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,8 @@ class ColumnChange:
 def save_snapshot(log: KeyLog, table: TableSnapshot, changes: Sequence[ColumnChange] = ()) -> None:
     """Store the snapshot and the new changes, both or neither.
 
-    A version older than the stored one only adds to the history. Raises LimitExceeded for a document above 8 MiB.
+    A version older than the stored one only adds to the history. Raises LimitExceeded for a document above 8
+    MiB.
     """
     document = json.dumps(table.document, separators=(",", ":"))
     if len(document) > DOCUMENT_BYTES_MAX:
@@ -107,7 +109,9 @@ def read_snapshot(log: KeyLog, name: str) -> TableSnapshot | None:
 def read_changes(
     log: KeyLog, name: str, *, before_version: int | None = None, limit: int = 200
 ) -> list[ColumnChange]:
-    """Return the newest ``limit`` changes of a table, below ``before_version`` where given, the newest first."""
+    """Return the newest ``limit`` changes of a table, below ``before_version`` where given, the newest
+    first.
+    """
     query = select(change_table).where(change_table.c.flat_table == name)
     if before_version is not None:
         query = query.where(change_table.c.version < before_version)

@@ -1,7 +1,7 @@
 """Aliases in a text that is scanned: names of raw tables, and names given to values that calls extract.
 
-Without a parser there are no scopes, so a name may mean anything that the text defines for it anywhere. The scanner uses only names with a single
-meaning.
+Without a parser there are no scopes, so a name may mean anything that the text defines for it anywhere. The
+scanner uses only names with a single meaning.
 """
 
 from __future__ import annotations
@@ -135,7 +135,9 @@ class Aliases:
                 self.raw[alias_name] = table
 
     def _find_names(self, at: int) -> None:
-        """Record the names of the values that the call at ``at`` extracts: ``f(…) AS a``, ``f(…) a``, ``VIEW f(…) t AS a, b``."""
+        """Record the names of the values that the call at ``at`` extracts: ``f(…) AS a``, ``f(…) a``,
+        ``VIEW f(…) t AS a, b``.
+        """
         end = self.tokens.end_of_fields(self.tokens.end_of_bracket(at + 1))
         if self.tokens.lower_name(at - 1) in {"view", "outer"}:
             end += self.tokens.token(end).kind in NAME_KINDS and self.tokens.lower_name(end) != "as"

@@ -1,7 +1,8 @@
 """JSON functions: which functions extract keys from JSON, and how their arguments name the keys.
 
-The table holds the built-in functions of Hive, Spark, Databricks and Trino; the configuration adds user-defined ones. ``parse_schema``
-reads the fields in the schema argument of ``from_json``: ``a INT, u STRUCT<b: STRING>``.
+The table holds the built-in functions of Hive, Spark, Databricks and Trino; the configuration adds
+user-defined ones. ``parse_schema`` reads the fields in the schema argument of ``from_json``:
+``a INT, u STRUCT<b: STRING>``.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ class Path:
 
     members: tuple[str, ...]
     ends_in_array: bool = False
-    """Whether the path continues into an array. Anything extracted from the value then lies within this key too."""
+    """Whether the path continues into an array. Anything extracted from the value then lies within this key
+    too."""
 
 
 _PATH: Final = JsonFunction(Style.JSON_PATH)
@@ -117,7 +119,9 @@ _ENDS: Final = re.compile(r"\[\s*[\d*:]|\.\*")
 
 
 def functions_by_name(custom: Iterable[CustomFunction]) -> dict[str, JsonFunction]:
-    """Return all functions by lower-case name without database. A user-defined function replaces a built-in one of the same name."""
+    """Return all functions by lower-case name without database. A user-defined function replaces a built-in
+    one of the same name.
+    """
     own = {
         each.name.lower().rpartition(".")[2]: JsonFunction(
             each.style, each.document_argument, takes_many=True
@@ -130,7 +134,8 @@ def functions_by_name(custom: Iterable[CustomFunction]) -> dict[str, JsonFunctio
 def parse_path(text: str, style: Style) -> Path | Unresolved:
     """Return the key that an argument names, or the reason why it names none.
 
-    Blanks before a member of a JSON path are ignored, as Spark does; Hive looks for a member whose name begins with them.
+    Blanks before a member of a JSON path are ignored, as Spark does; Hive looks for a member whose name
+    begins with them.
     """
     if has_placeholder(text):
         return Unresolved.VARIABLE
@@ -177,7 +182,9 @@ def parse_path_array(text: str) -> Path | Unresolved:
 
 
 def join_paths(paths: Sequence[Path | Unresolved], *, ends_in_array: bool = False) -> Path | Unresolved:
-    """Return the key that leads through all paths, up to the first array, or the reason why one of them names none."""
+    """Return the key that leads through all paths, up to the first array, or the reason why one of them names
+    none.
+    """
     members: list[str] = []
     for path in paths:
         if isinstance(path, Unresolved):
@@ -201,7 +208,9 @@ _DEPTH_MAX: Final = 32
 
 @lru_cache(maxsize=1_024)
 def parse_schema(text: str) -> Schema | None:
-    """Return the fields of a schema in Spark's DDL form; None for any other text, or if the type is not a struct."""
+    """Return the fields of a schema in Spark's DDL form; None for any other text, or if the type is not a
+    struct.
+    """
     if len(text) > _CHARS_MAX or text.lstrip()[:1] in {"{", '"'}:
         return None
     tokens = list(tokenize(text))

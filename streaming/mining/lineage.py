@@ -1,8 +1,9 @@
 """Lineage: the raw column that a value was extracted from, and the members that lead to it.
 
-``u = get_json_object(json, '$.user')`` followed by ``get_json_object(u, '$.id')`` requests ``user.id``. It requests ``user`` only if ``u``
-itself is used too. Each value therefore records whether something was extracted from it (``is_base``) and whether it was used
-(``is_used``). The keys are determined when the whole text has been read.
+``u = get_json_object(json, '$.user')`` followed by ``get_json_object(u, '$.id')`` requests ``user.id``. It
+requests ``user`` only if ``u`` itself is used too. Each value therefore records whether something was
+extracted from it (``is_base``) and whether it was used (``is_used``). The keys are determined when the whole
+text has been read.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class ValueOrigin:
 
 
 Value = tuple[ValueOrigin, ...] | None
-"""The value of a column or expression: its raw origins (several after a UNION), () for other data, None if it cannot be followed."""
+"""The value of a column or expression: its raw origins (several after a UNION), () for other data, None if it
+cannot be followed."""
 
 
 @dataclass(slots=True)
@@ -130,7 +132,8 @@ class Lineage:
             return self._add(ValueOrigin(base.table, base.members, is_parsed=True, ends_in_array=True))
         members, schema = path.members, base.schema
         if schema is not None:
-            # Spark ignores case when it resolves a struct's fields; the schema has the spelling of the events.
+            # Spark ignores case when it resolves a struct's fields; the schema has the spelling of the
+            # events.
             name = next((member for member in schema if member.lower() == members[0].lower()), members[0])
             members, schema = (name, *members[1:]), schema.get(name)
         return self._add(

@@ -7,7 +7,8 @@ A text passes up to four steps, and most texts of a query log stop at one of the
 3. the parsers of its dialects, one after the other;
 4. the scanner, for texts that no parser accepts.
 
-The number of remembered fingerprints is bounded. A fingerprint that was dropped is read again, with the same result.
+The number of remembered fingerprints is bounded. A fingerprint that was dropped is read again, with the same
+result.
 """
 
 from __future__ import annotations
@@ -86,7 +87,9 @@ class Miner:
         self._known: OrderedDict[tuple[str, str | None], MinedKeys] = OrderedDict()
 
     def mine(self, query: QueryText) -> tuple[str, MinedKeys]:
-        """Return the text's fingerprint and the keys it requests. The fingerprint is "" if the text cannot use a raw table."""
+        """Return the text's fingerprint and the keys it requests. The fingerprint is "" if the text cannot
+        use a raw table.
+        """
         if len(query.text) > self.rules.text_chars:
             may_use = self._tables.may_use(query.text[: self.rules.text_chars])
             return "", MinedKeys(unresolved=Counter({Unresolved.SIZE: 1})) if may_use else NOTHING
@@ -169,7 +172,9 @@ class Miner:
         return is_deep or len(text) > self.rules.parsed_chars
 
     def _scan(self, text: str, form: Form, database: str, depth_max: int) -> MinedKeys:
-        """Scan a text, then the contents of its strings: SQL inside a program, or inside SQL that no parser accepts."""
+        """Scan a text, then the contents of its strings: SQL inside a program, or inside SQL that no parser
+        accepts.
+        """
         tokens = TokenList(text, self._functions, is_trino=form is Form.TRINO)
         scan = Scanner(tokens, Aliases(tokens, self._tables, database), self._functions)
         results = [scan.run(Parser.SCANNER)]
@@ -182,7 +187,9 @@ class Miner:
 
 
 def _order_dialects(text: str, form: Form) -> Iterator[Parser]:
-    """Yield the dialects in which a text is parsed, in order: Hive's parser reads ``json:a`` as a column and its alias."""
+    """Yield the dialects in which a text is parsed, in order: Hive's parser reads ``json:a`` as a column and
+    its alias.
+    """
     has_colon = form is Form.SQL and ":" in text and _HAS_COLON.search(text) is not None
     yield from _COLON_DIALECTS if has_colon else _DIALECTS[form]
     if form is Form.SQL and _IS_TRINO.search(text):
@@ -202,7 +209,8 @@ def _join(results: list[MinedKeys], parser: Parser = Parser.SCANNER) -> MinedKey
 def mine(
     source: QuerySource, miner: Miner, sink: KeySink, *, is_stopped: Callable[[], bool] = lambda: False
 ) -> MiningReport:
-    """Mine everything behind the recorded position of ``source``. Stops early between two batches if ``is_stopped`` returns True.
+    """Mine everything behind the recorded position of ``source``. Stops early between two batches if
+    ``is_stopped`` returns True.
 
     Raises the errors of the source and the sink; batches that were recorded before stay recorded.
     """

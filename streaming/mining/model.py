@@ -1,8 +1,9 @@
-"""Input and output of mining: query texts, the rules for mining them, and the keys that they request from raw tables.
+"""Input and output of mining: query texts, the rules for mining them, and the keys that they request from raw
+tables.
 
-A raw table is a table with a column that holds whole JSON events. Mining concerns only such columns; a call on another table's column
-requests nothing. If a call may concern a raw column and cannot be followed, it is counted under its reason and yields no key, because
-a wrong key would become a column.
+A raw table is a table with a column that holds whole JSON events. Mining concerns only such columns; a call
+on another table's column requests nothing. If a call may concern a raw column and cannot be followed, it is
+counted under its reason and yields no key, because a wrong key would become a column.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ class Unresolved(StrEnum):
     BAD_PATH = "bad-path"
     """The path cannot be read."""
     WHOLE = "whole-document"
-    """The raw column is used as a whole, or by a function that mining does not know: ``regexp_extract(json, …)``."""
+    """The raw column is used as a whole, or by a function that mining does not know:
+    ``regexp_extract(json, …)``."""
     VIEW = "view"
     """The column belongs to a view that is configured as a view over a raw table."""
     AMBIGUOUS = "ambiguous"
@@ -111,7 +113,8 @@ class RawTable:
     """``db.table``"""
     json_column: str
     catalogs: frozenset[str] = frozenset(CATALOGS)
-    """Catalogs through which engines access this table. A table of this name in another catalog is a different table."""
+    """Catalogs through which engines access this table. A table of this name in another catalog is a
+    different table."""
     location: str | None = None
     """Its directory, which identifies it in plans that read files instead of the table."""
     views: frozenset[str] = frozenset()
@@ -165,7 +168,9 @@ class MiningRules:
 
 @dataclass(frozen=True, slots=True)
 class MinedKeys:
-    """The keys that a text requests, distinct and sorted, and the number of uses that could not be followed, by reason."""
+    """The keys that a text requests, distinct and sorted, and the number of uses that could not be followed,
+    by reason.
+    """
 
     keys: tuple[tuple[RawTable, KeyPath], ...] = ()
     unresolved: Counter[Unresolved] = field(default_factory=Counter)

@@ -1,6 +1,7 @@
 """Python programs as syntax trees: texts that are written out, names of called functions, and schemas.
 
-A program is parsed, never run. What a text contains is known only if it is written out; the rest of it is ``VARIABLE``.
+A program is parsed, never run. What a text contains is known only if it is written out; the rest of it is
+``VARIABLE``.
 """
 
 from __future__ import annotations
@@ -74,7 +75,9 @@ def list_texts(tree: ast.Module) -> Iterator[str]:
 
 
 def text_of(node: ast.AST) -> str | None:
-    """Return the value of a text, None for any other expression: a string, an f-string, or strings that are joined by ``+``."""
+    """Return the value of a text, None for any other expression: a string, an f-string, or strings that are
+    joined by ``+``.
+    """
     parts: list[str] = []
     todo = [node]
     while todo:
@@ -93,7 +96,9 @@ def text_of(node: ast.AST) -> str | None:
 
 
 def function_of(call: ast.Call) -> str:
-    """Return the name of a called function or method in lower case: of ``F.get_json_object(…)``, the last part."""
+    """Return the name of a called function or method in lower case: of ``F.get_json_object(…)``, the last
+    part.
+    """
     target = call.func
     name = (
         target.attr
@@ -127,7 +132,8 @@ def find_assigned(tree: ast.Module) -> dict[str, ast.expr]:
 
 
 class SchemaReader:
-    """Reads the schemas of a program: a text in DDL form, ``StructType([StructField("a", …)])``, or ``StructType().add("a", …)``.
+    """Reads the schemas of a program: a text in DDL form, ``StructType([StructField("a", …)])``, or
+    ``StructType().add("a", …)``.
 
     Each expression is read once: a schema may contain another one several times, and that one a third.
     """

@@ -1,9 +1,10 @@
-"""Scanner: finds keys in texts that no parser accepts, such as truncated queries, old TRANSFORM syntax and SQL in program strings.
+"""Scanner: finds keys in texts that no parser accepts, such as truncated queries, old TRANSFORM syntax and
+SQL in program strings.
 
-It recognizes names, strings, comments and balanced parentheses, but no scopes. It therefore follows a call only if its document is
-unambiguous: the JSON column of the only raw table in the text, a column named through that table's alias, or a name that the text
-gives to a single extraction. Everything else is counted as unresolved. A parser would find everything that the scanner finds; tests
-compare the two.
+It recognizes names, strings, comments and balanced parentheses, but no scopes. It therefore follows a call
+only if its document is unambiguous: the JSON column of the only raw table in the text, a column named through
+that table's alias, or a name that the text gives to a single extraction. Everything else is counted as
+unresolved. A parser would find everything that the scanner finds; tests compare the two.
 """
 
 from __future__ import annotations
@@ -88,7 +89,9 @@ class Scanner:
         return self._extracted[at]
 
     def _document(self, start: int, end: int) -> Value:
-        """Return the value of an argument: a name or a call, possibly with fields, in parentheses or in a cast."""
+        """Return the value of an argument: a name or a call, possibly with fields, in parentheses or in a
+        cast.
+        """
         while self.tokens.token(start).text == "(" and self.tokens.end_of_bracket(start) == end:
             start, end = start + 1, end - 1
         if self.tokens.lower_name(start) in {"cast", "try_cast"} and self.tokens.token(start + 1).text == "(":
@@ -215,7 +218,9 @@ class Scanner:
         return parse_schema(string_value(self.tokens.token(rest[0][0])))
 
     def _use_names(self) -> None:
-        """Mark a named value as used itself if its name occurs more often than as a definition or as a document."""
+        """Mark a named value as used itself if its name occurs more often than as a definition or as a
+        document.
+        """
         counts = Counter(
             self.tokens.lower_name(at)
             for at in range(len(self.tokens))

@@ -1,15 +1,18 @@
 """Keys in Spark's physical plans, which event logs contain for every query, SQL or DataFrame.
 
-A plan has one advantage over a statement: attributes have an id (``json#7``) that is unique in the plan, so names need not be resolved.
-It has one disadvantage: literals have lost their quotes (``get_json_object(json#7, $.http.path)``), so only brackets and commas show
-where a key ends, and a literal with a bracket may be misread. Such an error ends with its line: brackets are paired line by line,
-because names and literals contain no line breaks. Functions without a plan text of their own are recognized by their name.
+A plan has one advantage over a statement: attributes have an id (``json#7``) that is unique in the plan, so
+names need not be resolved. It has one disadvantage: literals have lost their quotes
+(``get_json_object(json#7, $.http.path)``), so only brackets and commas show where a key ends, and a literal
+with a bracket may be misread. Such an error ends with its line: brackets are paired line by line, because
+names and literals contain no line breaks. Functions without a plan text of their own are recognized by their
+name.
 
 A plan is read in three steps:
 
-1. The scans determine which attributes are raw JSON columns. A table is identified by its name, or by its directory if files are read
-   without a table. Two forms are supported: the formatted mode (the default of ``spark.sql.ui.explainMode``), in which each scan has
-   its own section, and the simple mode, in which it is a line of the tree.
+1. The scans determine which attributes are raw JSON columns. A table is identified by its name, or by its
+   directory if files are read without a table. Two forms are supported: the formatted mode (the default of
+   ``spark.sql.ui.explainMode``), in which each scan has its own section, and the simple mode, in which it is
+   a line of the tree.
 2. The calls that define attributes are recorded.
 3. The calls are followed: calls inside calls, and fields of either.
 """
@@ -211,7 +214,8 @@ class _Plan:
         if name in self.functions or _PARSE_JSON.match(self.text, start):
             values, reached = self._read_call(start)
             return values[0] if reached == end and len(values) == 1 else None
-        # Broadcasts and exchanges write input[0, …]; the plan contains the same value once more, with its attribute.
+        # Broadcasts and exchanges write input[0, …]; the plan contains the same value once more, with its
+        # attribute.
         return () if self.text.startswith("input[", start) else self._opaque(start, end)
 
     def _opaque(self, start: int, end: int) -> Value:
@@ -239,13 +243,17 @@ class _Plan:
 
 @dataclass(slots=True)
 class _PlanText:
-    """The text of a plan with paired brackets: ends of calls, arguments, fields. Positions are indexes of characters."""
+    """The text of a plan with paired brackets: ends of calls, arguments, fields. Positions are indexes of
+    characters.
+    """
 
     text: str
     _closings: dict[int, int] = field(default_factory=dict)
 
     def end_of_bracket(self, opening: int) -> int:
-        """Return the position after the bracket that closes the one at ``opening``; the end of the text if none does."""
+        """Return the position after the bracket that closes the one at ``opening``; the end of the text if
+        none does.
+        """
         if not self._closings:
             self._find_brackets()
         return self._closings.get(opening, len(self.text))

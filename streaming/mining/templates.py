@@ -1,11 +1,13 @@
-"""Templates: query texts whose variables were not substituted, as they are kept in repositories (dbt, Airflow, programs, dashboards).
+"""Templates: query texts whose variables were not substituted, as they are kept in repositories (dbt,
+Airflow, programs, dashboards).
 
-Calls of dbt that name a table are replaced by its name: ``{{ source('web', 'clicks') }}`` and ``{{ ref('clicks') }}``. Every other expression
-becomes ``VARIABLE``, a name that no table, column or key has: what it stands for is not known. Statements and comments of the template
-are removed; what they repeat or select is read once.
+Calls of dbt that name a table are replaced by its name: ``{{ source('web', 'clicks') }}`` and
+``{{ ref('clicks') }}``. Every other expression becomes ``VARIABLE``, a name that no table, column or key has:
+what it stands for is not known. Statements and comments of the template are removed; what they repeat or
+select is read once.
 
-A key that contains a placeholder is not a key. In a JSON path, a member that begins with ``$`` counts as one (``$.$key``), unless it is written in
-brackets and quotes (``$['$oid']``).
+A key that contains a placeholder is not a key. In a JSON path, a member that begins with ``$`` counts as one
+(``$.$key``), unless it is written in brackets and quotes (``$['$oid']``).
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ _BLOCK: Final = re.compile(
     r"|<%(?P<sign>[=\#-]?)(?P<code>(?:(?!<%|%>).)*)%>",
     re.DOTALL,
 )
-"""Jinja (dbt, Airflow, Superset), Mustache (Redash, Metabase), and ERB. A block ends before the next one begins, so the time is linear."""
+"""Jinja (dbt, Airflow, Superset), Mustache (Redash, Metabase), and ERB. A block ends before the next one
+begins, so the time is linear."""
 _FORMAT: Final = re.compile(
     r"(?<=[\s(,=.:])(?:\{(?:[A-Za-z_][\w.]*|\d*)(?:![rsa])?(?::[^{}\s]*)?\}|%\(\w+\)s|%s|\#\{[\w.]+\}|&\{\w+\}|@\w+@)(?=[\s),;.:]|$)"
     r"|(?<=:)\$\{?\w+\}?"
@@ -47,7 +50,9 @@ _PLACEHOLDER: Final = re.compile(
 
 
 def resolve_templates(text: str, columns: Collection[str]) -> str:
-    """Return ``text`` without templates. A macro that is given one of ``columns`` becomes an unknown function of it."""
+    """Return ``text`` without templates. A macro that is given one of ``columns`` becomes an unknown function
+    of it.
+    """
     if not any(mark in text for mark in _MARKS):
         return text
     return _FORMAT.sub(VARIABLE, _BLOCK.sub(lambda block: _replace(block, columns), text))

@@ -1,16 +1,19 @@
-"""Tokens of query texts: one regular expression that recognizes strings, quoted names and comments; and fingerprints made from them.
+"""Tokens of query texts: one regular expression that recognizes strings, quoted names and comments; and
+fingerprints made from them.
 
-The fingerprint and the scanner are built on tokens. Both are fast and never fail, because every text has tokens and the time is linear in
-the length of the text. An unterminated string extends to the end of the text, so a truncated query loses only its last token.
+The fingerprint and the scanner are built on tokens. Both are fast and never fail, because every text has
+tokens and the time is linear in the length of the text. An unterminated string extends to the end of the
+text, so a truncated query loses only its last token.
 
-``TokenList`` adds paired brackets: where calls, their arguments and dotted names begin and end. Its positions are indexes of tokens.
-A position before the first or behind the last token gives an empty token, so that callers need not check the bounds. An unclosed
-bracket extends to the end.
+``TokenList`` adds paired brackets: where calls, their arguments and dotted names begin and end. Its positions
+are indexes of tokens. A position before the first or behind the last token gives an empty token, so that
+callers need not check the bounds. An unclosed bracket extends to the end.
 
-All runs of the same query have one fingerprint. What differs between runs (dates, ids, layout, comments) is left out. Anything that
-affects keys must be kept. Literals are therefore kept wherever they may be a key: in the arguments of JSON functions, in brackets, where
-they look like a path, and where they contain code. Names keep their case where they may be a member (after ``.`` and ``:``, and in the
-brackets of a row type). Two texts with the same fingerprint request the same keys; property tests check this.
+All runs of the same query have one fingerprint. What differs between runs (dates, ids, layout, comments) is
+left out. Anything that affects keys must be kept. Literals are therefore kept wherever they may be a key: in
+the arguments of JSON functions, in brackets, where they look like a path, and where they contain code. Names
+keep their case where they may be a member (after ``.`` and ``:``, and in the brackets of a row type). Two
+texts with the same fingerprint request the same keys; property tests check this.
 """
 
 from __future__ import annotations
@@ -87,14 +90,18 @@ def tokenize(text: str) -> Iterator[Token]:
 
 
 def tokenize_to_pairs(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the tokens as plain pairs of kind and text, which cost half as much: every text of a query log passes here."""
+    """Yield the tokens as plain pairs of kind and text, which cost half as much: every text of a query log
+    passes here.
+    """
     for match in _TOKEN.finditer(text):
         if kind := match.lastindex:
             yield kind, match[0]
 
 
 def measure_nesting(text: str) -> int:
-    """Return the maximum nesting of brackets and CASEs, or the length of the longest run of prefix operators if that is greater."""
+    """Return the maximum nesting of brackets and CASEs, or the length of the longest run of prefix operators
+    if that is greater.
+    """
     deepest = depth = run = 0
     for kind, symbol in tokenize(text):
         if kind is TokenKind.MARK and symbol in "([<":
@@ -188,7 +195,9 @@ class TokenList:
         )
 
     def end_of_fields(self, at: int) -> int:
-        """Return the position after the fields of a value: ``.a``, ``:a.b``, ``['a']``, ``[0]``, ``->'a'``."""
+        """Return the position after the fields of a value: ``.a``, ``:a.b``, ``['a']``, ``[0]``,
+        ``->'a'``.
+        """
         while True:
             if self.token(at).text in {".", ":"} and self.token(at + 1).kind in NAME_KINDS:
                 at += 2
@@ -200,14 +209,18 @@ class TokenList:
                 return at
 
     def find_operand(self, at: int) -> int:
-        """Return the position of the text or number behind ``->`` or ``->>`` at a position; 0 if there is none."""
+        """Return the position of the text or number behind ``->`` or ``->>`` at a position; 0 if there is
+        none.
+        """
         if self.token(at).text != "-" or self.token(at + 1).text != ">":
             return 0
         operand = at + 2 + (self.token(at + 2).text == ">")
         return operand if self.token(operand).kind in {TokenKind.STRING, TokenKind.NUMBER} else 0
 
     def end_of_bracket(self, opening: int) -> int:
-        """Return the position after the bracket that closes the one at ``opening``; the end of the text if none does."""
+        """Return the position after the bracket that closes the one at ``opening``; the end of the text if
+        none does.
+        """
         return self._closings.get(opening, len(self._tokens))
 
     def arguments(self, opening: int) -> list[tuple[int, int]]:
@@ -235,7 +248,9 @@ class TokenList:
 
 
 def fingerprint(text: str, form: Form, functions: Container[str]) -> str:
-    """Return 32 hexadecimal digits. ``functions`` holds the lower-case names of the functions whose literals are keys."""
+    """Return 32 hexadecimal digits. ``functions`` holds the lower-case names of the functions whose literals
+    are keys.
+    """
     if form is Form.PYTHON:
         normal = text  # any string may name a table or a column
     else:
@@ -244,7 +259,9 @@ def fingerprint(text: str, form: Form, functions: Container[str]) -> str:
 
 
 def _significant_tokens(text: str, functions: Container[str]) -> list[str]:
-    """Return the texts of the significant tokens. ``depth`` is the depth of brackets inside one whose literals are kept."""
+    """Return the texts of the significant tokens. ``depth`` is the depth of brackets inside one whose
+    literals are kept.
+    """
     parts: list[str] = []
     depth, before = 0, ""
     for kind, part in tokenize_to_pairs(text):
@@ -259,7 +276,8 @@ def _significant_tokens(text: str, functions: Container[str]) -> list[str]:
         elif kind == _QUOTED or depth or _CODE.search(part) or (before in {">", ":"} and _is_operand(parts)):
             parts.append(part)
         elif parts[-2:] == ["?", ","]:
-            parts.pop()  # a list of literals counts as one literal: IN (1, 2, 3) and IN (7) are the same query
+            # A list of literals counts as one literal: IN (1, 2, 3) and IN (7) are the same query
+            parts.pop()
         else:
             parts.append("?")
         before = part.lower()
@@ -272,6 +290,8 @@ def _is_operand(parts: list[str]) -> bool:
 
 
 def _renumber(plan: str) -> str:
-    """Number the ids of a plan from its start. They differ in every run, but which of them are equal matters."""
+    """Number the ids of a plan from its start. They differ in every run, but which of them are equal
+    matters.
+    """
     ids: dict[str, str] = {}
     return _ID.sub(lambda number: ids.setdefault(number[0], str(len(ids))), _PER_RUN.sub("", plan))

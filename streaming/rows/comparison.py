@@ -1,13 +1,16 @@
-"""Compares the rows that readers of a Hive table see on both sides, by counts and hashes, with Spark reading the files themselves.
+"""Compares the rows that readers of a Hive table see on both sides, by counts and hashes, with Spark reading
+the files themselves.
 
-``RowComparison`` is what ``handlers.replication.verification`` calls for each table. A failure of Spark that is the network's is raised;
-any other one means that a side cannot be read.
+``RowComparison`` is what ``handlers.replication.verification`` calls for each table. A failure of Spark that
+is the network's is raised; any other one means that a side cannot be read.
 
-Spark has no reader for ACID tables, but their files are ORC files of events. A reader sees the inserted rows of the directories that are
-visible under its valid write-id list, without rows of write ids that are open or aborted, and without rows that a visible delete event
-names. A delete event names a row by the write id, bucket and number under which it was inserted; these are unique in one partition only.
+Spark has no reader for ACID tables, but their files are ORC files of events. A reader sees the inserted rows
+of the directories that are visible under its valid write-id list, without rows of write ids that are open or
+aborted, and without rows that a visible delete event names. A delete event names a row by the write id,
+bucket and number under which it was inserted; these are unique in one partition only.
 
-The hash of a set of rows is the sum of the rows' 64-bit hashes, so it does not depend on order, files or compactions.
+The hash of a set of rows is the sum of the rows' 64-bit hashes, so it does not depend on order, files or
+compactions.
 """
 
 from __future__ import annotations
@@ -95,7 +98,9 @@ def _pages(table: OneTable) -> Iterator[list[str]]:
 
 
 def _compare(source: dict[str, RowSummary], target: dict[str, RowSummary] | str) -> Iterator[Difference]:
-    """Yield the partitions of both sides whose rows differ; a missing partition is a difference of its own."""
+    """Yield the partitions of both sides whose rows differ; a missing partition is a difference of its
+    own.
+    """
     if isinstance(target, str):
         yield Difference("rows", "", f"{sum(each.count for each in source.values()):,} rows", target)
         return
@@ -112,13 +117,15 @@ FORMATS: Final = {"orc": "orc", "parquet": "parquet"}
 CONF: Final = {
     # The values of a map keep their order from file to file, so equal maps have equal hashes.
     "spark.sql.legacy.allowHashOnMapType": "true",
-    # ORC recognizes files of ACID events by their complete schema, and fails if a reader requests a part of it.
+    # ORC recognizes files of ACID events by their complete schema, and fails if a reader requests a part of
+    # it.
     "spark.sql.optimizer.nestedSchemaPruning.enabled": "false",
     "spark.sql.orc.filterPushdown": "false",
 }
 """Settings of the session that reads rows."""
 _ALL_COLUMNS: Final = {"orc.force.positional.evolution": "true"}
-"""Options with which Spark passes the complete schema to ORC; positions count in events only, not in the rows inside them."""
+"""Options with which Spark passes the complete schema to ORC; positions count in events only, not in the rows
+inside them."""
 _ROW_ID: Final = ("originalTransaction", "bucket", "rowId")
 _INSERT: Final = 0
 _DIRECTORY: Final = r"/(base|delta|delete_delta)_[^/]+/.*$"
@@ -162,12 +169,15 @@ def find_format(input_format: str | None) -> str:
 def summarize_rows(
     spark: SparkSession, table: TableRows, files: Mapping[str, RowFiles]
 ) -> dict[str, RowSummary]:
-    """Return the visible rows of each partition, by name. Raises Unsupported for files that cannot be read like this."""
+    """Return the visible rows of each partition, by name. Raises Unsupported for files that cannot be read
+    like this.
+    """
     summaries = dict.fromkeys(files, RowSummary())
     for name, each in files.items():
         if each.plain and each.deletes:
             raise Unsupported(
-                "rows from before the table was transactional have been deleted; they have no row ids in their files",
+                "rows from before the table was transactional have been deleted; they have no row ids in "
+                "their files",
                 partition=name,
             )
     _add_plain(spark, table, files, summaries)
@@ -224,7 +234,9 @@ def _read_events(
 
 
 def _summarize(rows: DataFrame, place: Column, values: Sequence[Column]) -> list[tuple[str, int, int]]:
-    """Return count and sum of hashes by ``place``. Hashes skip nulls, so each value is accompanied by whether it is one."""
+    """Return count and sum of hashes by ``place``. Hashes skip nulls, so each value is accompanied by whether
+    it is one.
+    """
     from pyspark.sql import functions as sql
 
     parts = [part for value in values for part in (value, value.isNull())]
@@ -238,13 +250,17 @@ def _column(rows: DataFrame, name: str) -> Column:
 
 
 def _lookup(names: Mapping[Location, str], place: Any) -> str:
-    """Return the partition of a location in Spark's spelling, which escapes special characters in some versions."""
+    """Return the partition of a location in Spark's spelling, which escapes special characters in some
+    versions.
+    """
     location = parse_location(str(place))
     return names[location] if location in names else names[parse_location(unquote(str(place)))]
 
 
 def to_spark_type(hive_type: str) -> str:
-    """Return the type in Spark's spelling; texts of limited length are read as strings. Raises Unsupported."""
+    """Return the type in Spark's spelling; texts of limited length are read as strings. Raises
+    Unsupported.
+    """
     if _UNREADABLE.search(hive_type):
         raise Unsupported("Spark cannot read the type", type=hive_type[:200])
     return _LOCAL_TIME.sub("timestamp", _CHARACTERS.sub("string", hive_type))

@@ -1,10 +1,12 @@
 """Which values are event times: one rule, for Spark (``event_seconds``) and for Python (``read_seconds``).
 
-A time never depends on the clock, so a batch that runs again after midnight routes every row as before: a text needs a date. Spark's own
-cast takes ``12:30`` for today and ``2024`` for the first of January, and does not read a time without seconds but with an offset. So
-``ISO_TEXT`` decides what is a time, and texts that Spark does not read are written in its form first.
+A time never depends on the clock, so a batch that runs again after midnight routes every row as before: a
+text needs a date. Spark's own cast takes ``12:30`` for today and ``2024`` for the first of January, and does
+not read a time without seconds but with an offset. So ``ISO_TEXT`` decides what is a time, and texts that
+Spark does not read are written in its form first.
 
-Numbers count from 1970. Spark's cast also accepts Java literals such as ``1795170600d`` and ``0x1p30``; ``NUMBER_TEXT`` does not.
+Numbers count from 1970. Spark's cast also accepts Java literals such as ``1795170600d`` and ``0x1p30``;
+``NUMBER_TEXT`` does not.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ ISO_TEXT: Final = (
     r"(?:[Tt ]([0-9]{1,2}:[0-9]{1,2})(?::([0-9]{1,2})(?:[.,][0-9]*)?)?"
     rf" *([Zz]|{_OFFSET}|[A-Z][A-Za-z0-9_/:+-]+)?)?{_SPACE}$"
 )
-"""A date, and optionally a time of day with a zone: the groups are the date, hours and minutes, seconds, and the zone."""
+"""A date, and optionally a time of day with a zone: the groups are the date, hours and minutes, seconds, and
+the zone."""
 _DATE, _MINUTES, _SECONDS, _ZONE = 1, 2, 3, 4
 _BEYOND_S: Final = 10**11
 _UTC: Final = re.compile(r"UTC|GMT|UT|[Zz]|")
@@ -45,7 +48,9 @@ _OFFSET_MAX_S: Final = 18 * 3_600
 
 
 def event_seconds(text: Column, unit: EpochUnit) -> Column:
-    """Return a LONG column with the event time in seconds since 1970, read from the text of its key; NULL if it is not a time."""
+    """Return a LONG column with the event time in seconds since 1970, read from the text of its key; NULL if
+    it is not a time.
+    """
     from pyspark.sql import functions as sql
 
     if unit is EpochUnit.ISO:

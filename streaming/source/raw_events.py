@@ -1,12 +1,13 @@
 """Raw events from a Kafka topic, or from a directory in which files of JSON lines appear.
 
-Both sources give the same four columns, so that later steps need not distinguish them: ``value`` STRING (the raw text, never NULL),
-``size`` LONG (its length in bytes), ``arrival`` LONG (seconds since 1970) and ``part`` INT (the topic's partition; 0 for a directory).
-This schema never changes, so the table's columns may change between any two batches.
+Both sources give the same four columns, so that later steps need not distinguish them: ``value`` STRING (the
+raw text, never NULL), ``size`` LONG (its length in bytes), ``arrival`` LONG (seconds since 1970) and ``part``
+INT (the topic's partition; 0 for a directory). This schema never changes, so the table's columns may change
+between any two batches.
 
-The size of a batch is limited, in records or files, which gives back-pressure. If Kafka has deleted data before it was read, the stream
-stops (``failOnDataLoss``) instead of skipping it. Transaction markers and aborted records between two offsets are not lost data for Spark.
-Every file is read once, however old it is.
+The size of a batch is limited, in records or files, which gives back-pressure. If Kafka has deleted data
+before it was read, the stream stops (``failOnDataLoss``) instead of skipping it. Transaction markers and
+aborted records between two offsets are not lost data for Spark. Every file is read once, however old it is.
 """
 
 from __future__ import annotations
@@ -27,14 +28,16 @@ if TYPE_CHECKING:
 
 
 _ALL_AGES: Final = "36500d"
-"""Spark skips files that are older than the newest one by more than this, 7 days unless it is set. A moved file keeps its time, so one from an
-archive would be lost, and after one file with a time in the future all others. Spark's checkpoint holds the names of all files anyway."""
+"""Spark skips files that are older than the newest one by more than this, 7 days unless it is set. A moved
+file keeps its time, so one from an archive would be lost, and after one file with a time in the future all
+others. Spark's checkpoint holds the names of all files anyway."""
 _PLAIN_DISK: Final = {
     "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "fs.file.impl.disable.cache": "true",
 }
-"""Hadoop's local file system looks for a checksum beside every file, and cannot build the name of the checksum of a file with a colon
-(``ChecksumFileSystem.getChecksumFile``). The one below it reads the same paths without checksums."""
+"""Hadoop's local file system looks for a checksum beside every file, and cannot build the name of the
+checksum of a file with a colon (``ChecksumFileSystem.getChecksumFile``). The one below it reads the same
+paths without checksums."""
 FILE_OPTIONS: Final = {"recursiveFileLookup": "true", **_PLAIN_DISK}
 """How Spark reads a directory of raw events and all directories within."""
 _ISOLATION: Final = "isolation.level"
@@ -53,7 +56,9 @@ def open_source(spark: SparkSession, source: KafkaSource | DirectorySource) -> D
 
 
 def normalize_columns(raw: DataFrame, *, value: str = "value", arrival: str, part: str = "0") -> DataFrame:
-    """Return the four columns from a DataFrame of any origin; the arguments are SQL expressions over ``raw``."""
+    """Return the four columns from a DataFrame of any origin; the arguments are SQL expressions over
+    ``raw``.
+    """
     return raw.selectExpr(
         f"coalesce(cast({value} as string), '') as value",
         f"coalesce(octet_length({value}), 0L) as size",
@@ -85,7 +90,9 @@ def reads_committed(source: KafkaSource) -> bool:
 
 
 def parse_offsets(offset_line: str, topic: str) -> dict[int, int]:
-    """Return the next offset of each partition from the line that Spark records for a Kafka source; empty for other sources."""
+    """Return the next offset of each partition from the line that Spark records for a Kafka source; empty for
+    other sources.
+    """
     try:
         topics: Mapping[str, Any] = json.loads(offset_line)
     except ValueError:

@@ -1,9 +1,10 @@
 """Detects a topic that was replaced since the checkpoint was written.
 
-A topic that was deleted and created again under the same name has other records at the old offsets, and Spark does not notice. If the
-new topic has more records than before, Spark continues at the old offsets and silently skips all records below. If it has fewer, Spark
-fails permanently, because the planned offsets are already in the checkpoint (reference: spark-4.0.md §3). Kafka gives every topic a unique
-id. This id is stored beside the checkpoint and compared before a query starts and before every batch.
+A topic that was deleted and created again under the same name has other records at the old offsets, and Spark
+does not notice. If the new topic has more records than before, Spark continues at the old offsets and
+silently skips all records below. If it has fewer, Spark fails permanently, because the planned offsets are
+already in the checkpoint (reference: spark-4.0.md §3). Kafka gives every topic a unique id. This id is stored
+beside the checkpoint and compared before a query starts and before every batch.
 """
 
 from __future__ import annotations
@@ -41,13 +42,16 @@ _UNRESOLVED: Final = "No resolvable bootstrap urls"
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as the broker describes it: its id, and the end offset of each partition, behind records of open transactions too."""
+    """A topic as the broker describes it: its id, and the end offset of each partition, behind records of
+    open transactions too.
+    """
 
     name: str
     topic_id: str
     ends: Mapping[int, int]
     stable: Mapping[int, int] = field(default_factory=dict)
-    """Where the first open transaction of each partition begins, or its end; empty if the source reads records of open transactions too."""
+    """Where the first open transaction of each partition begins, or its end; empty if the source reads
+    records of open transactions too."""
 
 
 class TopicReader(Protocol):
@@ -70,11 +74,13 @@ class TopicGuard:
         self._metadata_s = metadata_s
 
     def check(self, offsets: Mapping[int, int]) -> Topic:
-        """Return the topic. Raises TopicReplaced if its id changed, or if it ends before the offsets already read.
+        """Return the topic. Raises TopicReplaced if its id changed, or if it ends before the offsets already
+        read.
 
-        ``offsets`` are the next offsets to read, by partition. The first call stores the topic's id. Raises Transient while records that
-        were read belong to an open transaction, which can only happen if the source read such records before: Spark would plan a
-        batch that ends before it begins, and the plan would stay in its checkpoint.
+        ``offsets`` are the next offsets to read, by partition. The first call stores the topic's id. Raises
+        Transient while records that were read belong to an open transaction, which can only happen if the
+        source read such records before: Spark would plan a batch that ends before it begins, and the plan
+        would stay in its checkpoint.
         """
         topic = self._describe(offsets)
         recorded = self._storage.read(self._record)
@@ -107,7 +113,9 @@ class TopicGuard:
         return topic
 
     def _describe(self, parts: Iterable[int]) -> Topic:
-        """Return the topic. The broker may not know of added ``parts`` yet that Spark has read: ask again for a while."""
+        """Return the topic. The broker may not know of added ``parts`` yet that Spark has read: ask again for
+        a while.
+        """
         deadline = time.monotonic() + self._metadata_s
         while True:
             topic = self._topics.describe(self._name)
@@ -117,7 +125,9 @@ class TopicGuard:
 
 
 class SparkTopicReader:
-    """Uses Kafka's admin client in Spark's JVM, with the settings of Spark's source. Raises ConfigError if it refuses them."""
+    """Uses Kafka's admin client in Spark's JVM, with the settings of Spark's source. Raises ConfigError if it
+    refuses them.
+    """
 
     def __init__(self, spark: SparkSession, source: KafkaSource) -> None:
         context: Any = spark.sparkContext

@@ -1,8 +1,10 @@
-"""Columns of a file: every slot in the table's order, under its name. Slots that become STRING are written as text in advance.
+"""Columns of a file: every slot in the table's order, under its name. Slots that become STRING are written as
+text in advance.
 
-Batches and rewritten hours use the same columns, so a reader cannot tell which of them wrote a file. Rows are written by
-a writer of their own if the session has it (``streaming.split.plain_rows``), otherwise by Spark's. The files are equal, except for
-bounds of texts and zeros that are not right in every reader's order, which only the own writer corrects (``java/Bounds``).
+Batches and rewritten hours use the same columns, so a reader cannot tell which of them wrote a file. Rows are
+written by a writer of their own if the session has it (``streaming.split.plain_rows``), otherwise by Spark's.
+The files are equal, except for bounds of texts and zeros that are not right in every reader's order, which
+only the own writer corrects (``java/Bounds``).
 """
 
 from __future__ import annotations
@@ -40,10 +42,11 @@ def narrowing_types(state: TableState) -> dict[int, ColumnType]:
 
 
 def textual_slots(state: TableState) -> frozenset[int]:
-    """Return the slots that new files must contain as text that Spark does not filter by (``streaming.split.pushdown_guard``).
+    """Return the slots that new files must contain as text that Spark does not filter by
+    (``streaming.split.pushdown_guard``).
 
-    These are the slots whose type is changing between STRING and a number, and those where it changed so recently that queries
-    planned under the old type may still run.
+    These are the slots whose type is changing between STRING and a number, and those where it changed so
+    recently that queries planned under the old type may still run.
     """
     return promoting_slots(state) | narrowing_types(state).keys() | _slots(state, PROMOTED)
 
@@ -67,7 +70,9 @@ def write_files(  # noqa: PLR0913 - a file has that many sides
     textual: frozenset[int] = frozenset(),
     by: Sequence[str] = (),
 ) -> None:
-    """Write the slots of split rows (``split_packed``) to ORC files, in a directory for each value of the columns ``by``."""
+    """Write the slots of split rows (``split_packed``) to ORC files, in a directory for each value of the
+    columns ``by``.
+    """
     if textual or not is_available(rows.sparkSession):
         rows = rows.selectExpr(*unpack(layout), *by).selectExpr(*slot_columns(layout, textual), *by)
         write_columns(rows, layout, directory, options=options, by=by)

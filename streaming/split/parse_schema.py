@@ -1,11 +1,13 @@
 """Schemas for Spark's JSON reader that extract all keys in as few parses of a row as possible.
 
-One ``get_json_object`` per key reads the row once per key. ``from_json`` into nested STRUCTs reads it once for all keys and costs a sixth
-at 30 keys (docs/SPLITTING.md). A field is either a STRUCT or a STRING, so a key that contains another requested key needs a parse of its
-own. Keys are therefore distributed over as many parses as the longest chain of nested keys.
+One ``get_json_object`` per key reads the row once per key. ``from_json`` into nested STRUCTs reads it once
+for all keys and costs a sixth at 30 keys (docs/SPLITTING.md). A field is either a STRUCT or a STRING, so a
+key that contains another requested key needs a parse of its own. Keys are therefore distributed over as many
+parses as the longest chain of nested keys.
 
-Schemas use Spark's JSON form of a type, and fields are addressed in SQL by quoted names. So every member name that JSON allows is safe,
-for any case, dots, slashes, backticks and script. Nothing in this module needs Spark.
+Schemas use Spark's JSON form of a type, and fields are addressed in SQL by quoted names. So every member name
+that JSON allows is safe, for any case, dots, slashes, backticks and script. Nothing in this module needs
+Spark.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ READ_AS: Final = {
     ColumnType.STRING: "string",
     ColumnType.BOOLEAN: "boolean",
 }
-"""The type with which a column is parsed. Bytes are parsed as shorts, because the reader accepts 128 to 255 as negative bytes."""
+"""The type with which a column is parsed. Bytes are parsed as shorts, because the reader accepts 128 to 255
+as negative bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,9 @@ class Parse:
 
     @property
     def doubt(self) -> str:
-        """The name of the field in which the reader leaves the row's text if something did not fit; no key begins with it."""
+        """The name of the field in which the reader leaves the row's text if something did not fit; no key
+        begins with it.
+        """
         name, first_members = "_doubt", {key.members[0] for key in self.types}
         while name in first_members:
             name += "_"
@@ -68,7 +73,8 @@ class Parse:
 
 
 def plan_parses(types: Mapping[KeyPath, ColumnType]) -> tuple[Parse, ...]:
-    """Distribute the keys: the first parse takes the keys within no other key, each further parse the next nesting level.
+    """Distribute the keys: the first parse takes the keys within no other key, each further parse the next
+    nesting level.
 
     There is always at least one parse, so that malformed rows are found even without keys.
     """

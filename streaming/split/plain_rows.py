@@ -1,21 +1,26 @@
-"""Parses plain rows in one pass over their bytes, and writes slots to ORC files, at a fraction of the cost of Spark's own classes.
+"""Parses plain rows in one pass over their bytes, and writes slots to ORC files, at a fraction of the cost of
+Spark's own classes.
 
-Spark's ``from_json`` decodes a row into characters and compares them with all names and values. ``java/PlainRowParser`` reads the bytes,
-skips what was not requested, and returns the slots of the row, as Spark stores rows in memory. It accepts only *plain* rows: strict JSON
-objects in which every requested value fits its slot. For any other row it returns NULL, and the splitter uses ``from_json``. So no rule
-of Spark's reader about unusual rows is written twice.
+Spark's ``from_json`` decodes a row into characters and compares them with all names and values.
+``java/PlainRowParser`` reads the bytes, skips what was not requested, and returns the slots of the row, as
+Spark stores rows in memory. It accepts only *plain* rows: strict JSON objects in which every requested value
+fits its slot. For any other row it returns NULL, and the splitter uses ``from_json``. So no rule of Spark's
+reader about unusual rows is written twice.
 
-Slots stay one STRUCT until they are in the file. Spark copies a STRUCT as a whole, but every column one by one, in each step of a query.
-``java/SlotsFormat`` is Spark's ORC format for such rows: it writes the fields of the STRUCT as the columns of the file, a column at a time.
-Its bounds of texts and doubles are right for all readers (``java/Bounds``), which those of Spark's writer are not.
+Slots stay one STRUCT until they are in the file. Spark copies a STRUCT as a whole, but every column one by
+one, in each step of a query. ``java/SlotsFormat`` is Spark's ORC format for such rows: it writes the fields
+of the STRUCT as the columns of the file, a column at a time. Its bounds of texts and doubles are right for
+all readers (``java/Bounds``), which those of Spark's writer are not.
 
 The parser is a function of Spark SQL in a catalog of its own, through Spark's interface for such functions
-(``org.apache.spark.sql.connector.catalog.FunctionCatalog``). Its jar is a part of this package, and Spark sends it to executors. It
-needs no Python there. A second function separates documents that follow each other in a record (``{…}{…}``), without reading values: a
-malformed document becomes a malformed row, and the documents before it are not affected. Sessions without the catalog use ``from_json`` and Spark's writer alone; the rows are equal.
+(``org.apache.spark.sql.connector.catalog.FunctionCatalog``). Its jar is a part of this package, and Spark
+sends it to executors. It needs no Python there. A second function separates documents that follow each other
+in a record (``{…}{…}``), without reading values: a malformed document becomes a malformed row, and the
+documents before it are not affected. Sessions without the catalog use ``from_json`` and Spark's writer alone;
+the rows are equal.
 
-``java/`` contains the sources, and ``python -m dev.plain_rows_jar`` compiles them with Janino, the compiler that Spark brings along. A test
-compares the jar with its sources.
+``java/`` contains the sources, and ``python -m dev.plain_rows_jar`` compiles them with Janino, the compiler
+that Spark brings along. A test compares the jar with its sources.
 """
 
 from __future__ import annotations
@@ -67,7 +72,9 @@ def is_available(spark: SparkSession) -> bool:
 
 
 def split_documents(text: str) -> str:
-    """Return, as SQL, the ARRAY of the JSON objects that follow each other in a text, for a session that has the jar."""
+    """Return, as SQL, the ARRAY of the JSON objects that follow each other in a text, for a session that has
+    the jar.
+    """
     return f"{_CATALOG}.{_DOCUMENTS}({text})"
 
 
@@ -80,8 +87,9 @@ def parse_plain_rows(
 ) -> str | None:
     """Return, as SQL, the STRUCT of every plain row, NULL for other rows; None if the session has no parser.
 
-    ``text`` is the quoted name of the column with the rows. The STRUCT has the fields ``malformed``, ``slots`` with all slots, and
-    ``texts`` with the text of a key, NULL without a key. For keys in ``quoted``, quoted numbers fit.
+    ``text`` is the quoted name of the column with the rows. The STRUCT has the fields ``malformed``,
+    ``slots`` with all slots, and ``texts`` with the text of a key, NULL without a key. For keys in
+    ``quoted``, quoted numbers fit.
     """
     if not is_available(spark):
         return None
@@ -116,7 +124,9 @@ def _schema(fields: Iterable[dict[str, object]]) -> str:
 
 
 def separate_documents(rows: DataFrame, documents: Documents) -> DataFrame:
-    """Return the rows with each document in its own row if ``value`` may hold ``many``. Raises ConfigError if the session cannot split them."""
+    """Return the rows with each document in its own row if ``value`` may hold ``many``. Raises ConfigError if
+    the session cannot split them.
+    """
     if documents is Documents.ONE:
         return rows
     if not is_available(rows.sparkSession):

@@ -1,17 +1,19 @@
 """Marks columns of ORC files so that Spark does not push filters into them.
 
-Spark translates a pushed filter by the type of the file's column. If that type and the table's belong to different families, the
-query fails (reference: spark-4.0.md §2). During a promotion to STRING the same file must be readable under both types, so
-the promoted column must not be filtered by.
+Spark translates a pushed filter by the type of the file's column. If that type and the table's belong to
+different families, the query fails (reference: spark-4.0.md §2). During a promotion to STRING the same file
+must be readable under both types, so the promoted column must not be filtered by.
 
-A file without column names (``_col0``) also avoids the pushdown, but must not be used: Spark reads it with another schema than files
-with names, and passes the schema to ORC through a Hadoop configuration that all tasks of a query in one JVM share
-(``OrcUtils.orcResultSchemaString``). If both kinds of file are read at the same time, queries fail with ClassCastException or
-ArrayIndexOutOfBoundsException, or read one column in place of another.
+A file without column names (``_col0``) also avoids the pushdown, but must not be used: Spark reads it with
+another schema than files with names, and passes the schema to ORC through a Hadoop configuration that all
+tasks of a query in one JVM share (``OrcUtils.orcResultSchemaString``). If both kinds of file are read at the
+same time, queries fail with ClassCastException or ArrayIndexOutOfBoundsException, or read one column in place
+of another.
 
-Spark takes the type of a file's column from the ORC attribute ``spark.sql.catalyst.type`` if it is present, and pushes no filter into
-binary columns. ORC itself ignores the attribute: it converts the text to the type that the table declares. Spark's writer cannot
-set the attribute to another type than the column's, so the file is copied once with a new footer.
+Spark takes the type of a file's column from the ORC attribute ``spark.sql.catalyst.type`` if it is present,
+and pushes no filter into binary columns. ORC itself ignores the attribute: it converts the text to the type
+that the table declares. Spark's writer cannot set the attribute to another type than the column's, so the
+file is copied once with a new footer.
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ class PushdownGuard:
         self._storage = storage
 
     def mark_directory(self, directory: str, slots: Collection[int]) -> None:
-        """Replace every ORC file of ``directory`` by a marked copy, before readers see the directory. Raises FilesUnavailable."""
+        """Replace every ORC file of ``directory`` by a marked copy, before readers see the directory. Raises
+        FilesUnavailable.
+        """
         if not slots:
             return
         for entry in self._storage.list(directory):
@@ -57,7 +61,9 @@ class PushdownGuard:
                 self._storage.remove(source)
 
     def _build_tail(self, path: str, slots: Collection[int]) -> tuple[int, bytes]:
-        """Return the length of the unchanged beginning, and the new end: footer, postscript, and the length of the postscript."""
+        """Return the length of the unchanged beginning, and the new end: footer, postscript, and the length
+        of the postscript.
+        """
         orc = self._jvm.org.apache.orc.OrcFile
         with orc_errors(path):
             reader = orc.createReader(
@@ -86,14 +92,18 @@ class PushdownGuard:
 
 
 def stored_chunks(content: bytes, chunk_bytes: int) -> bytes:
-    """Return ``content`` as chunks of a compressed ORC stream, each with the header of an uncompressed chunk."""
+    """Return ``content`` as chunks of a compressed ORC stream, each with the header of an uncompressed
+    chunk.
+    """
     chunks = (content[at : at + chunk_bytes] for at in range(0, len(content), chunk_bytes))
     return b"".join((len(chunk) << 1 | 1).to_bytes(3, "little") + chunk for chunk in chunks)
 
 
 @contextmanager
 def orc_errors(path: str) -> Iterator[None]:
-    """Raise FilesUnavailable if ORC's library cannot read the file, and StateCorrupt if it is not an ORC file."""
+    """Raise FilesUnavailable if ORC's library cannot read the file, and StateCorrupt if it is not an ORC
+    file.
+    """
     from py4j.protocol import Py4JError, Py4JJavaError
 
     try:

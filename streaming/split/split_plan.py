@@ -1,11 +1,13 @@
-"""The SQL of one split: which parse provides which key, and the expression of each column by the rule of ``splitter``.
+"""The SQL of one split: which parse provides which key, and the expression of each column by the rule of
+``splitter``.
 
-Rows that are not plain are evaluated in steps, because each step uses the result of the one before several times. As steps of the query,
-they would copy all rows, plain ones included, and Spark would generate code for hundreds of columns in every task. So each step is a
-function that is applied to an array with one element, which Spark evaluates without generating code.
+Rows that are not plain are evaluated in steps, because each step uses the result of the one before several
+times. As steps of the query, they would copy all rows, plain ones included, and Spark would generate code for
+hundreds of columns in every task. So each step is a function that is applied to an array with one element,
+which Spark evaluates without generating code.
 
-Expressions that only few rows need are guarded by CASE, not by AND, which does not guard them wherever Spark extracts common
-subexpressions.
+Expressions that only few rows need are guarded by CASE, not by AND, which does not guard them wherever Spark
+extracts common subexpressions.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ MALFORMED: Final = "_malformed"
 TRAILING: Final = "_trailing"
 """Whether the row has more text behind its first document, of which no value is in a column."""
 JSON_OPTIONS: Final = {"allowNonNumericNumbers": "false", "allowUnquotedControlChars": "true"}
-"""With these options the reader accepts and rejects the same documents as ``get_json_object`` (spark-4.0.md §6)."""
+"""With these options the reader accepts and rejects the same documents as ``get_json_object`` (spark-4.0.md
+§6)."""
 SLOTS: Final = "_tideline_slots"
 """The column of ``split_packed`` with all slots as one STRUCT."""
 PARSED: Final = "_tideline_parsed"
@@ -37,14 +40,17 @@ PARSED: Final = "_tideline_parsed"
 STEP: Final = "_tideline_step"
 """The result of the step before (``SplitPlan``)."""
 ROW: Final = "_tideline_row"
-"""A number that Spark cannot compute twice. It keeps filters on the result from moving below and parsing every row again."""
+"""A number that Spark cannot compute twice. It keeps filters on the result from moving below and parsing
+every row again."""
 _END: Final = "tideline: end of the row"
 """An element that is put behind a row to find out whether only one document stands before it."""
 _EXACT: Final = f"{DOUBLE_EXACT_MAX}D"
 
 
 class SplitPlan:
-    """The SQL that splits rows into the slots of a layout and into ``texts``, the texts of keys that need not be in it."""
+    """The SQL that splits rows into the slots of a layout and into ``texts``, the texts of keys that need not
+    be in it.
+    """
 
     def __init__(
         self,
@@ -68,19 +74,25 @@ class SplitPlan:
 
     @property
     def plain_texts(self) -> dict[str, KeyPath | None]:
-        """The texts that the parser of plain rows returns, with their keys. The others have no key here and are read from their slots."""
+        """The texts that the parser of plain rows returns, with their keys. The others have no key here and
+        are read from their slots.
+        """
         texts = {name: None if self._has_slot(key) else key for name, key in self._texts.items()}
         return {TRAILING: None, **texts}
 
     def any_row(self) -> str:
-        """Return the STRUCT of any row, also of one that is not plain: whether it is malformed, the slots, and the texts."""
+        """Return the STRUCT of any row, also of one that is not plain: whether it is malformed, the slots,
+        and the texts.
+        """
         reads = {
             f"p{n}": self._from_json(parse, parse.typed_schema()) for n, parse in enumerate(self._parses)
         }
         checked = {"malformed": self._malformed(), "read": STEP}
         parsed = {
             "malformed": f"{STEP}.malformed",
-            "trailing": f"CASE WHEN {STEP}.malformed THEN NULL WHEN {self._has_one_document()} THEN NULL ELSE '' END",
+            "trailing": (
+                f"CASE WHEN {STEP}.malformed THEN NULL WHEN {self._has_one_document()} THEN NULL ELSE '' END"
+            ),
         }
         for n, parse in enumerate(self._parses):
             parsed[f"p{n}"] = f"CASE WHEN {STEP}.malformed THEN NULL ELSE {STEP}.read.p{n} END"
@@ -140,14 +152,16 @@ class SplitPlan:
         start = f"trim(LEADING ' \\t\\r\\n' FROM {self._text})"
         return (
             f"CASE WHEN {root} IS NULL THEN TRUE WHEN {doubt} IS NULL THEN FALSE"
-            f" WHEN get_json_object({self._text}, '$') IS NULL THEN TRUE ELSE NOT startswith({start}, '{{') END"
+            f" WHEN get_json_object({self._text}, '$') IS NULL THEN TRUE ELSE NOT startswith({start}, '{{') "
+            "END"
         )
 
     def _has_one_document(self) -> str:
-        """Return the condition that there is nothing but separators behind the first document of a row that is not malformed.
+        """Return the condition that there is nothing but separators behind the first document of a row that
+        is not malformed.
 
-        Without Tideline's functions, the row must be the first element of an array: text behind the document breaks the array or comes
-        before the element that follows. This costs a parse.
+        Without Tideline's functions, the row must be the first element of an array: text behind the document
+        breaks the array or comes before the element that follows. This costs a parse.
         """
         if self._documents is not None:
             return f"size({self._documents}) = 1"
@@ -189,7 +203,8 @@ class SplitPlan:
             return read_number(value, column_type)
         if column_type is ColumnType.STRING:
             return value
-        # Of two members of one name, the reader keeps the first if the second does not fit; doubtful rows show the text of the last.
+        # Of two members of one name, the reader keeps the first if the second does not fit; doubtful rows
+        # show the text of the last.
         text, texts = self._original_text(key), f"{STEP}.t{self._serving[key]}"
         same = f"{text} = CAST({value} AS STRING)"
         if column_type is ColumnType.DOUBLE:
@@ -222,13 +237,16 @@ def build_struct(fields: Mapping[str, str]) -> str:
 
 
 def _any(conditions: Iterable[str]) -> str:
-    """Return whether a condition holds. Unlike a chain of ORs, COALESCE is compiled in pieces and supports hundreds of them."""
+    """Return whether a condition holds. Unlike a chain of ORs, COALESCE is compiled in pieces and supports
+    hundreds of them.
+    """
     pieces = [f"CASE WHEN {condition} THEN TRUE END" for condition in conditions]
     return f"coalesce({', '.join([*pieces, 'FALSE'])})"
 
 
 def read_number(text: str, column_type: ColumnType) -> str:
-    """Return, as SQL, the number in ``text`` (SQL too) if the text is what JSON and a column of this type write for it; otherwise NULL.
+    """Return, as SQL, the number in ``text`` (SQL too) if the text is what JSON and a column of this type
+    write for it; otherwise NULL.
 
     A DOUBLE also accepts integers.
     """
@@ -237,5 +255,8 @@ def read_number(text: str, column_type: ColumnType) -> str:
     if column_type is ColumnType.DOUBLE:
         integer = f"try_cast({text} AS BIGINT)"
         bounds = f"{integer} BETWEEN -{DOUBLE_EXACT_MAX} AND {DOUBLE_EXACT_MAX}"
-        same = f"({same} AND abs({typed}) < double('Infinity')) OR (CAST({integer} AS STRING) = {text} AND {bounds})"
+        same = (
+            f"({same} AND abs({typed}) < double('Infinity')) OR (CAST({integer} AS STRING) = {text} AND "
+            f"{bounds})"
+        )
     return f"CASE WHEN {same} THEN {typed} END"

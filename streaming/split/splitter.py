@@ -1,16 +1,19 @@
 """Splits raw JSON rows into typed columns inside the JVM.
 
-Every row is parsed once, each key as the type of its column: plain rows by a parser of their own (``streaming.split.plain_rows``), which
-returns all slots at once, others by Spark's reader. If that cannot do it (a value of another kind, a scalar where keys
-lie deeper, not JSON at all), it leaves the row's text in an extra field. Only such *doubtful* rows are parsed again, as text, to find out
-what was lost. So the exact rule costs nothing on rows that conform. There is neither a cast nor an aggregate per column; counts and
-bounds come from the footers of the files (``streaming.batch.footers``).
+Every row is parsed once, each key as the type of its column: plain rows by a parser of their own
+(``streaming.split.plain_rows``), which returns all slots at once, others by Spark's reader. If that cannot do
+it (a value of another kind, a scalar where keys lie deeper, not JSON at all), it leaves the row's text in an
+extra field. Only such *doubtful* rows are parsed again, as text, to find out what was lost. So the exact rule
+costs nothing on rows that conform. There is neither a cast nor an aggregate per column; counts and bounds
+come from the footers of the files (``streaming.batch.footers``).
 
-The rule (docs/SPLITTING.md lists the exceptions): a column holds what ``get_json_object`` returns for the row. A value *fits* a numeric
-column if it is a JSON number in the range of the type, so that reading the column as text gives the same text. In a DOUBLE column,
-integers up to 2^53 count as numbers. A value that does not fit becomes NULL, and the row's text goes to ``_rescued``. A malformed row
-(anything but a JSON object) has no values, and its text is in ``_rescued`` too. So is the text of a row with anything behind its first
-document, which Spark's reader ignores as ``get_json_object`` does. Only rows that are not plain are searched for it.
+The rule (docs/SPLITTING.md lists the exceptions): a column holds what ``get_json_object`` returns for the
+row. A value *fits* a numeric column if it is a JSON number in the range of the type, so that reading the
+column as text gives the same text. In a DOUBLE column, integers up to 2^53 count as numbers. A value that
+does not fit becomes NULL, and the row's text goes to ``_rescued``. A malformed row (anything but a JSON
+object) has no values, and its text is in ``_rescued`` too. So is the text of a row with anything behind its
+first document, which Spark's reader ignores as ``get_json_object`` does. Only rows that are not plain are
+searched for it.
 """
 
 from __future__ import annotations
@@ -36,8 +39,8 @@ if TYPE_CHECKING:
 REQUIRED_CONF: Final = {"spark.sql.caseSensitive": "true", "spark.sql.variable.substitute": "false"}
 """Session settings without which a key could be confused with another key or with a variable."""
 SHORT_LIVED_OPTIONS: Final = {"orc.dictionary.key.threshold": "0"}
-"""Writer options for files that are rewritten when their hour is sealed. Without dictionaries of texts they are 7 % larger, and a batch
-of 300 keys needs about a tenth less processor time."""
+"""Writer options for files that are rewritten when their hour is sealed. Without dictionaries of texts they
+are 7 % larger, and a batch of 300 keys needs about a tenth less processor time."""
 
 
 def split(
@@ -49,12 +52,13 @@ def split(
     texts: Mapping[str, KeyPath] | None = None,
     numeric_strings: Collection[KeyPath] = (),
 ) -> DataFrame:
-    """Return ``keep``, ``_malformed`` and ``_trailing`` (BOOLEAN, never NULL), ``texts`` and then all slots in the layout's order.
+    """Return ``keep``, ``_malformed`` and ``_trailing`` (BOOLEAN, never NULL), ``texts`` and then all slots
+    in the layout's order.
 
-    ``text`` is the STRING column with a row's JSON. ``texts`` are further columns, by name, with the text of a key that need not
-    be in the layout, for example the event time. Slots without a key are NULL columns. For keys in ``numeric_strings``, quoted
-    numbers also fit numeric columns if they are written as JSON writes them. Raises ConfigError if the session was not created by
-    ``streaming.driver.session``.
+    ``text`` is the STRING column with a row's JSON. ``texts`` are further columns, by name, with the text of
+    a key that need not be in the layout, for example the event time. Slots without a key are NULL columns.
+    For keys in ``numeric_strings``, quoted numbers also fit numeric columns if they are written as JSON
+    writes them. Raises ConfigError if the session was not created by ``streaming.driver.session``.
     """
     rows = split_packed(frame, layout, text=text, keep=keep, texts=texts, numeric_strings=numeric_strings)
     return rows.selectExpr(*map(quote, [*keep, MALFORMED, TRAILING, *(texts or {})]), *unpack(layout))
@@ -69,7 +73,9 @@ def split_packed(
     texts: Mapping[str, KeyPath] | None = None,
     numeric_strings: Collection[KeyPath] = (),
 ) -> DataFrame:
-    """Return the same as ``split``, with all slots as one STRUCT in the column ``SLOTS`` (``streaming.split.file_columns`` writes it)."""
+    """Return the same as ``split``, with all slots as one STRUCT in the column ``SLOTS``
+    (``streaming.split.file_columns`` writes it).
+    """
     _check_session(frame)
     documents = split_documents(quote(text)) if is_available(frame.sparkSession) else None
     plan = SplitPlan(layout, texts or {}, quote(text), frozenset(numeric_strings), documents)
@@ -91,15 +97,19 @@ def pack(layout: Layout) -> str:
 
 
 def replace_rescued(layout: Layout, text: str) -> str:
-    """Return the column ``SLOTS`` with ``text`` as ``_rescued``, as SQL. Spark generates no code for it, because few rows need it."""
+    """Return the column ``SLOTS`` with ``text`` as ``_rescued``, as SQL. Spark generates no code for it,
+    because few rows need it.
+    """
     slots = {slot.name: f"{STEP}.{quote(slot.name)}" for slot in layout.slots}
     return f"element_at(transform(array({SLOTS}), {STEP} -> {build_struct(slots | {RESCUED: text})}), 1)"
 
 
 def row_counts() -> list[Column]:
-    """Return the aggregates to observe while split rows are written: ``rows``, ``malformed``, ``trailing`` and ``rescued``.
+    """Return the aggregates to observe while split rows are written: ``rows``, ``malformed``, ``trailing``
+    and ``rescued``.
 
-    ``rescued`` includes malformed rows and those with more text behind their document. Counts per column are in the footers of the written files.
+    ``rescued`` includes malformed rows and those with more text behind their document. Counts per column are
+    in the footers of the written files.
     """
     from pyspark.sql import functions
 

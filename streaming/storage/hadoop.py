@@ -1,13 +1,16 @@
-"""The storage of a stream: Hadoop's file systems, in Spark's own JVM with Spark's own settings; paths on the driver's disk without it.
+"""The storage of a stream: Hadoop's file systems, in Spark's own JVM with Spark's own settings; paths on the
+driver's disk without it.
 
-Tables and checkpoints may be anywhere Spark can write, and everything that Spark wrote can be moved. (``handlers.files`` copies between
-clusters without a JVM and has no moves.)
+Tables and checkpoints may be anywhere Spark can write, and everything that Spark wrote can be moved.
+(``handlers.files`` copies between clusters without a JVM and has no moves.)
 
-On a file system with renames, a move is one rename. On an object store, a rename is a copy on the server followed by a removal, and a
-crash in between leaves both. The copy is complete then (an object appears only when it is complete), so only the source is removed.
+On a file system with renames, a move is one rename. On an object store, a rename is a copy on the server
+followed by a removal, and a crash in between leaves both. The copy is complete then (an object appears only
+when it is complete), so only the source is removed.
 
-Whether a small record is written to a temporary name and renamed, or written in place, depends on its own location: a checkpoint may
-be on HDFS while its table is in an object store. ``open_storage`` therefore chooses by each path.
+Whether a small record is written to a temporary name and renamed, or written in place, depends on its own
+location: a checkpoint may be on HDFS while its table is in an object store. ``open_storage`` therefore
+chooses by each path.
 """
 
 from __future__ import annotations
@@ -31,7 +34,9 @@ if TYPE_CHECKING:
 
 
 class HadoopStorage:
-    """Storage through ``org.apache.hadoop.fs`` in the JVM of a Spark session; ``renames`` states whether a move is one step."""
+    """Storage through ``org.apache.hadoop.fs`` in the JVM of a Spark session; ``renames`` states whether a
+    move is one step.
+    """
 
     def __init__(self, spark: SparkSession, *, renames: bool = True) -> None:
         context: Any = spark.sparkContext
@@ -179,10 +184,12 @@ def _errors(path: str, *, report_missing: bool = False) -> Iterator[None]:
 
 
 class StorageByLocation:
-    """The ``Storage`` of all paths: ``local`` for paths on the driver's disk, ``remote`` for all others and for copies of data files.
+    """The ``Storage`` of all paths: ``local`` for paths on the driver's disk, ``remote`` for all others and
+    for copies of data files.
 
-    ``renames`` states whether a table's files are published by a rename; otherwise ``remote`` moves them wherever they are.
-    ``local_paths`` states whether a path without a scheme is on the driver's disk, as Hadoop's default file system decides.
+    ``renames`` states whether a table's files are published by a rename; otherwise ``remote`` moves them
+    wherever they are. ``local_paths`` states whether a path without a scheme is on the driver's disk, as
+    Hadoop's default file system decides.
     """
 
     def __init__(
@@ -219,7 +226,9 @@ class StorageByLocation:
         storage.move(source, target)
 
     def copy_with_tail(self, source: str, target: str, kept_bytes: int, tail: bytes) -> None:
-        """Copy a file with another end. Hadoop verifies the checksum of a local file and writes one for the copy."""
+        """Copy a file with another end. Hadoop verifies the checksum of a local file and writes one for the
+        copy.
+        """
         self._remote.copy_with_tail(source, target, kept_bytes, tail)
 
     def remove(self, path: str) -> None:
@@ -237,7 +246,8 @@ class StorageByLocation:
 def open_storage(spark: SparkSession, *, renames: bool = True) -> StorageByLocation:
     """Return the storage for a session."""
     context: Any = spark.sparkContext
-    default = str(context._jsc.hadoopConfiguration().get("fs.defaultFS", "file:///"))  # noqa: SLF001 - PySpark has no other way to its JVM
+    # PySpark has no other way to its JVM
+    default = str(context._jsc.hadoopConfiguration().get("fs.defaultFS", "file:///"))  # noqa: SLF001
     return StorageByLocation(
         LocalDisk(),
         HadoopStorage(spark, renames=renames),

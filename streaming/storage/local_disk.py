@@ -1,11 +1,13 @@
 """Storage on a disk of the driver's machine, without Hadoop.
 
-Hadoop changes modes and reads links of local files by starting programs (``chmod``, ``readlink``), a few for every file. A small batch on a
-local disk spent half of its time on about 90 of them (docs/SPLITTING.md, "Small batches"). Python's own calls need none.
+Hadoop changes modes and reads links of local files by starting programs (``chmod``, ``readlink``), a few for
+every file. A small batch on a local disk spent half of its time on about 90 of them (docs/SPLITTING.md,
+"Small batches"). Python's own calls need none.
 
-Hadoop keeps a checksum of every local file in a hidden file beside it and refuses files that differ from it. A file without one is read
-unchecked, but one with the checksum of an earlier file cannot be read. So at every step, even after a crash, a file has its own checksum or
-none: a moved file's checksum moves before it, and the checksum of a replaced or removed file is removed before.
+Hadoop keeps a checksum of every local file in a hidden file beside it and refuses files that differ from it.
+A file without one is read unchecked, but one with the checksum of an earlier file cannot be read. So at every
+step, even after a crash, a file has its own checksum or none: a moved file's checksum moves before it, and
+the checksum of a replaced or removed file is removed before.
 """
 
 from __future__ import annotations
@@ -36,13 +38,17 @@ _NO_LINKS: Final = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
 def local_path(path: str) -> Path | None:
-    """Return the path on the disk; None for a URI of another file system. Hadoop's paths are not percent-encoded."""
+    """Return the path on the disk; None for a URI of another file system. Hadoop's paths are not
+    percent-encoded.
+    """
     match = _LOCAL.fullmatch(path.replace("file:///", "file:/", 1))
     return None if match is None else Path(match[1])
 
 
 class LocalDisk:
-    """The ``Storage`` of absolute paths and ``file:`` URIs, except for copies of data files, whose checksums are Hadoop's."""
+    """The ``Storage`` of absolute paths and ``file:`` URIs, except for copies of data files, whose checksums
+    are Hadoop's.
+    """
 
     def list(self, directory: str) -> Sequence[StorageEntry]:
         """Return the children, without checksum files."""
@@ -71,7 +77,9 @@ class LocalDisk:
             hidden.replace(target)
 
     def create(self, path: str, text: str) -> bool:
-        """Write to a temporary name and link: the file appears with its content, and never replaces another."""
+        """Write to a temporary name and link: the file appears with its content, and never replaces
+        another.
+        """
         target = _path(path)
         with _errors(path), _written(target, text) as hidden:
             if target.exists():
@@ -93,7 +101,9 @@ class LocalDisk:
             _path(directory).mkdir(parents=True, exist_ok=True)
 
     def move(self, source: str, target: str) -> None:
-        """Rename. If another file has the name already, another writer is at work, and AlreadyExists is raised."""
+        """Rename. If another file has the name already, another writer is at work, and AlreadyExists is
+        raised.
+        """
         old, new = _path(source), _path(target)
         with _errors(source):
             if not old.exists():
@@ -155,7 +165,9 @@ def _written(target: Path, text: str) -> Iterator[Path]:
 
 
 def _rename(old: Path, new: Path) -> None:
-    """Rename; between mounts, where that is impossible, copy to a hidden name first, so that the file appears with its content."""
+    """Rename; between mounts, where that is impossible, copy to a hidden name first, so that the file appears
+    with its content.
+    """
     try:
         old.replace(new)
     except OSError as error:

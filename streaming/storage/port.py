@@ -1,9 +1,10 @@
 """File operations of the stream: list, move, and write small records atomically.
 
-Moves are idempotent because they are repeated after a crash: if the source is gone and the target exists, the move was done before.
+Moves are idempotent because they are repeated after a crash: if the source is gone and the target exists, the
+move was done before.
 
-No operation waits for the disk. What is written survives the death of every process, as do the files that Spark writes beside it; a power
-failure of the machine may lose the newest records and files of a local disk.
+No operation waits for the disk. What is written survives the death of every process, as do the files that
+Spark writes beside it; a power failure of the machine may lose the newest records and files of a local disk.
 """
 
 from __future__ import annotations
@@ -26,10 +27,14 @@ class StorageEntry:
 
 
 class Storage(Protocol):
-    """Paths are absolute paths or URIs. Raises FilesUnavailable for temporary failures, FileLost if a file has vanished."""
+    """Paths are absolute paths or URIs. Raises FilesUnavailable for temporary failures, FileLost if a file
+    has vanished.
+    """
 
     def list(self, directory: str) -> Sequence[StorageEntry]:
-        """Return the children sorted by name, without checksum files; none if the directory does not exist."""
+        """Return the children sorted by name, without checksum files; none if the directory does not
+        exist.
+        """
 
     def read(self, path: str) -> str | None:
         """Return a small text; None if the file does not exist."""
@@ -44,10 +49,14 @@ class Storage(Protocol):
         """Create a directory and its parents, on file systems that have directories."""
 
     def move(self, source: str, target: str) -> None:
-        """Move the file ``source`` to ``target``; do nothing if that was done before. Raises FileLost if neither exists."""
+        """Move the file ``source`` to ``target``; do nothing if that was done before. Raises FileLost if
+        neither exists.
+        """
 
     def copy_with_tail(self, source: str, target: str, kept_bytes: int, tail: bytes) -> None:
-        """Write ``target``: the first ``kept_bytes`` of ``source``, then ``tail``. An existing target is overwritten."""
+        """Write ``target``: the first ``kept_bytes`` of ``source``, then ``tail``. An existing target is
+        overwritten.
+        """
 
     def remove(self, path: str) -> None:
         """Remove a file, or a directory with its contents, if it exists."""

@@ -1,11 +1,13 @@
 """The metastore calls that a flat table needs, and their implementation on a Hive 4 metastore.
 
-``MetastoreTable`` is the only implementation of a flat table. A Hive 4 metastore and the metastore inside Spark (``spark_catalog``)
-differ only in how a call travels and how compare-and-set works; this protocol covers that difference.
+``MetastoreTable`` is the only implementation of a flat table. A Hive 4 metastore and the metastore inside
+Spark (``spark_catalog``) differ only in how a call travels and how compare-and-set works; this protocol
+covers that difference.
 
-On Hive 4, compare-and-set is the metastore's own: fields 10 and 11 of ``alter_table_req``. Only the error message reveals that a race
-was lost ("The table has been modified", reference: flat-tables-hive4.md §6). The server does not count statistics
-(``DO_NOT_UPDATE_STATS``): the files of an hour change without the metastore, so a count would soon be wrong.
+On Hive 4, compare-and-set is the metastore's own: fields 10 and 11 of ``alter_table_req``. Only the error
+message reveals that a race was lost ("The table has been modified", reference: flat-tables-hive4.md §6). The
+server does not count statistics (``DO_NOT_UPDATE_STATS``): the files of an hour change without the metastore,
+so a count would soon be wrong.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ class Catalog(Protocol):
         """Create a table. Raises AlreadyExists, or NotFound if the database does not exist."""
 
     def replace_table(self, table: Table, *, key: str, expected: str, narrows: bool = False) -> None:
-        """Store ``table`` if the parameter ``key`` of the stored table is ``expected``; otherwise raise Conflict.
+        """Store ``table`` if the parameter ``key`` of the stored table is ``expected``; otherwise raise
+        Conflict.
 
         With ``narrows``, the metastore's check of column types is off for this call.
         """
@@ -106,9 +109,12 @@ class HiveCatalog:
 
     @contextmanager
     def _without_type_check(self) -> Iterator[None]:
-        """Switch the check off for this connection; only that has an effect (reference: flat-tables-hive4.md §2)."""
+        """Switch the check off for this connection; only that has an effect (reference: flat-tables-hive4.md
+        §2).
+        """
         before = self._metastore.config_value(TYPE_CHECK, "true")
-        self._metastore._invoke(_SET_CONFIG, TYPE_CHECK, "false")  # noqa: SLF001 - the client has no method for the one call
+        # The client has no method for the one call
+        self._metastore._invoke(_SET_CONFIG, TYPE_CHECK, "false")  # noqa: SLF001
         try:
             yield
         finally:
@@ -121,7 +127,9 @@ class HiveCatalog:
     def get_partitions(
         self, db: str, table: str, names: Sequence[str], *, with_columns: bool = True
     ) -> list[Partition]:
-        """Return the partitions that exist. A few are requested one by one, which Hive 4.2 answers eight times faster for wide tables."""
+        """Return the partitions that exist. A few are requested one by one, which Hive 4.2 answers eight
+        times faster for wide tables.
+        """
         if len(names) > _FEW:
             return self._metastore.get_partitions(db, table, names, with_columns=with_columns)
         partitions = []
@@ -144,7 +152,9 @@ class HiveCatalog:
         )
 
     def delete_column_statistics(self, partition: Partition, name: str) -> None:
-        """Delete statistics column by column: altering a partition keeps them, and no call deletes them all."""
+        """Delete statistics column by column: altering a partition keeps them, and no call deletes them
+        all.
+        """
         db, table = partition.dbName, partition.tableName
         columns = [column.name for column in partition.sd.cols or []]
         statistics = self._metastore.partition_statistics(db, table, [name], columns)

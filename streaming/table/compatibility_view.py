@@ -1,18 +1,19 @@
 """The compatibility view: former column names on the current table.
 
-A key that was collapsed into its parent gets no more values. Its column is empty from then on, and its slot may later hold another
-key, so queries that name the old column would find less and less. The view has all columns of the table and additionally maps every
-old name to the column where the values are now::
+A key that was collapsed into its parent gets no more values. Its column is empty from then on, and its slot
+may later hold another key, so queries that name the old column would find less and less. The view has all
+columns of the table and additionally maps every old name to the column where the values are now::
 
-    SELECT ..., `foo/bar`, coalesce(`foo/bar/baz1`, get_json_object(`foo/bar`, '$.baz1')) AS `foo/bar/baz1`, ...
-    FROM `db`.`events_flat`
+    SELECT ..., `foo/bar`, coalesce(`foo/bar/baz1`, get_json_object(`foo/bar`, '$.baz1')) AS `foo/bar/baz1`,
+    ... FROM `db`.`events_flat`
 
-While the old column exists, older hours have their values there; when its slot holds another key, only the second half remains. Two
-types that differ are combined as text.
+While the old column exists, older hours have their values there; when its slot holds another key, only the
+second half remains. Two types that differ are combined as text.
 
-The view is written through metastore calls, in the SQL that Hive and Spark have in common, so both can read it. It does not follow
-the table on its own: ``refresh`` rewrites it after each change of the table if necessary, and ``tideline.schema_version`` records for
-which version. The meaning of the old names is stored in the view, one parameter per name.
+The view is written through metastore calls, in the SQL that Hive and Spark have in common, so both can read
+it. It does not follow the table on its own: ``refresh`` rewrites it after each change of the table if
+necessary, and ``tideline.schema_version`` records for which version. The meaning of the old names is stored
+in the view, one parameter per name.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ class CompatibilityView:
         self._name = name
 
     def old_names(self) -> dict[str, OldName]:
-        """Return the mapping of the stored view, empty without a view. Raises InvalidRequest if another table has its name."""
+        """Return the mapping of the stored view, empty without a view. Raises InvalidRequest if another table
+        has its name.
+        """
         stored = self._stored()
         if stored is None:
             return {}
@@ -69,11 +72,14 @@ class CompatibilityView:
         }
 
     def refresh(self, state: TableState) -> bool:
-        """Update the view to ``state``, with its own old names and those that follow from ``state``; return whether it changed."""
+        """Update the view to ``state``, with its own old names and those that follow from ``state``; return
+        whether it changed.
+        """
         return self.write(state, {**self.old_names(), **find_collapsed_names(state.layout)})
 
     def write(self, state: TableState, old_names: Mapping[str, OldName]) -> bool:
-        """Write the view for ``state`` and ``old_names``, which replace its previous old names; return whether it changed.
+        """Write the view for ``state`` and ``old_names``, which replace its previous old names; return
+        whether it changed.
 
         Old names that hold a key again, and those whose column no longer exists, are left out.
         """
@@ -135,7 +141,8 @@ def _storage(columns: list[FieldSchema]) -> StorageDescriptor:
 
 
 _MEMBER: Final = re.compile(r"[A-Za-z0-9_\-: ]+")
-"""Hive does not support quoted members and cuts a member at the first other character (UDFJson.patternKey)."""
+"""Hive does not support quoted members and cuts a member at the first other character
+(UDFJson.patternKey)."""
 _TEXT: Final = "string"
 
 
@@ -179,7 +186,9 @@ def locate_collapsed(child: KeyPath, parent: KeyPath, column: str) -> OldName:
 
 
 def find_collapsed_names(layout: Layout) -> dict[str, OldName]:
-    """Return the old names that follow from ``layout``: empty slots whose key is within the key of a live slot."""
+    """Return the old names that follow from ``layout``: empty slots whose key is within the key of a live
+    slot.
+    """
     live = layout.by_key
     names = {}
     for slot in layout.slots:
@@ -200,7 +209,8 @@ def build_query(database: str, table: str, state: TableState, old_names: Mapping
         else f"{each.expression} AS {_quoted(each.name)}"
         for each in build_columns(state, old_names)
     )
-    return f"SELECT {shown} FROM {_quoted(database)}.{_quoted(table)}"  # noqa: S608 - every name was checked and is quoted
+    # Every name was checked and is quoted
+    return f"SELECT {shown} FROM {_quoted(database)}.{_quoted(table)}"  # noqa: S608
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +234,8 @@ def select_usable_names(layout: Layout, old_names: Mapping[str, OldName]) -> dic
 
 
 def build_columns(state: TableState, old_names: Mapping[str, OldName]) -> list[ViewColumn]:
-    """Return the view's columns: the table's columns, its partition columns, then old names that are no longer columns.
+    """Return the view's columns: the table's columns, its partition columns, then old names that are no
+    longer columns.
 
     Raises BadInput for an old name that is not a valid column name.
     """

@@ -1,17 +1,18 @@
 """The current directories and columns of a flat table, for readers that know only the table's directory.
 
-After an hour was rewritten, both versions of its files lie in the table's directory for a time, and files of different ages have columns
-of different types. A metastore has the current directories and types. Readers without one (PyArrow, DuckDB, Polars, pandas)
-find the same in a small file, ``.tideline/current.json``.
+After an hour was rewritten, both versions of its files lie in the table's directory for a time, and files of
+different ages have columns of different types. A metastore has the current directories and types. Readers
+without one (PyArrow, DuckDB, Polars, pandas) find the same in a small file, ``.tideline/current.json``.
 
 The writer replaces the file atomically, at three moments:
 
-1. before the files of a batch are moved, so that no reader meets a file of an hour or a type that the record lacks;
+1. before the files of a batch are moved, so that no reader meets a file of an hour or a type that the record
+   lacks;
 2. after an hour was switched to other files;
 3. before directories are deleted, so that the record never names a deleted one.
 
-In between, and after a crash, the record may be older than the metastore. It is right nevertheless: the old directories still hold all
-rows, because nothing is deleted or added to an hour before the record is replaced.
+In between, and after a crash, the record may be older than the metastore. It is right nevertheless: the old
+directories still hold all rows, because nothing is deleted or added to an hour before the record is replaced.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ class CurrentTable:
     """Names and types, as Hive writes them."""
     partition_columns: tuple[tuple[str, str], ...]
     directories: Mapping[str, str]
-    """The directory of every hour by the name of its partition, relative to the partition's own directory (``v2``), or a URI."""
+    """The directory of every hour by the name of its partition, relative to the partition's own directory
+    (``v2``), or a URI."""
 
     @classmethod
     def of(cls, state: TableState, partitions: Iterable[HourPartition]) -> CurrentTable:
@@ -106,7 +108,9 @@ class CurrentTableFile:
         self._written = ""
 
     def write(self, state: TableState) -> None:
-        """Describe the table with its present partitions, unless this process has written the same before. The caller holds the lease."""
+        """Describe the table with its present partitions, unless this process has written the same before.
+        The caller holds the lease.
+        """
         text = CurrentTable.of(state, self._table.partitions()).text
         if text != self._written:
             self._storage.write(str(state.location.join(PATH)), text)
@@ -129,10 +133,12 @@ def find_current_files(
 ) -> tuple[CurrentTable, list[DataFile]]:
     """Return the record of the table and all current files.
 
-    ``read`` returns the text of a file, None if it does not exist. ``list_directories`` returns the names in each directory, none if a
-    directory does not exist. The record is read again after the directories were listed: if it has changed, so may have the files.
+    ``read`` returns the text of a file, None if it does not exist. ``list_directories`` returns the names in
+    each directory, none if a directory does not exist. The record is read again after the directories were
+    listed: if it has changed, so may have the files.
 
-    Raises NotFound if the table has no record, StateCorrupt if it cannot be read, and FilesUnavailable if it changes all the time.
+    Raises NotFound if the table has no record, StateCorrupt if it cannot be read, and FilesUnavailable if it
+    changes all the time.
     """
     text = _read_record(table, read)
     for _ in range(_ATTEMPTS):
@@ -144,7 +150,8 @@ def find_current_files(
                 "the record of a flat table's current files cannot be read",
                 path=str(table.join(PATH)),
                 reason=str(broken)[:200],
-                hint="It was written by a newer version of Tideline, or modified. The table's driver replaces it.",
+                hint="It was written by a newer version of Tideline, or modified. The table's driver "
+                "replaces it.",
             ) from broken
         listed = list_directories([directory for directory, _ in places])
         files = [

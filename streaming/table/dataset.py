@@ -1,8 +1,10 @@
-"""A flat table as a dataset of PyArrow, which DuckDB, Polars and pandas read as well. It needs neither Spark nor a metastore.
+"""A flat table as a dataset of PyArrow, which DuckDB, Polars and pandas read as well. It needs neither Spark
+nor a metastore.
 
-A dataset over the table's directory would read replaced files beside current ones, and take the types of its first file. This one has
-the files and the columns that are current when it is opened (``streaming.table.current_files``). Values of older files are converted
-to the current type as they are read. Files that batches add later are not part of it, and its files exist for another ``old_files_s``.
+A dataset over the table's directory would read replaced files beside current ones, and take the types of its
+first file. This one has the files and the columns that are current when it is opened
+(``streaming.table.current_files``). Values of older files are converted to the current type as they are read.
+Files that batches add later are not part of it, and its files exist for another ``old_files_s``.
 """
 
 from __future__ import annotations
@@ -43,8 +45,9 @@ _TYPES: Final = {
 def open_dataset(location: str | os.PathLike[str], filesystem: Any = None) -> Dataset:
     """Open the flat table at ``location`` as it is now: a path, or a URI that PyArrow can open.
 
-    ``filesystem`` is a file system of PyArrow or fsspec, in which ``location`` is a path; it is needed for stores with settings of
-    their own. HDFS is found by Hadoop's configuration. Open the dataset again to see later rows and columns.
+    ``filesystem`` is a file system of PyArrow or fsspec, in which ``location`` is a path; it is needed for
+    stores with settings of their own. HDFS is found by Hadoop's configuration. Open the dataset again to see
+    later rows and columns.
 
     Raises NotFound if there is no flat table, or if its driver has not run since Tideline has this function.
     """

@@ -1,9 +1,11 @@
-"""A flat table as ``streaming`` sees it: its state, its hours and the operations on them, and how the metastore stores both.
+"""A flat table as ``streaming`` sees it: its state, its hours and the operations on them, and how the
+metastore stores both.
 
-A metastore offers two kinds of safety, so there are two kinds of change. The table itself (columns, parameters) changes by
-compare-and-set on its version: of two concurrent writers one gets ``Conflict`` and has to read the table again. No Hive version has
-compare-and-set for partitions. A process that changes partitions therefore holds the writer's lease (``lease``), a parameter of the table that
-is itself acquired by compare-and-set.
+A metastore offers two kinds of safety, so there are two kinds of change. The table itself (columns,
+parameters) changes by compare-and-set on its version: of two concurrent writers one gets ``Conflict`` and has
+to read the table again. No Hive version has compare-and-set for partitions. A process that changes partitions
+therefore holds the writer's lease (``lease``), a parameter of the table that is itself acquired by
+compare-and-set.
 """
 
 from __future__ import annotations
@@ -51,7 +53,8 @@ class HourPartition:
     location: Location
     parameters: Mapping[str, str] = field(default_factory=dict)
     columns: tuple[tuple[str, str], ...] = ()
-    """Names and types when the partition was added or last switched. Informational: ORC readers do not use them."""
+    """Names and types when the partition was added or last switched. Informational: ORC readers do not use
+    them."""
 
     @property
     def is_sealed(self) -> bool:
@@ -70,7 +73,9 @@ class FlatTable(Protocol):
         """``database.table``."""
 
     def read(self) -> TableState:
-        """Return the current state. Raises InvalidRequest if the table is not a flat table written by Tideline."""
+        """Return the current state. Raises InvalidRequest if the table is not a flat table written by
+        Tideline.
+        """
 
     def create(
         self,
@@ -80,7 +85,9 @@ class FlatTable(Protocol):
         columns: HourColumns,
         parameters: Mapping[str, str] | None = None,
     ) -> TableState:
-        """Create the table as an external ORC table. Raises AlreadyExists, or NotFound if the database does not exist."""
+        """Create the table as an external ORC table. Raises AlreadyExists, or NotFound if the database does
+        not exist.
+        """
 
     def alter(
         self,
@@ -93,11 +100,12 @@ class FlatTable(Protocol):
     ) -> TableState:
         """Change the table if it is still at ``old.version``; otherwise raise Conflict and change nothing.
 
-        ``layout`` must have a higher version; None keeps the slots and raises the version by one. ``parameters`` are changes
-        to parameters that begin with ``tideline.``; None removes one. ``proven`` lists the slots whose retained files were
-        inspected: only these may get another key (no file holds a value) or become STRING (the files were rewritten).
-        ``narrowed`` lists the STRING slots that become numeric: all their values were found to fit, and the files hold marked text.
-        Raises InvalidRequest for any other change after which readers would return wrong values.
+        ``layout`` must have a higher version; None keeps the slots and raises the version by one.
+        ``parameters`` are changes to parameters that begin with ``tideline.``; None removes one. ``proven``
+        lists the slots whose retained files were inspected: only these may get another key (no file holds a
+        value) or become STRING (the files were rewritten). ``narrowed`` lists the STRING slots that become
+        numeric: all their values were found to fit, and the files hold marked text. Raises InvalidRequest for
+        any other change after which readers would return wrong values.
         """
 
     def hours(self) -> Sequence[int]:
@@ -106,17 +114,21 @@ class FlatTable(Protocol):
     def partitions(
         self, hours: Sequence[int] | None = None, *, with_columns: bool = False
     ) -> Sequence[HourPartition]:
-        """Return the existing partitions of ``hours`` (None: all) in order. Raises Inconsistent if two share a location.
+        """Return the existing partitions of ``hours`` (None: all) in order. Raises Inconsistent if two share
+        a location.
 
-        Columns may be missing unless ``with_columns`` is set: with them, 100 partitions of 1,500 columns take a second.
+        Columns may be missing unless ``with_columns`` is set: with them, 100 partitions of 1,500 columns take
+        a second.
         """
 
     def add_hour(
         self, hour: int, *, version: int = 1, parameters: Mapping[str, str] | None = None
     ) -> HourPartition:
-        """Return the hour's partition; add it with directory ``v<version>`` and the table's current columns if it is missing.
+        """Return the hour's partition; add it with directory ``v<version>`` and the table's current columns
+        if it is missing.
 
-        The metastore counts the files that are there at that moment. ``set_hour_parameters`` removes that count later.
+        The metastore counts the files that are there at that moment. ``set_hour_parameters`` removes that
+        count later.
         """
 
     def switch_hour(
@@ -124,10 +136,12 @@ class FlatTable(Protocol):
     ) -> HourPartition:
         """Point the hour to another directory, change parameters and remove statistics in one metastore call.
 
-        Column statistics, if there are any, are deleted in a call before: missing statistics mislead no planner.
+        Column statistics, if there are any, are deleted in a call before: missing statistics mislead no
+        planner.
 
-        The directory must be another version below the hour's own directory and must contain the files directly. Otherwise
-        InvalidRequest is raised, because Hive silently reads a missing or nested directory as 0 rows.
+        The directory must be another version below the hour's own directory and must contain the files
+        directly. Otherwise InvalidRequest is raised, because Hive silently reads a missing or nested
+        directory as 0 rows.
         """
 
     def set_hour_parameters(self, hour: int, parameters: Mapping[str, str | None]) -> HourPartition:
@@ -141,7 +155,9 @@ _ORC: Final = "org.apache.hadoop.hive.ql.io.orc"
 
 
 def parse_table(table: Table) -> TableState:
-    """Return the state that a metastore table stores. Raises FlatTableAltered or InvalidRequest if Tideline did not write it so."""
+    """Return the state that a metastore table stores. Raises FlatTableAltered or InvalidRequest if Tideline
+    did not write it so.
+    """
     parameters = rename_former(table.parameters or {})
     keys = [(key.name, key.type) for key in table.partitionKeys or []]
     columns = [(col.name, col.type, col.comment) for col in table.sd.cols or []]
@@ -154,7 +170,9 @@ def parse_table(table: Table) -> TableState:
 
 
 def parse_partition(state: TableState, partition: Partition) -> HourPartition:
-    """Return the hour that a metastore partition stores. Raises BadPartitionValue if its values do not name an hour."""
+    """Return the hour that a metastore partition stores. Raises BadPartitionValue if its values do not name
+    an hour.
+    """
     return HourPartition(
         hour=state.columns.hour(partition.values),
         values=tuple(partition.values),
@@ -165,7 +183,9 @@ def parse_partition(state: TableState, partition: Partition) -> HourPartition:
 
 
 def build_columns(layout: Layout, columns: HourColumns) -> list[FieldSchema]:
-    """Return the metastore columns of ``layout``. Raises BadInput or LimitExceeded for an invalid name or comment."""
+    """Return the metastore columns of ``layout``. Raises BadInput or LimitExceeded for an invalid name or
+    comment.
+    """
     listed = encode_columns(layout)
     check_columns(((name, comment or "") for name, _, comment in listed), columns.names)
     return [FieldSchema(name=name, type=kind, comment=comment) for name, kind, comment in listed]

@@ -1,10 +1,12 @@
 """Hours as partitions: partition columns with one pattern each, and the directories of an hour.
 
-An hour is its start in seconds since 1970 (UTC), a multiple of 3,600. A partition column holds the hour in a ``strftime`` pattern, as
-text or as a number without leading zeros (as Hive writes an INT into a partition's name).
+An hour is its start in seconds since 1970 (UTC), a multiple of 3,600. A partition column holds the hour in a
+``strftime`` pattern, as text or as a number without leading zeros (as Hive writes an INT into a partition's
+name).
 
-Every partition has its own directory ``<table>/<column>=<value>/.../v<N>``, which follows from its name. So two partitions never
-share a location; Hive would read one of them and silently drop the rows of the other (reference: flat-tables-hive4.md §3.2).
+Every partition has its own directory ``<table>/<column>=<value>/.../v<N>``, which follows from its name. So
+two partitions never share a location; Hive would read one of them and silently drop the rows of the other
+(reference: flat-tables-hive4.md §3.2).
 """
 
 from __future__ import annotations
@@ -57,7 +59,8 @@ class HourColumns:
         """Return the hour with these values. Raises BadPartitionValue if they do not name an hour."""
         patterns = "\0".join(column.pattern for column in self.columns)
         try:
-            moment = datetime.strptime("\0".join(values), patterns).replace(tzinfo=UTC)  # noqa: DTZ007 - the zone is set right here
+            # The zone is set right here
+            moment = datetime.strptime("\0".join(values), patterns).replace(tzinfo=UTC)  # noqa: DTZ007
         except ValueError as error:
             raise _not_an_hour(values, self.names) from error
         hour = int(moment.timestamp())
@@ -66,7 +69,9 @@ class HourColumns:
         return hour
 
     def partition_name(self, hour: int) -> str:
-        """Return the metastore's name of the partition, which is also its relative directory: ``yyyy_mm_dd=2016-04-18/hh=21``."""
+        """Return the metastore's name of the partition, which is also its relative directory:
+        ``yyyy_mm_dd=2016-04-18/hh=21``.
+        """
         pairs = zip(self.names, self.values(hour), strict=True)
         return "/".join(f"{name}={_UNSAFE.sub(_escape, value)}" for name, value in pairs)
 
@@ -88,7 +93,9 @@ class HourColumns:
 
     @classmethod
     def from_table(cls, keys: Sequence[tuple[str, str]], patterns: str) -> HourColumns:
-        """Return the columns of a stored table from its keys (name and type) and its parameter. Raises InvalidRequest."""
+        """Return the columns of a stored table from its keys (name and type) and its parameter. Raises
+        InvalidRequest.
+        """
         try:
             listed = json.loads(patterns)
         except ValueError:

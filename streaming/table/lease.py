@@ -1,12 +1,13 @@
 """The writer's lease: who may change a table's partitions, and until when.
 
-Compare-and-set protects the table, but no Hive version offers it for partitions (reference: flat-tables-hive4.md §6). So the one
-writer records itself in a table parameter, which is set by compare-and-set; two writers cannot acquire it at once. A writer that died
-holds the lease until it expires.
+Compare-and-set protects the table, but no Hive version offers it for partitions (reference:
+flat-tables-hive4.md §6). So the one writer records itself in a table parameter, which is set by
+compare-and-set; two writers cannot acquire it at once. A writer that died holds the lease until it expires.
 
-The lease depends on clocks: a process that acquires it compares its end with its own clock. Therefore the holder stops using the lease
-``SKEW_S`` before its end, and others acquire it ``SKEW_S`` after its end; each clock may be off by that much. Every acquisition or
-renewal is a change of the table and raises its version. Renewing at half of the duration limits this to a few times per hour.
+The lease depends on clocks: a process that acquires it compares its end with its own clock. Therefore the
+holder stops using the lease ``SKEW_S`` before its end, and others acquire it ``SKEW_S`` after its end; each
+clock may be off by that much. Every acquisition or renewal is a change of the table and raises its version.
+Renewing at half of the duration limits this to a few times per hour.
 """
 
 from __future__ import annotations
@@ -75,8 +76,8 @@ class WriterLease:
     def hold(self) -> TableState:
         """Acquire the lease, or renew it after half of its duration, and return the state of the table.
 
-        Call it before changing partitions and again before every long step. Raises StateLocked while another writer holds the
-        lease, and Conflict if another writer acquires it at the same moment.
+        Call it before changing partitions and again before every long step. Raises StateLocked while another
+        writer holds the lease, and Conflict if another writer acquires it at the same moment.
         """
         state = self._table.read()
         record, now_s = LeaseRecord.parse(state.parameters.get(WRITER)), self._clock()
@@ -95,7 +96,9 @@ class WriterLease:
         return self._table.alter(state, parameters={WRITER: new.text})
 
     def check(self, state: TableState) -> None:
-        """Raise StateLocked unless this writer holds the lease in ``state`` for at least another ``SKEW_S``."""
+        """Raise StateLocked unless this writer holds the lease in ``state`` for at least another
+        ``SKEW_S``.
+        """
         record = LeaseRecord.parse(state.parameters.get(WRITER))
         if record is None or record.holder != self._holder or self._clock() > record.until_s - SKEW_S:
             raise StateLocked("the writer lost its lease", table=self._table.title, holder=self._holder)

@@ -1,6 +1,7 @@
 """The flat table on any metastore that speaks Hive's objects: the one implementation of ``FlatTable``.
 
-It checks every change before the metastore sees it, stores the table by compare-and-set, and switches an hour in one call.
+It checks every change before the metastore sees it, stores the table by compare-and-set, and switches an hour
+in one call.
 """
 
 from __future__ import annotations
@@ -40,14 +41,15 @@ _FIXED: Final = {
     "external.table.purge": "false",
     "discover.partitions": "false",
 }
-"""No other process adds partitions for directories that it finds, and dropping a partition deletes no files."""
+"""No other process adds partitions for directories that it finds, and dropping a partition deletes no
+files."""
 
 
 class MetastoreTable:
     """A ``FlatTable`` on a ``Catalog``; its hours are directories in ``storage``.
 
-    Directories are created here before they are sent to the metastore. The metastore would create missing ones as its own user,
-    and the writer could not write into them.
+    Directories are created here before they are sent to the metastore. The metastore would create missing
+    ones as its own user, and the writer could not write into them.
     """
 
     def __init__(self, catalog: Catalog, database: str, name: str, storage: Storage) -> None:
@@ -246,7 +248,8 @@ def _check_locations_differ(partitions: Sequence[HourPartition]) -> None:
                 "two partitions of a flat table share a location",
                 location=str(each.location),
                 partitions=[list(other.values), list(each.values)],
-                hint="Hive reads such a directory once and loses rows. Drop the partition that was added by hand.",
+                hint="Hive reads such a directory once and loses rows. Drop the partition that was added "
+                "by hand.",
             )
 
 

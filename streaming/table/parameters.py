@@ -1,7 +1,9 @@
-"""Parameters that Tideline keeps on a flat table and its partitions, and the limits of names and texts in a metastore.
+"""Parameters that Tideline keeps on a flat table and its partitions, and the limits of names and texts in a
+metastore.
 
-The limits are checked in the client. A metastore needs 20 seconds of retries to refuse a text that exceeds a column of its database,
-and it accepts some texts that no reader can use (reference: flat-tables-hive4.md §0.8, §1, §7).
+The limits are checked in the client. A metastore needs 20 seconds of retries to refuse a text that exceeds a
+column of its database, and it accepts some texts that no reader can use (reference: flat-tables-hive4.md
+§0.8, §1, §7).
 """
 
 from __future__ import annotations
@@ -25,20 +27,25 @@ WRITER: Final = "tideline.writer"
 PATTERNS: Final = "tideline.partition_patterns"
 """Table: a JSON list of strftime patterns, one per partition column."""
 PROMOTION: Final = "tideline.promoting"
-"""Table: the slots under promotion to STRING, and the version that began it: ``{"slots": [3], "version": 17}``."""
+"""Table: the slots under promotion to STRING, and the version that began it:
+``{"slots": [3], "version": 17}``."""
 ANNOUNCED: Final = "tideline.promotions_announced"
 """Table: the slots whose promotion to STRING is announced, and since when: ``{"3": 1795170600}``."""
 NARROWING: Final = "tideline.narrowing"
-"""Table: the STRING slots that become numeric, and the version that began it: ``{"types": {"3": "int"}, "version": 17}``."""
+"""Table: the STRING slots that become numeric, and the version that began it:
+``{"types": {"3": "int"}, "version": 17}``."""
 LAST_NARROWING: Final = "tideline.narrowed"
-"""Table: the version since which new files hold the numbers of narrowed columns as numbers; older hours hold them as text."""
+"""Table: the version since which new files hold the numbers of narrowed columns as numbers; older hours hold
+them as text."""
 PROMOTED: Final = "tideline.promoted"
-"""Table: the slots whose type changed between STRING and a number recently, and until when queries planned before that may run:
-``{"slots": [3], "until_s": 1}``; ``"narrowed": true`` if the change was to a number."""
+"""Table: the slots whose type changed between STRING and a number recently, and until when queries planned
+before that may run: ``{"slots": [3], "until_s": 1}``; ``"narrowed": true`` if the change was to a number."""
 LAST_PROMOTION: Final = "tideline.last_promotion"
-"""Table: the version of the last completed promotion; values in ``_rescued`` of older hours may fit since then."""
+"""Table: the version of the last completed promotion; values in ``_rescued`` of older hours may fit since
+then."""
 _FORMER: Final = {"tideline.hardening": PROMOTION, "tideline.hardened": LAST_PROMOTION}
-"""Names in tables of earlier builds. They are read under the present names, and the next change of the table renames them."""
+"""Names in tables of earlier builds. They are read under the present names, and the next change of the table
+renames them."""
 
 LAYOUT_VERSION: Final = "tideline.layout_version"
 """Partition: the table's version when its files were last written."""
@@ -55,7 +62,8 @@ FLAT_BYTES: Final = "tideline.flat_bytes"
 BATCHES: Final = "tideline.batches"
 """Partition: the last batch that was added to its counts."""
 TOUCHED: Final = "tideline.touched"
-"""Partition: the watermark when rows last arrived. The hour is sealed at the earliest when the lateness has passed since."""
+"""Partition: the watermark when rows last arrived. The hour is sealed at the earliest when the lateness has
+passed since."""
 SEALED: Final = "tideline.sealed"
 """Partition: ``true`` after compaction, removed when rows arrive later."""
 REPLACED: Final = "tideline.replaced"
@@ -74,7 +82,8 @@ STATISTICS: Final = frozenset(
 """Statistics of a partition's files. They are wrong after a switch, and the metastore does not correct them
 (flat-tables-hive4.md §5)."""
 STALE_PREFIX: Final = "spark.sql."
-"""Spark's own copy of the schema; if it differs from the columns, Spark has to guess which of the two is right."""
+"""Spark's own copy of the schema; if it differs from the columns, Spark has to guess which of the two is
+right."""
 
 KEY_CHARS_MAX: Final = 256
 VALUE_CHARS_MAX: Final = 4_000
@@ -82,7 +91,9 @@ COMMENT_CHARS_MAX: Final = 256
 
 
 def check_parameters(parameters: Mapping[str, str | None]) -> None:
-    """Raise InvalidRequest for a key without Tideline's prefix, LimitExceeded for a key or value that is too long."""
+    """Raise InvalidRequest for a key without Tideline's prefix, LimitExceeded for a key or value that is too
+    long.
+    """
     for key, value in parameters.items():
         if not key.startswith(PREFIX):
             raise InvalidRequest("a table parameter must begin with 'tideline.'", key=key[:200])
@@ -100,8 +111,8 @@ def check_parameters(parameters: Mapping[str, str | None]) -> None:
 def check_columns(columns: Iterable[tuple[str, str]], partition_columns: Collection[str]) -> None:
     """Check names and comments of columns. Raises BadInput for a name, LimitExceeded for a comment.
 
-    ``state.columns.names`` defines valid names. The metastore accepts the name of a partition column for a data column, which is
-    then ambiguous in every query (flat-tables-hive4.md §1).
+    ``state.columns.names`` defines valid names. The metastore accepts the name of a partition column for a
+    data column, which is then ambiguous in every query (flat-tables-hive4.md §1).
     """
     names: set[str] = set()
     for name, comment in columns:
@@ -120,7 +131,8 @@ def check_columns(columns: Iterable[tuple[str, str]], partition_columns: Collect
 
 
 def merge_parameters(old: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
-    """Return ``old`` with ``changes`` (None removes one), without statistics and without Spark's copy of the schema.
+    """Return ``old`` with ``changes`` (None removes one), without statistics and without Spark's copy of the
+    schema.
 
     Parameters of earlier builds get their present names.
     """

@@ -1,18 +1,22 @@
 """Old hours: which are dropped, and how directories are deleted later.
 
-Dropping the wrong partition cannot be undone. So the decision is a pure function of known facts, and cautious:
+Dropping the wrong partition cannot be undone. So the decision is a pure function of known facts, and
+cautious:
 
-* Age is measured from the newest *sealed* hour, that is from events, not from a clock. A stopped stream drops nothing more.
-* Neither one wrong event time nor a wrong clock may make the whole table old. Nothing is dropped while the newest sealed hour and this
-  machine's clock differ by more than ``distance_max_s`` in either direction.
+* Age is measured from the newest *sealed* hour, that is from events, not from a clock. A stopped stream drops
+  nothing more.
+* Neither one wrong event time nor a wrong clock may make the whole table old. Nothing is dropped while the
+  newest sealed hour and this machine's clock differ by more than ``distance_max_s`` in either direction.
 * One run drops at most ``hours_max`` hours, the oldest first, and never the newest hour.
 
-A query that started before an hour was switched or dropped still reads the old directory. So directories are not deleted at once but
-noted in the table's own directory, in ``.tideline/deletions/``, one small file per directory. Noting a directory twice has no effect,
-two writers cannot lose each other's notes, and any later writer finds them.
+A query that started before an hour was switched or dropped still reads the old directory. So directories are
+not deleted at once but noted in the table's own directory, in ``.tideline/deletions/``, one small file per
+directory. Noting a directory twice has no effect, two writers cannot lose each other's notes, and any later
+writer finds them.
 
-A note is a request, not an order. Before deleting, all partitions are read from the metastore. A directory is kept if a partition
-points to it, above it or below it, or if it is not a version directory of an hour of this table.
+A note is a request, not an order. Before deleting, all partitions are read from the metastore. A directory is
+kept if a partition points to it, above it or below it, or if it is not a version directory of an hour of this
+table.
 """
 
 from __future__ import annotations
@@ -63,7 +67,9 @@ class Expiry:
 def find_expired(
     hours: Iterable[int], sealed: Collection[int], now_s: float, rules: RetentionRules
 ) -> Expiry:
-    """Return which of ``hours`` to drop; ``sealed`` are the hours whose files are complete, ``now_s`` is this machine's clock."""
+    """Return which of ``hours`` to drop; ``sealed`` are the hours whose files are complete, ``now_s`` is this
+    machine's clock.
+    """
     if rules.keep_s <= 0:
         return Expiry()
     if not sealed:
@@ -82,8 +88,8 @@ def drop_hours(
 ) -> list[int]:
     """Drop ``partitions`` and note their directories for deletion after ``due_s`` (seconds since 1970).
 
-    The directories are noted first. A crash in between leaves notes that the deletion ignores while partitions point there; it
-    never leaves files that nothing refers to.
+    The directories are noted first. A crash in between leaves notes that the deletion ignores while
+    partitions point there; it never leaves files that nothing refers to.
     """
     listed = list(partitions)
     for partition in listed:
@@ -126,7 +132,9 @@ class Deletions:
         self._storage = storage
 
     def note(self, location: Location, due_s: float, reason: str) -> None:
-        """Note a directory; the first note of a directory counts. Raises UnsafePath if it is not below the table."""
+        """Note a directory; the first note of a directory counts. Raises UnsafePath if it is not below the
+        table.
+        """
         if location == self._root or not self._root.contains(location):
             raise UnsafePath(
                 "only directories below the table's directory may be deleted",
@@ -144,7 +152,9 @@ class Deletions:
         return sorted(notes, key=lambda note: (note.due_s, note.location))
 
     def sweep(self, table: FlatTable, now_s: float) -> SweepResult:
-        """Delete directories that are due and unused; the others stay noted. Safe to repeat and to interrupt."""
+        """Delete directories that are due and unused; the others stay noted. Safe to repeat and to
+        interrupt.
+        """
         notes = self.notes()
         due = [note for note in notes if note.due_s <= now_s][:DIRECTORIES_MAX]
         result = SweepResult(waiting=len(notes) - len(due))

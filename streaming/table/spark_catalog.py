@@ -1,11 +1,13 @@
 """Spark's own metastore as the catalog of flat tables, for a first try on one machine without Hive.
 
-A Spark session with ``spark.sql.catalogImplementation=hive`` and no metastore address runs the metastore of Hive 2.3 inside its JVM.
-Spark SQL cannot change a column's type or a partition's parameters. So the calls bypass it and use that metastore's own client through
-py4j. Objects travel as Thrift JSON, which both sides read and write, instead of one py4j call per field.
+A Spark session with ``spark.sql.catalogImplementation=hive`` and no metastore address runs the metastore of
+Hive 2.3 inside its JVM. Spark SQL cannot change a column's type or a partition's parameters. So the calls
+bypass it and use that metastore's own client through py4j. Objects travel as Thrift JSON, which both sides
+read and write, instead of one py4j call per field.
 
-That metastore has no compare-and-set. It runs in one process (its database is Derby), so a lock around reading, comparing and writing
-gives the same guarantee for all sessions of this process. Two processes must not use one such metastore.
+That metastore has no compare-and-set. It runs in one process (its database is Derby), so a lock around
+reading, comparing and writing gives the same guarantee for all sessions of this process. Two processes must
+not use one such metastore.
 """
 
 from __future__ import annotations
@@ -108,7 +110,8 @@ class SparkCatalog:
     def add_partition(self, partition: Partition) -> None:
         """Add the partition if it is missing."""
         with _LOCK, _errors("add_partition"):
-            self._client.add_partitions(self._list([self._java(partition)]), True, False)  # noqa: FBT003 - Java's: if not exists, need results
+            # Java's: if not exists, need results
+            self._client.add_partitions(self._list([self._java(partition)]), True, False)  # noqa: FBT003
             self._refresh(partition.dbName, partition.tableName)
 
     def replace_partition(self, partition: Partition) -> None:
@@ -128,11 +131,14 @@ class SparkCatalog:
         """Drop the partitions that exist."""
         for partition in self.get_partitions(db, table, names):
             with _LOCK, _errors("dropPartition"):
-                self._client.dropPartition(db, table, self._list(partition.values), False)  # noqa: FBT003 - Java's: delete data
+                # Java's: delete data
+                self._client.dropPartition(db, table, self._list(partition.values), False)  # noqa: FBT003
         self._refresh(db, table)
 
     def _open_client(self, *, checks_types: bool = True) -> Any:
-        """Return a client. Each has a metastore of its own in the JVM, which checks changes of column types or does not."""
+        """Return a client. Each has a metastore of its own in the JVM, which checks changes of column types
+        or does not.
+        """
         hive = self._jvm.org.apache.hadoop.hive
         with _errors("connect"):
             conf = hive.conf.HiveConf(self._configuration, self._configuration.getClass())
@@ -141,7 +147,9 @@ class SparkCatalog:
             return hive.metastore.HiveMetaStoreClient(conf)
 
     def _refresh(self, db: str, table: str) -> None:
-        """Drop what this session cached of the table. ``refreshTable`` would open Spark's own client of the metastore first."""
+        """Drop what this session cached of the table. ``refreshTable`` would open Spark's own client of the
+        metastore first.
+        """
         spark = self._jvm.org.apache.spark.sql.catalyst
         self._sessions_catalog.invalidateCachedTable(
             spark.TableIdentifier(table, self._jvm.scala.Option.apply(db))

@@ -1,23 +1,25 @@
 """How many values each slot of an hour has: two counts in partition parameters, for two purposes.
 
-**Sum of batches** (``tideline.values``): each batch adds its counts to an open hour without listing the hour's files. Every decision
-reads the sum to see which slots may be empty and which hours have rows in ``_rescued``. ``3,0,2s`` means that slot 0 has 3 values,
-slot 1 none and slot 2 has 100 (base 36); trailing zeros are left out. A metastore stores 4,000 characters per parameter. Longer
-counts are stored as ``#`` and a hexadecimal number whose bit n is set if slot n has any value; such a count reads as 1.
+**Sum of batches** (``tideline.values``): each batch adds its counts to an open hour without listing the
+hour's files. Every decision reads the sum to see which slots may be empty and which hours have rows in
+``_rescued``. ``3,0,2s`` means that slot 0 has 3 values, slot 1 none and slot 2 has 100 (base 36); trailing
+zeros are left out. A metastore stores 4,000 characters per parameter. Longer counts are stored as ``#`` and a
+hexadecimal number whose bit n is set if slot n has any value; such a count reads as 1.
 
-**Count of files** (``tideline.nonnull``): the proof that a slot is empty. If a slot with one forgotten value is given to another key,
-Hive shows that value under the wrong name. Only the ORC footers of the files can rule this out, and reading thousands of them is
-slow. So a rewritten partition stores what its footers said::
+**Count of files** (``tideline.nonnull``): the proof that a slot is empty. If a slot with one forgotten value
+is given to another key, Hive shows that value under the wrong name. Only the ORC footers of the files can
+rule this out, and reading thousands of them is slow. So a rewritten partition stores what its footers said::
 
     <layout version>.<digest of the files>.<one character per slot>
 
-The character is the bit length of the count (``0``: none, ``1``: one, ``2``: two or three, ``3``: four to seven, and so on). This is
-exact where it matters and fits 1,500 slots into one parameter. The digest covers names and sizes of the files. If the layout version
-or the files differ from those that were counted (a file was added, a crash occurred between publishing and counting, the layout
-changed), the stored count is ignored and the footers are read.
+The character is the bit length of the count (``0``: none, ``1``: one, ``2``: two or three, ``3``: four to
+seven, and so on). This is exact where it matters and fits 1,500 slots into one parameter. The digest covers
+names and sizes of the files. If the layout version or the files differ from those that were counted (a file
+was added, a crash occurred between publishing and counting, the layout changed), the stored count is ignored
+and the footers are read.
 
-Neither count can replace the other. A sum does not show files that were not counted. A count of files would require every batch to list
-the directory, and counts rounded to powers of two cannot be added up.
+Neither count can replace the other. A sum does not show files that were not counted. A count of files would
+require every batch to list the directory, and counts rounded to powers of two cannot be added up.
 """
 
 from __future__ import annotations
@@ -71,7 +73,9 @@ def add_counts(one: Sequence[int], other: Sequence[int]) -> tuple[int, ...]:
 def format_nonnull(
     layout_version: int, counts: Sequence[int], files: Iterable[StorageEntry]
 ) -> dict[str, str]:
-    """Return the partition parameters that state: ``files`` hold ``counts`` values per slot, at this version of the layout."""
+    """Return the partition parameters that state: ``files`` hold ``counts`` values per slot, at this version
+    of the layout.
+    """
     digits = "".join(_BIT_DIGITS[min(count.bit_length(), len(_BIT_DIGITS) - 1)] for count in counts)
     text = f"{layout_version}.{digest_files(files)}.{digits}"
     if len(text) > VALUE_CHARS_MAX:
@@ -84,7 +88,8 @@ def format_nonnull(
 def parse_nonnull(parameters: Mapping[str, str], files: Iterable[StorageEntry]) -> tuple[int, ...] | None:
     """Return the lower bound per slot (0, 1, 2, 4, 8 and so on) that a partition's parameters state.
 
-    ``files`` are the files now in the partition's directory. Returns None if the parameters describe other files.
+    ``files`` are the files now in the partition's directory. Returns None if the parameters describe other
+    files.
     """
     match = _FORM.fullmatch(parameters.get(NONNULL, ""))
     if match is None or match[1] != parameters.get(LAYOUT_VERSION) or match[2] != digest_files(files):
@@ -99,8 +104,9 @@ def count_retained_values(
 ) -> tuple[int, ...]:
     """Return a lower bound of the values of each slot in all ``partitions``; 0 is exact.
 
-    ``footers`` counts values per slot from the footers of ORC files. It is called for the files of partitions without a valid
-    stored count. The result ends with the last slot that any file has; later slots have no values.
+    ``footers`` counts values per slot from the footers of ORC files. It is called for the files of partitions
+    without a valid stored count. The result ends with the last slot that any file has; later slots have no
+    values.
     """
     totals: list[int] = []
     unknown: list[str] = []

@@ -1,16 +1,20 @@
-"""Backfill: past hours are split again from the raw table, so that keys requested since then have their values there too.
+"""Backfill: past hours are split again from the raw table, so that keys requested since then have their
+values there too.
 
-The stream fills a new column only for new rows. For older hours the raw table is the source: the events of an hour are read from it,
-split with all current columns, and replace the hour like any rewriting. No rows may be lost by this. If the raw table holds fewer events
-of the hour than the flat table, the hour is left unchanged and reported (the raw table may start later, may have been cleaned, or holds
-what the stream rejected as too late). The flat table's own malformed rows are kept.
+The stream fills a new column only for new rows. For older hours the raw table is the source: the events of an
+hour are read from it, split with all current columns, and replace the hour like any rewriting. No rows may be
+lost by this. If the raw table holds fewer events of the hour than the flat table, the hour is left unchanged
+and reported (the raw table may start later, may have been cleaned, or holds what the stream rejected as too
+late). The flat table's own malformed rows are kept.
 
-In general, rows of the raw and the flat table cannot be matched one by one, so an hour is replaced with all its columns. A backfill of one
-key chooses the hours that need it. If another key, such as an id, identifies the events of an hour, only the first key is computed and
-the other columns are copied. That is not assumed but counted, for each hour: on both sides, every event has a value of the identifying key,
-no two events have the same one, and both sides have the same values. Then each flat row has exactly one raw event. Malformed rows have no
-event time, so the raw events of an hour do not include them; they stay as they are. If one of these conditions does not hold, the hour is
-replaced with all its columns. Values that do not fit put the text of their event into ``_rescued``, as everywhere.
+In general, rows of the raw and the flat table cannot be matched one by one, so an hour is replaced with all
+its columns. A backfill of one key chooses the hours that need it. If another key, such as an id, identifies
+the events of an hour, only the first key is computed and the other columns are copied. That is not assumed
+but counted, for each hour: on both sides, every event has a value of the identifying key, no two events have
+the same one, and both sides have the same values. Then each flat row has exactly one raw event. Malformed
+rows have no event time, so the raw events of an hour do not include them; they stay as they are. If one of
+these conditions does not hold, the hour is replaced with all its columns. Values that do not fit put the text
+of their event into ``_rescued``, as everywhere.
 """
 
 from __future__ import annotations
@@ -74,10 +78,11 @@ def backfill(
 ) -> list[BackfillResult]:
     """Split sealed ``hours`` (None: all) again from the raw table, in order; open hours are left out.
 
-    With ``any_number``, the raw table is used even if it holds more events than the hour. With ``key``, only hours are chosen that
-    were written before the key had its column, and hold no value of it. With ``match`` too, the other columns of an hour stay as
-    they are if the key ``match`` identifies its events. Raises ConfigError without a raw table, NotFound if a key has no
-    column, and InvalidRequest if rows cannot be matched by that column.
+    With ``any_number``, the raw table is used even if it holds more events than the hour. With ``key``, only
+    hours are chosen that were written before the key had its column, and hold no value of it. With ``match``
+    too, the other columns of an hour stay as they are if the key ``match`` identifies its events. Raises
+    ConfigError without a raw table, NotFound if a key has no column, and InvalidRequest if rows cannot be
+    matched by that column.
     """
     raw = open_raw(rewriter)
     hours_to_fill = [
@@ -125,7 +130,9 @@ def _backfill_matched(  # noqa: PLR0913, PLR0917 - as many as a scan needs
     match: Match,
     note: Callable[[BackfillResult], None],
 ) -> list[HourPartition]:
-    """Fill one key in the hours of the group whose events the other key identifies; return the other hours."""
+    """Fill one key in the hours of the group whose events the other key identifies; return the other
+    hours.
+    """
     unmatched = []
     with _staged(rewriter, state, match.layout, raw, group) as directory:
         for partition in group:
@@ -203,7 +210,9 @@ class Match:
 
 
 def find_match(state: TableState, key: KeyPath, by: KeyPath) -> Match:
-    """Return the columns of both keys. Raises NotFound if one has none, and InvalidRequest if ``by`` cannot identify events."""
+    """Return the columns of both keys. Raises NotFound if one has none, and InvalidRequest if ``by`` cannot
+    identify events.
+    """
     slots = state.layout.by_key
     if missing := [each.text for each in (key, by) if each not in slots]:
         raise NotFound("the key to match rows by, or the key to fill, has no column", keys=missing)
@@ -213,7 +222,8 @@ def find_match(state: TableState, key: KeyPath, by: KeyPath) -> Match:
             "rows cannot be matched by this key",
             key=by.text,
             type=identifying.type.hive,
-            hint="Use another key than the one to fill, whose column is text or an integer and is not changing its type.",
+            hint="Use another key than the one to fill, whose column is text or an integer and is not "
+            "changing its type.",
         )
     pair = (replace(identifying, index=1), replace(slots[key], index=2))
     return Match(slots[key], identifying, Layout(state.version, (state.layout.slots[0], *pair)))
@@ -222,7 +232,9 @@ def find_match(state: TableState, key: KeyPath, by: KeyPath) -> Match:
 def match_rows(
     rewriter: Rewriter, state: TableState, partition: HourPartition, staged: Sequence[str], match: Match
 ) -> DataFrame | None:
-    """Return the rows of the hour with the values of the key, or None if the other key does not identify all events."""
+    """Return the rows of the hour with the values of the key, or None if the other key does not identify all
+    events.
+    """
     files = rewriter.sampler.list_files(str(partition.location))
     if not staged or not files:
         return None

@@ -1,10 +1,12 @@
-"""Maintenance between two batches: change types of columns, seal hours, drop old hours and delete replaced directories.
+"""Maintenance between two batches: change types of columns, seal hours, drop old hours and delete replaced
+directories.
 
-An hour is sealed (compacted) when no more of its rows are expected: when the watermark is ``lateness_s`` past its end and past the last
-arrival of a row.
+An hour is sealed (compacted) when no more of its rows are expected: when the watermark is ``lateness_s`` past
+its end and past the last arrival of a row.
 
-It runs in the writer itself, or from the command line while the writer is stopped, but never beside a batch. Before it changes anything
-it finishes a staged batch, so every file in the table belongs to a batch that is done.
+It runs in the writer itself, or from the command line while the writer is stopped, but never beside a batch.
+Before it changes anything it finishes a staged batch, so every file in the table belongs to a batch that is
+done.
 """
 
 from __future__ import annotations
@@ -68,8 +70,8 @@ def find_open(
 def find_outgrown(partitions: Sequence[HourPartition], state: TableState) -> list[HourPartition]:
     """Return the sealed hours that a change of a column's type left to be rewritten.
 
-    These are hours with rows in ``_rescued`` that may fit now, because a column became STRING since the hours were written, and hours
-    that hold the numbers of a narrowed column as text.
+    These are hours with rows in ``_rescued`` that may fit now, because a column became STRING since the hours
+    were written, and hours that hold the numbers of a narrowed column as text.
     """
     since = int(state.parameters.get(LAST_PROMOTION, 0))
     narrowed = int(state.parameters.get(LAST_NARROWING, 0))
@@ -188,7 +190,8 @@ class Maintenance:
     def _delete(self) -> int:
         """Delete directories that are due, according to the current partitions in the metastore.
 
-        Before that, the record for readers without a metastore is written, even if only users have dropped partitions.
+        Before that, the record for readers without a metastore is written, even if only users have dropped
+        partitions.
         """
         deletions, now_s = self._sealer.rewriter.deletions, self._stream.clock()
         self._stream.table.forget_if_changed()

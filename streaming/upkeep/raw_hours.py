@@ -1,10 +1,10 @@
 """The raw events of hours, for backfills: read from the raw table or a directory, split, and staged by hour.
 
-The raw table is scanned once for each group of hours, not once for each hour: the split rows are staged by hour, and counted by the footers
-of the staged files.
+The raw table is scanned once for each group of hours, not once for each hour: the split rows are staged by
+hour, and counted by the footers of the staged files.
 
-Records longer than ``limits.record_bytes`` are dead letters of the stream, so they are not events of an hour. Malformed rows have no
-event time and cannot be found in the raw table by hour.
+Records longer than ``limits.record_bytes`` are dead letters of the stream, so they are not events of an hour.
+Malformed rows have no event time and cannot be found in the raw table by hour.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def open_raw(rewriter: Rewriter) -> DataFrame:
             raw_table=settings.raw_table,
             raw_location=settings.raw_location or None,
             reason=str(error)[:300],
-            hint="Spark looks for the table in its own catalog. If the raw events are files of JSON lines, set flat.NAME.raw_files.",
+            hint="Spark looks for the table in its own catalog. If the raw events are files of JSON "
+            "lines, set flat.NAME.raw_files.",
         ) from error
     names = [column.name for column in settings.partition_columns if column.name in table.columns]
     rows = table.selectExpr(f"cast({quote(settings.raw_column)} as string) as value", *map(quote, names))
@@ -68,7 +69,9 @@ def stage_hours(  # noqa: PLR0913, PLR0917 - a scan has that many sides
     group: Sequence[HourPartition],
     directory: str,
 ) -> None:
-    """Split the raw events of these hours by ``layout`` into files by hour (``hour_directory``), in one scan of the raw table."""
+    """Split the raw events of these hours by ``layout`` into files by hour (``hour_directory``), in one scan
+    of the raw table.
+    """
     from pyspark.sql import functions
 
     settings = rewriter.settings
@@ -98,7 +101,9 @@ def _is_partitioned(raw: DataFrame, state: TableState) -> bool:
 
 
 def _arrival_condition(settings: FlatSettings, state: TableState, group: Sequence[HourPartition]) -> str:
-    """Return the condition for partitions that may hold events of these hours: by arrival, up to the permitted delay."""
+    """Return the condition for partitions that may hold events of these hours: by arrival, up to the
+    permitted delay.
+    """
     before_s = settings.event_time.future_s // HOUR_S * HOUR_S + HOUR_S
     after_s = settings.event_time.grace_s + 2 * HOUR_S
     hours = sorted(

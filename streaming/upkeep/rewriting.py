@@ -3,15 +3,17 @@
 1. Count the old files.
 2. Write the new files to the next version of the hour's directory, which no reader sees.
 3. Compare the new files with the old ones: as many rows, and at least as many values in every column.
-4. Switch the partition in one metastore call, which also records the replaced directory. A query sees either all old or all new files.
-   Then the record for readers without a metastore is written (``streaming.table.current_files``).
+4. Switch the partition in one metastore call, which also records the replaced directory. A query sees either
+   all old or all new files. Then the record for readers without a metastore is written
+   (``streaming.table.current_files``).
 5. Note the replaced directory for deletion at a time when no query still reads it.
 
-A crash before step 4 leaves only a directory that the next attempt overwrites. A crash between 4 and 5 is repaired by
-``note_replaced``, because the partition's parameter still names the replaced directory.
+A crash before step 4 leaves only a directory that the next attempt overwrites. A crash between 4 and 5 is
+repaired by ``note_replaced``, because the partition's parameter still names the replaced directory.
 
-While an hour is rewritten, its rows with ``_rescued`` are split again: values fit into columns that became wider since. A value that is in a
-numeric column stays there even if it does not fit when it is split again: a column that was narrowed holds numbers that had arrived as text.
+While an hour is rewritten, its rows with ``_rescued`` are split again: values fit into columns that became
+wider since. A value that is in a numeric column stays there even if it does not fit when it is split again: a
+column that was narrowed holds numbers that had arrived as text.
 """
 
 from __future__ import annotations
@@ -114,8 +116,9 @@ class Rewriter:
     ) -> HourPartition:
         """Rewrite the hour and return the switched partition.
 
-        ``replaced_by`` are the rows if they come from elsewhere (a backfill); ``more_rows`` allows more rows than before.
-        Raises Inconsistent if the new files lack rows or values of the old ones; the hour is unchanged then.
+        ``replaced_by`` are the rows if they come from elsewhere (a backfill); ``more_rows`` allows more rows
+        than before. Raises Inconsistent if the new files lack rows or values of the old ones; the hour is
+        unchanged then.
         """
         files = self.sampler.list_files(str(partition.location))
         if not files:
@@ -220,7 +223,9 @@ def _check_complete(
     more_rows: bool,
     more_rescued: bool,
 ) -> None:
-    """Raise Inconsistent unless all rows and values are present and, without ``more_rescued``, no more rows are rescued than before."""
+    """Raise Inconsistent unless all rows and values are present and, without ``more_rescued``, no more rows
+    are rescued than before.
+    """
     names = [slot.name for slot in layout.slots]
     lost = [
         names[slot]

@@ -1,4 +1,5 @@
-"""Certificates for tests of TLS, made by OpenSSL's command. They are valid for ``localhost`` and 127.0.0.1."""
+"""Certificates for tests of TLS, made by OpenSSL's command. They are valid for ``localhost`` and
+127.0.0.1."""
 
 from __future__ import annotations
 

@@ -41,7 +41,8 @@ def test_a_bootstrap_killed_at_every_pass_through_a_failpoint_ends_equal_to_its_
     target: ClusterEndpoints,  # noqa: F811 - likewise
     tmp_path: Path,
 ) -> None:
-    """The n-th run is killed at its n-th pass through the failpoint, so that each run gets further, until one finishes."""
+    """The n-th run is killed at its n-th pass through the failpoint, so that each run gets further, until one
+    finishes."""
     replay = KilledReplay.of(written, source, target, tmp_path, "tests.crash.programs.bootstrap_program")
     kills = 0
     while replay.run(f"{step}:{kills + 1}"):

@@ -1,7 +1,9 @@
-"""The daemon, both metastores and the broker are killed at every step of a bootstrap and of later loads; all tables end equal.
+"""The daemon, both metastores and the broker are killed at every step of a bootstrap and of later loads; all
+tables end equal.
 
-The steps are the failpoints in the code of loads, so a new one is covered without a change here. A thread of the daemon waits at each
-step while the component is killed, and continues without it; then the component is started again.
+The steps are the failpoints in the code of loads, so a new one is covered without a change here. A thread of
+the daemon waits at each step while the component is killed, and continues without it; then the component is
+started again.
 """
 
 from __future__ import annotations
@@ -72,7 +74,8 @@ def write_more(replica: KilledReplica, number: int) -> None:
         roll_back(sql, f"insert into {replica.db}.t0001 values (666)")
     replica.write(
         f"insert into {{db}}.plain values ({number})",
-        f"from {{db}}.t0000 s insert into {{db}}.t0001 select {number} insert into {{db}}.t0008 select {number}",
+        f"from {{db}}.t0000 s insert into {{db}}.t0001 select {number} insert into {{db}}.t0008 select "
+        f"{number}",
         f"update {{db}}.t0002 set id = {number} where id < {number}",
         f"insert into {{db}}.t0007 values ({number})",
         f"insert into {{db}}.visits values ({number},'/more','x'),({number},'/more','n{number}')",
@@ -137,7 +140,8 @@ def test_a_component_is_killed_at_every_step_of_a_bootstrap(
 def test_a_component_is_killed_at_every_step_of_loads_while_the_policy_is_followed(
     victim: str, own_stack: Stack, tmp_path: Path
 ) -> None:
-    """At one step of a load, replay passes its event, so that the tables must catch up; at the chosen step, the component is killed."""
+    """At one step of a load, replay passes its event, so that the tables must catch up; at the chosen step,
+    the component is killed."""
     db = f"load_{uuid.uuid4().hex[:8]}"
     held = write_source(own_stack, db)
     with closing(WritingMetastore([own_stack.source.metastore.uri])) as writer:

@@ -1,4 +1,5 @@
-"""Loads of tables that Hive's own compactor has compacted, and compacts meanwhile. The source is a cluster of this test."""
+"""Loads of tables that Hive's own compactor has compacted, and compacts meanwhile. The source is a cluster of
+this test."""
 
 from __future__ import annotations
 
@@ -85,8 +86,9 @@ def wait_until(holds: Callable[[], bool]) -> None:
 def follow_and_compare(replica: Replica, ours: Session, theirs: Session) -> list[str]:
     """Replay everything and return the differences.
 
-    The statistics of ``major`` are those of its aborted write id. The load leaves out their mark of accuracy; the source takes them
-    for accurate again once the compaction has made it forget the abort, for which there is no event.
+    The statistics of ``major`` are those of its aborted write id. The load leaves out their mark of accuracy;
+    the source takes them for accurate again once the compaction has made it forget the abort, for which there
+    is no event.
     """
     replica.follow()
     sides = (

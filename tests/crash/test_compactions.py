@@ -1,6 +1,7 @@
 """Compactions by Hive's own compactor on either side are no difference, and rows are still compared.
 
-The shared stack has no compactor. Each side gets a worker in a process of its own, which takes too long for every run of the CI.
+The shared stack has no compactor. Each side gets a worker in a process of its own, which takes too long for
+every run of the CI.
 """
 
 from __future__ import annotations
@@ -104,7 +105,8 @@ def test_compactions_of_either_side_are_counted_and_hide_no_rows(
     assert rows == dict.fromkeys(TABLES, 4)
 
 
-def configure(policy: Policy, source: ClusterEndpoints, target: ClusterEndpoints, directory: Path) -> Path:  # noqa: F811 - likewise
+# Likewise
+def configure(policy: Policy, source: ClusterEndpoints, target: ClusterEndpoints, directory: Path) -> Path:  # noqa: F811
     """Write a configuration with the policy ``shop``, and return its file."""
     values = {
         "sources": {

@@ -1,8 +1,11 @@
-"""A Spark session and a SQL engine of Hive 4 work through the endpoint while it is killed, between their statements and within them.
+"""A Spark session and a SQL engine of Hive 4 work through the endpoint while it is killed, between their
+statements and within them.
 
-Both clients connect again and repeat the call, so every statement must succeed, take effect once, and give the answer that the metastore
-itself gives, with answers from the index and without an index. Statements that cannot be repeated have IF NOT EXISTS: a client cannot know whether a call was applied whose answer is lost,
-and Hive's clients repeat it. A metastore that is killed has the same effect, for Hive's locks as well, which need another attempt.
+Both clients connect again and repeat the call, so every statement must succeed, take effect once, and give
+the answer that the metastore itself gives, with answers from the index and without an index. Statements that
+cannot be repeated have IF NOT EXISTS: a client cannot know whether a call was applied whose answer is lost,
+and Hive's clients repeat it. A metastore that is killed has the same effect, for Hive's locks as well, which
+need another attempt.
 """
 
 from __future__ import annotations
@@ -45,8 +48,9 @@ PERSISTENT = {
     "metastore.acid.housekeeper.interval": "5s",
     "hive.lock.sleep.between.retries": "2s",
 }
-"""How a client gets over a restart of its metastore. Hive's defaults are one repetition and three attempts to connect. A transaction whose
-abort was lost holds its locks until its time-out, by default for five minutes."""
+"""How a client gets over a restart of its metastore. Hive's defaults are one repetition and three attempts to
+connect. A transaction whose abort was lost holds its locks until its time-out, by default for five
+minutes."""
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +91,8 @@ def endpoint(
 
 
 def write_settings(directory: Path, endpoint: EndpointProcess, metastore: Metastore, kafka: Kafka) -> Path:
-    """Write the settings of a daemon that indexes every table; all answers of the endpoint are compared with the metastore's."""
+    """Write the settings of a daemon that indexes every table; all answers of the endpoint are compared with
+    the metastore's."""
     topic = f"index-{endpoint.port}"
     settings = {
         "sources": {"lake": {"metastore": [metastore.uri], "topic": topic}},
@@ -112,7 +117,8 @@ def spark_work(run: Callable[[str], list[list[str]]], db: str, round_: int) -> N
 
 
 def drop_persistently(run: Callable[[str], list[list[str]]], statement: str) -> None:
-    """Drop a partition. Spark looks whether it exists; if the answer to its drop is lost, Hive's client repeats the call, which then fails."""
+    """Drop a partition. Spark looks whether it exists; if the answer to its drop is lost, Hive's client
+    repeats the call, which then fails."""
     try:
         run(statement)
     except AssertionError as error:
@@ -122,14 +128,16 @@ def drop_persistently(run: Callable[[str], list[list[str]]], statement: str) -> 
 
 
 class Persistent:
-    """Runs Hive statements as a user does who repeats what failed. Hive's lock manager does not repeat its calls."""
+    """Runs Hive statements as a user does who repeats what failed. Hive's lock manager does not repeat its
+    calls."""
 
     def __init__(self, session: Session, before: Callable[[], None] = lambda: None) -> None:
         self._session = session
         self._before = before
 
     def __call__(self, sql: str, *, applied: str | None = None) -> list[tuple[str, ...]]:
-        """Run a statement until it succeeds; ``applied`` counts its rows if it must not be repeated after it took effect."""
+        """Run a statement until it succeeds; ``applied`` counts its rows if it must not be repeated after it
+        took effect."""
         self._before()
         for _ in range(REPETITIONS):
             try:
@@ -167,7 +175,8 @@ def hive_work(run: Persistent, db: str, round_: int) -> None:
 
 
 def work_while_killed(endpoint: EndpointProcess, work: Callable[[int], None]) -> int:
-    """Work in rounds, from the second on, until the endpoint was killed often enough meanwhile; return the last round."""
+    """Work in rounds, from the second on, until the endpoint was killed often enough meanwhile; return the
+    last round."""
     last, enough = 1, endpoint.kills + KILLS_WITHIN
     with endpoint.killed_again_and_again(1.0, 4.0):
         while endpoint.kills < enough:

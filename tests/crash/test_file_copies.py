@@ -63,7 +63,8 @@ def run(warehouse: Warehouse, source: SourceFile, *options: str) -> int:
 
 
 def steps(log: Path, target: Path) -> list[tuple[str, int]]:
-    """Return (system call, its number among those of its name) for each call since the first that names the target."""
+    """Return (system call, its number among those of its name) for each call since the first that names the
+    target."""
     seen: dict[str, int] = {}
     found: list[tuple[str, int]] = []
     for line in log.read_text().splitlines():
@@ -149,7 +150,8 @@ GROUP: Final = 8
 
 
 def run_group(warehouse: Warehouse, sources: list[SourceFile], *options: str) -> int:
-    """Copy files with one worker, which settles them together; descriptor 9 takes a word for each reported copy."""
+    """Copy files with one worker, which settles them together; descriptor 9 takes a word for each reported
+    copy."""
     arguments = (
         f"file:{warehouse.root}",
         f"file:{warehouse.target}/{DELTA}",

@@ -1,4 +1,5 @@
-"""The file systems of both sides are full, read-only or gone while the daemon runs; no table is quarantined, and nothing is lost."""
+"""The file systems of both sides are full, read-only or gone while the daemon runs; no table is quarantined,
+and nothing is lost."""
 
 from __future__ import annotations
 
@@ -122,7 +123,8 @@ def test_a_bootstrap_waits_for_a_file_system_and_ends_equal(
 
 
 def test_replay_and_loads_wait_for_a_file_system_and_end_equal(mounts: Mounts, tmp_path: Path) -> None:
-    """Each outage meets new rows of every kind of table, a new table and partition, and the load of a table."""
+    """Each outage meets new rows of every kind of table, a new table and partition, and the load of a
+    table."""
     db = f"fs_{uuid.uuid4().hex[:8]}"
     create_tables(mounts.stack, db)
     replica = KilledReplica.of(mounts.stack, db, tmp_path)

@@ -1,9 +1,10 @@
-"""The driver of a flat table is killed at every step of a batch, a seal, a promotion, a narrowing and the reuse of a slot.
+"""The driver of a flat table is killed at every step of a batch, a seal, a promotion, a narrowing and the
+reuse of a slot.
 
-Each run brings new events, dies at one step, and the next run carries on from there, with more events, to the next step. After every
-death a naive reader and Hive's own look at the table: no row twice, none of a finished batch missing, every value in its column or
-in ``_rescued``. At the end everything that the source holds, a directory or a topic of three partitions, is in the table or in the
-dead letters, once.
+Each run brings new events, dies at one step, and the next run carries on from there, with more events, to the
+next step. After every death a naive reader and Hive's own look at the table: no row twice, none of a finished
+batch missing, every value in its column or in ``_rescued``. At the end everything that the source holds, a
+directory or a topic of three partitions, is in the table or in the dead letters, once.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ ARRIVING = [
 
 
 @pytest.fixture(params=["directory", "topic"])
-def table(request: pytest.FixtureRequest, source: ClusterEndpoints, kafka: str) -> Killed:  # noqa: F811 - fixtures, by their names
+# fixtures, by their names
+def table(request: pytest.FixtureRequest, source: ClusterEndpoints, kafka: str) -> Killed:  # noqa: F811
     database = f"crash_{uuid.uuid4().hex[:8]}"
     with closing(Metastore(source.metastore)) as metastore:
         metastore.create_database(Database(name=database))

@@ -1,8 +1,9 @@
 """The daemon of a flat table is killed at every step of its driver, and the driver's JVM alone.
 
-The driver of a killed daemon must end by itself, with its JVM; the daemon that is started next continues. A driver whose JVM was
-killed is replaced by the daemon. The table is checked at every step as in ``test_flat_crash``: every event that the source holds, a
-directory or a topic of three partitions, is in the table or in the dead letters once.
+The driver of a killed daemon must end by itself, with its JVM; the daemon that is started next continues. A
+driver whose JVM was killed is replaced by the daemon. The table is checked at every step as in
+``test_flat_crash``: every event that the source holds, a directory or a topic of three partitions, is in the
+table or in the dead letters once.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The bootstrap of a thousand tables with aborted, open and compacted transactions, while writers continue.
 
-Rows, write ids, definitions and statistics of all tables are compared. ``test_large_outages`` does the same while components are killed.
+Rows, write ids, definitions and statistics of all tables are compared. ``test_large_outages`` does the same
+while components are killed.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ class CountingMetastore(Metastore):
 
 
 class Committing(SilentBootstrap):
-    """Commits those of the held transactions that the bootstrap waits for; the SQL engine's end by themselves."""
+    """Commits those of the held transactions that the bootstrap waits for; the SQL engine's end by
+    themselves."""
 
     def __init__(self, source: str, held: Sequence[int]) -> None:
         self._held = frozenset(held)

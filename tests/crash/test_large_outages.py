@@ -1,4 +1,5 @@
-"""The bootstrap of a thousand tables by the daemon while writers continue; daemon, metastores and broker are killed in turn."""
+"""The bootstrap of a thousand tables by the daemon while writers continue; daemon, metastores and broker are
+killed in turn."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ def own_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 
 def write_until(stop: threading.Event, stack: Stack, made: ManyTables, done: list[int]) -> None:
-    """Insert into table after table, also while the metastore is away; a statement that fails is not repeated."""
+    """Insert into table after table, also while the metastore is away; a statement that fails is not
+    repeated."""
     number = 0
     while not stop.is_set():
         try:

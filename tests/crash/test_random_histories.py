@@ -1,4 +1,5 @@
-"""Several writers change tables of every kind at random while the daemon, the metastores and the broker are killed; the replica ends equal."""
+"""Several writers change tables of every kind at random while the daemon, the metastores and the broker are
+killed; the replica ends equal."""
 
 from __future__ import annotations
 

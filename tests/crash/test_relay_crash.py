@@ -1,7 +1,7 @@
 """A relay that is killed at any step, and started again, leaves the whole log in the topic, in order.
 
-What stands there twice is what a reader drops; what a reader is left with is compared byte for byte with a relay that was
-never killed.
+What stands there twice is what a reader drops; what a reader is left with is compared byte for byte with a
+relay that was never killed.
 """
 
 from __future__ import annotations

@@ -52,7 +52,8 @@ def test_a_replica_killed_at_every_pass_through_a_failpoint_ends_equal_to_its_so
     *,
     overlaps: bool,
 ) -> None:
-    """The n-th run is killed at its n-th pass through the failpoint, so that each run gets further, until one finishes."""
+    """The n-th run is killed at its n-th pass through the failpoint, so that each run gets further, until one
+    finishes."""
     replay = KilledReplay.of(written, source, target, tmp_path, files=files, overlaps=overlaps)
     kills = 0
     while replay.run(f"{step}:{kills + 1}"):

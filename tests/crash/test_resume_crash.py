@@ -1,4 +1,5 @@
-"""A table that resumes after its quarantine is killed at every pass through every failpoint, and must end equal to the source."""
+"""A table that resumes after its quarantine is killed at every pass through every failpoint, and must end
+equal to the source."""
 
 from __future__ import annotations
 
@@ -55,7 +56,8 @@ STEPS = (
 
 @dataclass(frozen=True)
 class Stopped:
-    """A history in which the target refuses one alteration of table ``t``; the events at which a replica must be prepared."""
+    """A history in which the target refuses one alteration of table ``t``; the events at which a replica must
+    be prepared."""
 
     written: Written
     before_alter: int
@@ -91,7 +93,8 @@ def stopped(source: ClusterEndpoints) -> Stopped:  # noqa: F811 - a fixture asks
 
 
 def prepare(replay: KilledReplay, stopped: Stopped) -> None:
-    """Make a replica whose table ``t`` is quarantined, and whose other tables are followed up to the release."""
+    """Make a replica whose table ``t`` is quarantined, and whose other tables are followed up to the
+    release."""
     store = SqliteStore(replay.state, schema_version=1)
     start_after(store, stopped.written.before)
     replica = build_replica(
@@ -127,7 +130,8 @@ def test_a_table_that_resumes_ends_equal_to_its_source_wherever_it_is_killed(
     target: ClusterEndpoints,  # noqa: F811 - likewise
     tmp_path: Path,
 ) -> None:
-    """The n-th run is killed at its n-th pass through the failpoint, so that each run gets further, until one finishes."""
+    """The n-th run is killed at its n-th pass through the failpoint, so that each run gets further, until one
+    finishes."""
     replay = KilledReplay.of(stopped.written, source, target, tmp_path, "tests.crash.programs.resume_program")
     prepare(replay, stopped)
     kills = 0

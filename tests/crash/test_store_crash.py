@@ -1,9 +1,10 @@
-"""Every crash point of the SQLite store: killed at each system call that changes the state file, it recovers whole.
+"""Every crash point of the SQLite store: killed at each system call that changes the state file, it recovers
+whole.
 
-``strace`` kills the program at the K-th call of one kind, for K = 1, 2, … until a run gets through. After each kill the file
-is opened as the daemon would, must hold exactly the state of one step, not older than what an earlier kill left, and a
-second run must reach the end. SIGKILL keeps the page cache, so this is about processes; torn writes of a
-power loss are covered by cutting the log of a killed program at every 512 bytes.
+``strace`` kills the program at the K-th call of one kind, for K = 1, 2, … until a run gets through. After
+each kill the file is opened as the daemon would, must hold exactly the state of one step, not older than what
+an earlier kill left, and a second run must reach the end. SIGKILL keeps the page cache, so this is about
+processes; torn writes of a power loss are covered by cutting the log of a killed program at every 512 bytes.
 """
 
 from __future__ import annotations
@@ -36,14 +37,16 @@ def strace() -> None:
 
 
 def run_killed(path: Path, syscalls: str, when: int, fault: str = "signal=SIGKILL") -> int:
-    """Run the program with one fault at the ``when``-th of ``syscalls`` on its files; return its exit code."""
+    """Run the program with one fault at the ``when``-th of ``syscalls`` on its files; return its exit
+    code."""
     return run_with_fault(path, syscalls, when, fault).returncode
 
 
 def run_with_fault(
     path: Path, syscalls: str, when: int, fault: str, *options: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run the program with one fault, at the ``when``-th of ``syscalls`` on its files in any of its threads."""
+    """Run the program with one fault, at the ``when``-th of ``syscalls`` on its files in any of its
+    threads."""
     on_files = [part for name in ("", "-wal") for part in ("-P", f"{path}{name}")]
     command = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={syscalls}", *on_files]
     command += ["-e", f"inject={syscalls}:{fault}:when={when}"]
@@ -86,14 +89,16 @@ def test_a_kill_at_any_call_leaves_a_whole_transaction_and_the_next_run_finishes
     else:
         pytest.fail(f"more than {POINTS_MAX} calls of {syscalls}")
     assert steps_seen[-1] == STEPS
-    print(f"{syscalls}: {len(steps_seen) - 1} crash points, all recovered")  # noqa: T201 - the figure is the result
+    # The figure is the result
+    print(f"{syscalls}: {len(steps_seen) - 1} crash points, all recovered")  # noqa: T201
 
 
 @pytest.mark.parametrize("syscalls", ["pwrite64", "fdatasync,fsync", "ftruncate"])
 def test_a_kill_while_a_thread_copies_the_log_loses_nothing_that_was_committed(
     syscalls: str, tmp_path: Path
 ) -> None:
-    """Which call is the K-th one differs from run to run, so the program itself tells what it has committed."""
+    """Which call is the K-th one differs from run to run, so the program itself tells what it has
+    committed."""
     for when in range(1, POINTS_MAX):
         path = tmp_path / f"{when}.db"
         ended = run_with_fault(path, syscalls, when, "signal=SIGKILL", "checkpoints")

@@ -1,10 +1,13 @@
-"""A target for coverage-guided fuzzing: filters and keys of the partition index. Run by ``make fuzz`` and test_partitions.
+"""A target for coverage-guided fuzzing: filters and keys of the partition index. Run by ``make fuzz`` and
+test_partitions.
 
-The first byte of an input selects the meaning of the rest: the text of a filter, or a field of a key. A filter may only be refused with
-BadFilter or LimitExceeded; a planned filter must have the same answer as a check of every partition. A field may only be refused with
-StateCorrupt; its value must be encoded and decoded again as the same value.
+The first byte of an input selects the meaning of the rest: the text of a filter, or a field of a key. A
+filter may only be refused with BadFilter or LimitExceeded; a planned filter must have the same answer as a
+check of every partition. A field may only be refused with StateCorrupt; its value must be encoded and decoded
+again as the same value.
 
-Usage: ``python -m tests.fuzz.partition_filters CORPUS [libFuzzer options]``; an empty corpus begins with a few filters.
+Usage: ``python -m tests.fuzz.partition_filters CORPUS [libFuzzer options]``; an empty corpus begins with a
+few filters.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Checksums that HDFS records for erasure-coded files and for files of two clusters that differ in block size and kind of checksum."""
+"""Checksums that HDFS records for erasure-coded files and for files of two clusters that differ in block size
+and kind of checksum."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ EC_ADMIN = "org.apache.hadoop.hdfs.tools.ECAdmin"
 
 @pytest.fixture(scope="module")
 def coded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
-    """HDFS whose directory ``/coded`` is erasure-coded, with one DataNode more than the data blocks of a group."""
+    """HDFS whose directory ``/coded`` is erasure-coded, with one DataNode more than the data blocks of a
+    group."""
     # Otherwise the NameNode avoids busy DataNodes, and may find too few of them.
     settings = {"dfs.namenode.redundancy.considerLoad": "false"}
     started = Hdfs(tmp_path_factory.mktemp("coded"), settings, data_nodes=4)
@@ -95,7 +97,8 @@ def test_an_erasure_coded_file_is_written_and_read_while_a_data_node_is_down(
 def test_a_file_is_proved_between_clusters_with_other_blocks_and_another_kind_of_checksum(
     coded: Hdfs, other: Hdfs, size_bytes: int
 ) -> None:
-    """There and back: MD5s of blocks of 512 KiB on one side, a composite CRC over blocks of 1 MiB on the other."""
+    """There and back: MD5s of blocks of 512 KiB on one side, a composite CRC over blocks of 1 MiB on the
+    other."""
     here, there = (f"{each.uri}/{uuid.uuid4().hex}" for each in (coded, other))
     content = os.urandom(size_bytes)
     write(coded, f"{here}/f", content, 512 << 10)

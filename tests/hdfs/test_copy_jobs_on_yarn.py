@@ -1,7 +1,8 @@
 """Copy jobs whose executors are containers of YARN, from HDFS to HDFS: killed executors, drivers and daemons.
 
-The nodes have no configuration of HDFS and no Tideline. Their Python has only the packages that the documentation names, and is either
-installed on the nodes or an archive on HDFS. The daemon's user of HDFS is not the user that runs the containers.
+The nodes have no configuration of HDFS and no Tideline. Their Python has only the packages that the
+documentation names, and is either installed on the nodes or an archive on HDFS. The daemon's user of HDFS is
+not the user that runs the containers.
 """
 
 from __future__ import annotations
@@ -148,7 +149,8 @@ ROWS = ["x" * 99] * 1_000
 
 @dataclass
 class Shop:
-    """A database with a transactional table of several writes, and an external table that another program fills."""
+    """A database with a transactional table of several writes, and an external table that another program
+    fills."""
 
     clusters: Stack
     database: str

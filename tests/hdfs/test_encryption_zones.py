@@ -1,4 +1,5 @@
-"""Encryption zones of a real HDFS with Hadoop's key server: files, and a replica whose source has its warehouse in a zone."""
+"""Encryption zones of a real HDFS with Hadoop's key server: files, and a replica whose source has its
+warehouse in a zone."""
 
 from __future__ import annotations
 

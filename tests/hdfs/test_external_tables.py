@@ -1,4 +1,5 @@
-"""External tables with both clusters on HDFS, and their copies killed: the tests of other suites, with other fixtures."""
+"""External tables with both clusters on HDFS, and their copies killed: the tests of other suites, with other
+fixtures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A flat table on HDFS of a running daemon and with remote executors, while daemon, driver, JVM and executors are killed."""
+"""A flat table on HDFS of a running daemon and with remote executors, while daemon, driver, JVM and executors
+are killed."""
 
 from __future__ import annotations
 

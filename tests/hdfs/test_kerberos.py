@@ -1,4 +1,5 @@
-"""Secure HDFS: Kerberos with a keytab and with a ticket, encrypted connections, and a client without credentials."""
+"""Secure HDFS: Kerberos with a keytab and with a ticket, encrypted connections, and a client without
+credentials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The whole workload with both clusters on one name service of two NameNodes, before and after a failover: seven JVMs."""
+"""The whole workload with both clusters on one name service of two NameNodes, before and after a failover:
+seven JVMs."""
 
 from __future__ import annotations
 

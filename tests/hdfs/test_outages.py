@@ -1,4 +1,5 @@
-"""Servers of HDFS are killed and change their roles while files are copied: every copy is repeated, and none counts as lost."""
+"""Servers of HDFS are killed and change their roles while files are copied: every copy is repeated, and none
+counts as lost."""
 
 from __future__ import annotations
 
@@ -106,7 +107,8 @@ def fail_over(pair: HdfsPair, *, kill: bool) -> Callable[[], None]:
 def test_copies_survive_failovers_of_the_name_service(
     pair: HdfsPair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kill: bool
 ) -> None:
-    """The name service is configured by Hadoop's own files in one case, and by Tideline's configuration in the other."""
+    """The name service is configured by Hadoop's own files in one case, and by Tideline's configuration in
+    the other."""
     if kill:
         monkeypatch.setenv("HADOOP_CONF_DIR", str(pair.data_node.conf))
     systems = open_file_systems({"hdfs": {} if kill else pair.client_settings})
@@ -132,7 +134,8 @@ def test_copies_survive_failovers_of_the_name_service(
 def test_copies_survive_a_server_that_is_killed_again_and_again(
     single: Hdfs, tmp_path: Path, victim: str
 ) -> None:
-    """The change manager is there and has none of the files, so that a copy that finds no content would count as lost."""
+    """The change manager is there and has none of the files, so that a copy that finds no content would count
+    as lost."""
     root = f"{single.uri}/{uuid.uuid4().hex}"
     write(single, f"{root}/cmroot/other", b"")
     contents = {f"f{number}": os.urandom(50_000) for number in range(FILES)}

@@ -1,4 +1,5 @@
-"""As ``tests/crash/test_random_histories.py``, with the warehouses and change managers of both clusters on HDFS."""
+"""As ``tests/crash/test_random_histories.py``, with the warehouses and change managers of both clusters on
+HDFS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The crash matrix of replay with both clusters on HDFS: the tests of ``tests/crash/test_replay_crash.py``, with other clusters."""
+"""The crash matrix of replay with both clusters on HDFS: the tests of ``tests/crash/test_replay_crash.py``,
+with other clusters."""
 
 from __future__ import annotations
 

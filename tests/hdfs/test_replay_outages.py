@@ -1,4 +1,5 @@
-"""HDFS and the daemon are killed at random while a replica on HDFS follows its source; no table is quarantined, and nothing is lost."""
+"""HDFS and the daemon are killed at random while a replica on HDFS follows its source; no table is
+quarantined, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -65,8 +66,8 @@ def test_replay_survives_random_kills_of_hdfs_and_of_the_daemon(
 ) -> None:
     """Each round is written while the replica pauses.
 
-    In one half of the rounds, servers of HDFS are down from the start until the replica reports it. In the other half, servers and
-    daemon are killed after a random part of the round, and started again.
+    In one half of the rounds, servers of HDFS are down from the start until the replica reports it. In the
+    other half, servers and daemon are killed after a random part of the round, and started again.
     """
     random, db = Random(SEED), f"outage_{uuid.uuid4().hex[:8]}"  # noqa: S311 - a test
     servers = {"NameNode": hdfs.name_node, "DataNode": hdfs.data_nodes[0]}
@@ -105,7 +106,8 @@ def test_replay_survives_random_kills_of_hdfs_and_of_the_daemon(
 
 
 def answers(cluster: HiveCluster) -> bool:
-    """Whether the SQL engine opens a session; the first one over a connection to the NameNode that was killed fails."""
+    """Whether the SQL engine opens a session; the first one over a connection to the NameNode that was killed
+    fails."""
     try:
         with cluster.sql() as sql:
             sql.run("show databases")

@@ -1,4 +1,5 @@
-"""Replication between two clusters on HDFS: the whole workload, and files that only the change manager has."""
+"""Replication between two clusters on HDFS: the whole workload, and files that only the change manager
+has."""
 
 from __future__ import annotations
 

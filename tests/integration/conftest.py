@@ -1,9 +1,10 @@
 """The real components for integration tests, one set per session.
 
-``TIDELINE_STACK`` says where from: unset, a stack is started for the session and stopped after it; a path to an
-``endpoints.json`` (or its directory) uses one that runs already, which saves a developer the start; ``docker`` starts the
-same components as containers. A component that cannot start fails the run in CI; elsewhere its tests are skipped with the
-reason, because a developer without memory for five JVMs still wants the rest.
+``TIDELINE_STACK`` says where from: unset, a stack is started for the session and stopped after it; a path to
+an ``endpoints.json`` (or its directory) uses one that runs already, which saves a developer the start;
+``docker`` starts the same components as containers. A component that cannot start fails the run in CI;
+elsewhere its tests are skipped with the reason, because a developer without memory for five JVMs still wants
+the rest.
 """
 
 from __future__ import annotations
@@ -79,7 +80,8 @@ def _endpoints(where: str, directory: Path, cleanup: ExitStack, config: pytest.C
 
 
 def _keep_logs(directory: Path, config: pytest.Config) -> None:
-    """Copy the components' logs to where the next session does not delete them; the summary says where that is."""
+    """Copy the components' logs to where the next session does not delete them; the summary says where that
+    is."""
     LOGS.mkdir(parents=True, exist_ok=True)
     for log in directory.glob("*/*.log"):
         shutil.copy(log, LOGS / f"{log.parent.name}-{log.name}")
@@ -87,7 +89,8 @@ def _keep_logs(directory: Path, config: pytest.Config) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """After a failure: where the components' logs are. With pytest-xdist, the process of the failed test has kept them."""
+    """After a failure: where the components' logs are. With pytest-xdist, the process of the failed test has
+    kept them."""
     failed = bool(terminalreporter.stats.get("failed"))
     if config.stash.get(KEPT, None) or (failed and LOGS.is_dir()):
         terminalreporter.write_line(f"logs of the components: {LOGS}")

@@ -1,4 +1,5 @@
-"""An endpoint with an index in front of a metastore that decides by user what may be read: only the metastore answers."""
+"""An endpoint with an index in front of a metastore that decides by user what may be read: only the metastore
+answers."""
 
 from __future__ import annotations
 

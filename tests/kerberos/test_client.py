@@ -1,4 +1,5 @@
-"""Tideline's own client on Hive 4.2's metastore with Kerberos: keytabs, tickets, signed and encrypted calls, and what can go wrong."""
+"""Tideline's own client on Hive 4.2's metastore with Kerberos: keytabs, tickets, signed and encrypted calls,
+and what can go wrong."""
 
 from __future__ import annotations
 

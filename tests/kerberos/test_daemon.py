@@ -1,4 +1,5 @@
-"""The whole daemon between two Kerberized clusters: a replica, and an endpoint that answers from the index."""
+"""The whole daemon between two Kerberized clusters: a replica, and an endpoint that answers from the
+index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Delegation tokens through an endpoint in front of a Kerberized metastore: their calls are forwarded, and their holders log in."""
+"""Delegation tokens through an endpoint in front of a Kerberized metastore: their calls are forwarded, and
+their holders log in."""
 
 from __future__ import annotations
 

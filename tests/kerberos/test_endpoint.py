@@ -1,4 +1,5 @@
-"""An endpoint without an index in front of a Kerberized metastore, as Hive's Java client and encrypting clients use it."""
+"""An endpoint without an index in front of a Kerberized metastore, as Hive's Java client and encrypting
+clients use it."""
 
 from __future__ import annotations
 

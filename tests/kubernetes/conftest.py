@@ -31,7 +31,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def api_server(tmp_path: Path) -> Iterator[ApiServer]:
-    """A server with nothing but the namespace of the chart, and the default account that a controller would create there."""
+    """A server with nothing but the namespace of the chart, and the default account that a controller would
+    create there."""
     cluster = Kubernetes(tmp_path / "kubernetes")
     with start_or_skip("API server of Kubernetes"):
         cluster.start()

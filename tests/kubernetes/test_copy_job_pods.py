@@ -1,4 +1,5 @@
-"""Copy jobs whose executors are pods of a real API server, run as processes of this machine (``PodRunner``)."""
+"""Copy jobs whose executors are pods of a real API server, run as processes of this machine
+(``PodRunner``)."""
 
 from __future__ import annotations
 
@@ -85,7 +86,8 @@ def kill_a_pod(runner: PodRunner) -> int:
 
 
 def check_pods(runner: PodRunner, owner: str) -> None:
-    """Check that the pods are as configured, that the pod of the daemon owns them, and that they name their policy."""
+    """Check that the pods are as configured, that the pod of the daemon owns them, and that they name their
+    policy."""
     assert len(runner.pods) >= 2
     for pod in runner.pods.values():
         (container,) = pod["spec"]["containers"]

@@ -1,8 +1,8 @@
 """The chart on a real API server, and a flat table whose executors are pods of it.
 
-No kubelet runs here: ``PodRunner`` starts the container of each pod as a process of this machine and reports it. Everything else is
-real: Spark creates, watches and deletes the pods with the token of the chart's service account, the server authorizes each request by the
-chart's role, and the executors split a topic into a table.
+No kubelet runs here: ``PodRunner`` starts the container of each pod as a process of this machine and reports
+it. Everything else is real: Spark creates, watches and deletes the pods with the token of the chart's service
+account, the server authorizes each request by the chart's role, and the executors split a topic into a table.
 """
 
 from __future__ import annotations
@@ -145,7 +145,8 @@ def test_executors_are_pods_and_a_killed_one_is_replaced_without_loss_or_duplica
 
 
 def check_pods(runner: PodRunner, owner: str) -> None:
-    """Check that the pods are as configured, that the pod of the daemon owns them, and that they name their table."""
+    """Check that the pods are as configured, that the pod of the daemon owns them, and that they name their
+    table."""
     for pod in runner.pods.values():
         (container,) = pod["spec"]["containers"]
         assert (container["image"], container["args"]) == (IMAGE, ["executor"])

@@ -1,4 +1,5 @@
-"""What the documentation refers to exists: paths, tests, other pages and their headings, and the imports of its examples."""
+"""What the documentation refers to exists: paths, tests, other pages and their headings, and the imports of
+its examples."""
 
 from __future__ import annotations
 

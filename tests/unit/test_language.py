@@ -1,8 +1,8 @@
 """Texts are plain technical English: no words of a private dialect, short sentences, messages in one form.
 
 Checked are documentation, docstrings, comments and messages; code is not, whether in modules or in examples.
-A failure names the file, the line and what to write instead. Where a word is right nevertheless (a stored name, a JSON
-value, another product's term), add an exception with its reason.
+A failure names the file, the line and what to write instead. Where a word is right nevertheless (a stored
+name, a JSON value, another product's term), add an exception with its reason.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ AVOID: Final = {
     # Words of the project's old vocabulary: one term for each concept.
     r"confin(e|es|ed|ing|ements?)": "quarantine, quarantined table",
     r"letterbox(es)?": "dead-letter topic, dead-letter reader",
-    r"(?<!dead )(?<!dead-)(?<!with )(?<!, )(a|the|this|that|each|one|every) letters?(?! [a-z]\b)": "dead letter",
+    (
+        r"(?<!dead )(?<!dead-)(?<!with )(?<!, "
+        r")(a|the|this|that|each|one|every) letters?(?! [a-z]\b)"
+    ): "dead letter",
     r"(?<!code )(?<!Code )generations?": "Hive version, version",
     r"harden(s|ed|ing)?": "promotion to STRING (numeric types are widened)",
     r"peoples?|persons?|humans?": "users, operator",
@@ -81,7 +84,8 @@ AVOID: Final = {
     r"(come|comes|came) again": "repeated",
     r"(hand|hands|handed|handing) out": "deliver, return",
 }
-"""What not to write (regular expressions, matched as whole words and in any case), and what to write instead."""
+"""What not to write (regular expressions, matched as whole words and in any case), and what to write
+instead."""
 
 ALLOWED: Final = {
     "tables that nobody wants": "name of a benchmark case, also in the recorded results",
@@ -242,7 +246,8 @@ def test_docstrings_comments_and_messages_use_the_common_vocabulary(path: Path) 
 
 
 def sentences(page: Path) -> Iterator[str]:
-    """Yield the sentences of a page: table cells, list items and paragraphs end a sentence, and so does a colon."""
+    """Yield the sentences of a page: table cells, list items and paragraphs end a sentence, and so does a
+    colon."""
     (text,) = of_page(page)
     prose = re.sub(r"`[^`]*`", "code", re.sub(r"\]\([^)]*\)", "]", text.text))
     for block in re.split(r"\n\s*\n|\n\s*(?:[-*]|\d+\.) |\n#+ .*|\s\|\s|\|\n", prose):

@@ -1,4 +1,5 @@
-"""Messages, hints and pages name commands that the command line accepts, and settings that the configuration has."""
+"""Messages, hints and pages name commands that the command line accepts, and settings that the configuration
+has."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ PACKAGES: Final = ("state", "handlers", "streaming", "daemon")
 GUIDES: Final = [ROOT / "docs/OPERATIONS.md", ROOT / "docs/ERRORS.md"]
 PAGES: Final = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 NAME: Final = "NAME"
-"""Stands for a part of a message that is known at run time, and for a name of the user's choice in the path of a setting."""
+"""Stands for a part of a message that is known at run time, and for a name of the user's choice in the path
+of a setting."""
 
 MENTION: Final = re.compile(
     r"""'tideline\ (?P<quoted>(?:[^'\n]|(?<=\ )'[^'\n]*')+)'   # in a message
@@ -77,8 +79,8 @@ def mentions(text: str) -> Iterator[str]:
 def problem_of(command: str) -> str | None:
     """Return why the command line would refuse a command, or None.
 
-    A command without arguments is only named, and so is one whose last word is an option without its value. With arguments
-    it must be complete.
+    A command without arguments is only named, and so is one whose last word is an option without its value.
+    With arguments it must be complete.
     """
     try:
         words = shlex.split(command)

@@ -1,4 +1,5 @@
-"""Citations such as ``hive-replication.md §0c.2`` lead to a page of docs/reference and to a heading for that section."""
+"""Citations such as ``hive-replication.md §0c.2`` lead to a page of docs/reference and to a heading for that
+section."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ def texts() -> Iterator[Path]:
 
 
 def join_lines(text: str) -> str:
-    """Return a text without line breaks and comment signs, because a citation may continue on the next line."""
+    """Return a text without line breaks and comment signs, because a citation may continue on the next
+    line."""
     return re.sub(r"\n[\s#>*]*", " ", text)
 
 

@@ -68,8 +68,8 @@ class SparkConfig(Section):
             "spark.executor.instances": self.executors,
         }
         if self.executors is not None and self.master.startswith("spark://"):
-            # A standalone cluster has no setting for the number of executors: it starts them until their cores
-            # reach this number.
+            # A standalone cluster has no setting for the number of executors: it starts them until their
+            # cores reach this number.
             cores = self.executor_cores or 1
             bounds |= {"spark.executor.cores": cores, "spark.cores.max": self.executors * cores}
         resources = {name: str(value) for name, value in bounds.items() if value is not None}

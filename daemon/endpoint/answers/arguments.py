@@ -47,7 +47,8 @@ class Role(Enum):
     CAPABILITIES = auto()
     """What the client can process."""
     IGNORED = auto()
-    """Has no effect on the answer, as compared with Hive 4.2: groups without a user, valid write ids, a table's id."""
+    """Has no effect on the answer, as compared with Hive 4.2: groups without a user, valid write ids, a
+    table's id."""
     FALSE = auto()
     """Answered only if false."""
     EMPTY = auto()
@@ -86,7 +87,9 @@ class Arguments:
 
 
 def positional(*roles: Role) -> Shape:
-    """Return the form of a call with these arguments; all of them must be sent, except a filter, a user and groups."""
+    """Return the form of a call with these arguments; all of them must be sent, except a filter, a user and
+    groups.
+    """
     optional = {Role.FILTER, Role.USER, Role.IGNORED}
     return Shape(dict(enumerate(roles, 1)), is_request=False, required=frozenset(roles) - optional)
 

@@ -42,7 +42,9 @@ _BEYOND: Final = re.compile(rb"[\xf0-\xf4]")
 
 @dataclass(frozen=True, slots=True)
 class CheckedSelection:
-    """The partitions of a call. Reading them raises NotAnswered where a metastore may not find them, or order them differently."""
+    """The partitions of a call. Reading them raises NotAnswered where a metastore may not find them, or order
+    them differently.
+    """
 
     selection: Selection | NamedRows
     typed: TypedColumns | None = None
@@ -74,7 +76,8 @@ class CheckedSelection:
             raise NotAnswered(Reason.NOT_CERTAIN)
 
 
-def find_all(view: TableView, arguments: Arguments, rules: ServerRules) -> CheckedSelection:  # noqa: ARG001 - the same for all lookups
+# The same for all lookups
+def find_all(view: TableView, arguments: Arguments, rules: ServerRules) -> CheckedSelection:  # noqa: ARG001
     """Find all partitions."""
     return CheckedSelection(view.snapshot.lookups(view.name).by_filter("", arguments.limit))
 
@@ -154,17 +157,20 @@ def find_ps_or_all(view: TableView, arguments: Arguments, rules: ServerRules) ->
     return find(view, arguments, rules)
 
 
-def find_by_names(view: TableView, arguments: Arguments, rules: ServerRules) -> CheckedSelection:  # noqa: ARG001 - the same for all lookups
+# The same for all lookups
+def find_by_names(view: TableView, arguments: Arguments, rules: ServerRules) -> CheckedSelection:  # noqa: ARG001
     """Find partitions by their names; absent ones are left out, and repeated ones are found once."""
     return CheckedSelection(view.snapshot.lookups(view.name).by_names(arguments.names or ()))
 
 
-def find_by_name(view: TableView, arguments: Arguments, rules: ServerRules) -> CheckedSelection:  # noqa: ARG001 - the same for all lookups
+# The same for all lookups
+def find_by_name(view: TableView, arguments: Arguments, rules: ServerRules) -> CheckedSelection:  # noqa: ARG001
     """Find the partition with this name."""
     return CheckedSelection(view.snapshot.lookups(view.name).by_names([arguments.name or ""]))
 
 
-def find_by_values(view: TableView, arguments: Arguments, rules: ServerRules) -> CheckedSelection:  # noqa: ARG001 - the same for all lookups
+# The same for all lookups
+def find_by_values(view: TableView, arguments: Arguments, rules: ServerRules) -> CheckedSelection:  # noqa: ARG001
     """Find the partition with these values."""
     values, lookups = arguments.values or (), view.snapshot.lookups(view.name)
     if len(values) != len(lookups.schema.columns):

@@ -1,4 +1,5 @@
-"""The partition calls that the index answers: the arguments of each, how it finds partitions, and the form of its answer.
+"""The partition calls that the index answers: the arguments of each, how it finds partitions, and the form of
+its answer.
 
 =============================== ==============================================
 form of an answer               calls
@@ -82,7 +83,8 @@ def _field(kind: int, number: int) -> bytes:
 _TABLE: Final = (Role.DB, Role.TABLE)
 _AUTH: Final = (Role.USER, Role.IGNORED)
 _SKIPPED: Final = (Role.FALSE, Role.EMPTY, Role.EMPTY)
-"""skipColumnSchemaForPartition, includeParamKeyPattern, excludeParamKeyPattern: what Hive 4 can leave out of partitions."""
+"""skipColumnSchemaForPartition, includeParamKeyPattern, excludeParamKeyPattern: what Hive 4 can leave out of
+partitions."""
 _IN_CATALOG: Final = {1: Role.CATALOG, 2: Role.DB, 3: Role.TABLE}
 _WRITE_IDS: Final = (Role.IGNORED, Role.IGNORED)
 """validWriteIdList and the table's id."""

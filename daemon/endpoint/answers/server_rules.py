@@ -34,7 +34,8 @@ _REQUIRED: Final = {
     "hive.metastore.try.direct.sql": {"", "true"},
     "hive.metastore.rawstore.impl": {"", _OBJECT_STORE},
 }
-"""Settings and the values with which answers depend on the partitions only; names that every version knows."""
+"""Settings and the values with which answers depend on the partitions only; names that every version
+knows."""
 _FILTER_HOOK: Final = "hive.metastore.filter.hook"
 _FILTER_ENABLED: Final = "metastore.server.filter.enabled"
 _CATALOG: Final = "metastore.catalog.default"
@@ -77,7 +78,9 @@ def ask_version(metastore: Metastore) -> HiveVersion | None:
 
 
 def _filters(metastore: Metastore, *, is_hive_4: bool) -> bool:
-    """Whether the server filters answers by user, or has another default catalog. Servers before Hive 4 do not filter."""
+    """Whether the server filters answers by user, or has another default catalog. Servers before Hive 4 do
+    not filter.
+    """
     if not is_hive_4:
         return False
     if _setting(metastore, _CATALOG) not in {"", "hive"}:
@@ -89,7 +92,9 @@ def _filters(metastore: Metastore, *, is_hive_4: bool) -> bool:
 
 
 def _has_call(metastore: Metastore, call: str) -> bool:
-    """Whether a server knows a call without arguments. Hive 2.3 and 3.1 report the same version, and differ in their calls."""
+    """Whether a server knows a call without arguments. Hive 2.3 and 3.1 report the same version, and differ
+    in their calls.
+    """
     return 0 in read_fields(metastore.exchange(Message(Header(call, CALL, 0), write_struct([]))).body)
 
 

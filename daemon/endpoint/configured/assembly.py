@@ -1,4 +1,6 @@
-"""Assembles the answers of one source's endpoint: the index in the catalog's state file, its freshness, their verification and counts."""
+"""Assembles the answers of one source's endpoint: the index in the catalog's state file, its freshness, their
+verification and counts.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +103,9 @@ class SourceAnswers:
         return (IndexAnswers(self._access, self._observer, self._read, self._cache),)
 
     def list_differing(self) -> Sequence[AnswerDifference]:
-        """Return the tables whose answers differ; those that were loaded again or dropped meanwhile are forgotten."""
+        """Return the tables whose answers differ; those that were loaded again or dropped meanwhile are
+        forgotten.
+        """
         for each in self._differing.all():
             try:
                 with self._file.snapshot() as snapshot:
@@ -161,7 +165,9 @@ class _CallCounters:
 
 
 class CallObserver:
-    """Receives the outcome of every partition call (``index_answers.AnswerObserver``); thread-safe, never raises."""
+    """Receives the outcome of every partition call (``index_answers.AnswerObserver``); thread-safe, never
+    raises.
+    """
 
     def __init__(
         self,
@@ -194,7 +200,8 @@ class CallObserver:
             ).number  # the snapshot has ended; the view remembers its table
             self._offer(Sample(request, answer, view.name, number, view.event_id))
 
-    def forwarded(self, call: str, reason: Reason, seconds: float) -> None:  # noqa: ARG002 - counted with the forwarded call
+    # Counted with the forwarded call
+    def forwarded(self, call: str, reason: Reason, seconds: float) -> None:  # noqa: ARG002
         """Count a call that is forwarded."""
         self._metrics.not_answered.labels(call, reason.value).inc()
 

@@ -1,4 +1,6 @@
-"""``tideline serve --source``: the endpoint of a configured source, as a process of its own or as a child process of the daemon."""
+"""``tideline serve --source``: the endpoint of a configured source, as a process of its own or as a child
+process of the daemon.
+"""
 
 from __future__ import annotations
 

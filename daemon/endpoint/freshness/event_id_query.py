@@ -28,7 +28,8 @@ CONNECT_S: Final = 2.0
 QUERY_S: Final = 5.0
 """Time for the answer; the metastore reads one row."""
 _USUAL: Final = b"\x0c\x00\x00\x0a\x00\x01" + STOP + STOP
-"""The usual answer without its id: field 0, a struct, whose field 1 is the only one. A client waits while it is read."""
+"""The usual answer without its id: field 0, a struct, whose field 1 is the only one. A client waits while it
+is read."""
 _HEADER: Final = Header("get_current_notificationEventId", TMessageType.CALL, 1)
 _REQUEST: Final = Message(_HEADER, STOP, _HEADER.to_bytes() + STOP)
 

@@ -4,9 +4,10 @@ A table is read in four steps:
 
 1. open a snapshot of the index; forward calls about tables that are not followed in it, which needs no query;
 2. send the query for the source's newest event id (``newest_event``), or earlier, where an answer is likely;
-3. make the answer from the snapshot while the metastore answers the query. If the snapshot contains that event, the answer is valid.
-   No answer is made from a snapshot that is known to be too old;
-4. otherwise wait for the follower, for a bounded time, and make the answer from another snapshot, with the table checked again.
+3. make the answer from the snapshot while the metastore answers the query. If the snapshot contains that
+   event, the answer is valid. No answer is made from a snapshot that is known to be too old;
+4. otherwise wait for the follower, for a bounded time, and make the answer from another snapshot, with the
+   table checked again.
 
 The event id is queried after the request arrived. Every change that was committed before that has an id that
 is not above it, because the metastore allocates ids in the order of commits. So an answer contains every
@@ -57,7 +58,9 @@ class IndexRequest:
         return self._pending
 
     def read(self, db: str, table: str, make: Callable[[TableView], T]) -> tuple[T, TableView] | Forward:
-        """Return what ``make`` makes of a table of the catalog ``hive``, or why the call must be forwarded."""
+        """Return what ``make`` makes of a table of the catalog ``hive``, or why the call must be
+        forwarded.
+        """
         return self._access.read(self, f"{db}.{table}".lower(), make)
 
 
@@ -102,7 +105,9 @@ class IndexAccess:
     def read(
         self, request: IndexRequest, name: str, make: Callable[[TableView], T]
     ) -> tuple[T, TableView] | Forward:
-        """Return what ``make`` makes of a table, or why the call must be forwarded; used by ``IndexRequest``."""
+        """Return what ``make`` makes of a table, or why the call must be forwarded; used by
+        ``IndexRequest``.
+        """
         with ExitStack() as stack:  # ends the snapshot before anything is waited for: forwarding needs none
             # 1.
             view = _guard(lambda: self._open(stack, name))
@@ -194,7 +199,9 @@ class PositionWatch:
         self._is_watched = False
 
     def wait(self, event_id: int, timeout_s: float) -> bool:
-        """Wait until the position has reached ``event_id``; return False after the time-out. Raises the errors of reading."""
+        """Wait until the position has reached ``event_id``; return False after the time-out. Raises the
+        errors of reading.
+        """
         end_s = self._clock() + timeout_s
         with self._changed:
             while self._position < event_id:
@@ -208,7 +215,9 @@ class PositionWatch:
         return True
 
     def _watch(self, end_s: float) -> None:
-        """Read until the position changes or the time ends; called with the lock, which is released meanwhile."""
+        """Read until the position changes or the time ends; called with the lock, which is released
+        meanwhile.
+        """
         before, self._is_watched = self._position, True
         self._changed.release()
         position = before

@@ -54,7 +54,9 @@ class Freshness:
         return self.age_max_s is not None
 
     def accepts(self, observation: Observation | None, arrived_s: float) -> bool:
-        """Whether a request that arrived then may rely on this observation; otherwise the source must be queried again."""
+        """Whether a request that arrived then may rely on this observation; otherwise the source must be
+        queried again.
+        """
         if self.age_max_s is None:
             return True
         return observation is not None and observation.sent_s > arrived_s - self.age_max_s
@@ -82,7 +84,9 @@ class Patience:
 
 
 class EventQuery(Protocol):
-    """A query for the newest event id; one call at a time, from any thread, and ``send`` and ``receive`` alternate."""
+    """A query for the newest event id; one call at a time, from any thread, and ``send`` and ``receive``
+    alternate.
+    """
 
     def send(self) -> None:
         """Send the query."""
@@ -132,7 +136,9 @@ class NewestEvent:
         return -1 if last is None else last.event_id
 
     def begin(self, freshness: Freshness, arrived_s: float) -> Pending:
-        """Return an observation that a request which arrived then may rely on; sends a query if that is needed and none is under way."""
+        """Return an observation that a request which arrived then may rely on; sends a query if that is
+        needed and none is under way.
+        """
         with self._changed:
             last = self._last
             if last is not None and freshness.accepts(last, arrived_s):
@@ -199,7 +205,8 @@ class NewestEvent:
             "the source's newest event is older than before",
             found=observation.event_id,
             before=self._last.event_id,
-            hint="If the metastore was restored from a backup, restart the endpoint once the catalog follows it again.",
+            hint="If the metastore was restored from a backup, restart the endpoint once the catalog "
+            "follows it again.",
         )
 
     def _result(self) -> Observation:

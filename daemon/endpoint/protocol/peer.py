@@ -31,7 +31,8 @@ READ_BYTES: Final = 64 * 1024
 PIECE_BYTES: Final = 256 * 1024
 """Bytes of an answer that must be accepted within one limit."""
 COPIED_BYTES: Final = 16 * 1024
-"""Shorter answers are joined with their header before they are sent; longer ones are sent from where they are."""
+"""Shorter answers are joined with their header before they are sent; longer ones are sent from where they
+are."""
 PROBE_IDLE_S: Final = 60
 PROBE_INTERVAL_S: Final = 15
 PROBES: Final = 4
@@ -45,7 +46,9 @@ class Disconnected(EOFError):
 
 
 class Peer:
-    """A connected socket with what was received and not read yet. Used by one thread; ``shut_down`` may be called by another."""
+    """A connected socket with what was received and not read yet. Used by one thread; ``shut_down`` may be
+    called by another.
+    """
 
     def __init__(self, handle: socket.socket) -> None:
         self.handle = handle
@@ -64,7 +67,9 @@ class Peer:
         self._secure(context, timeout_s, server_side=True)
 
     def begin_tls(self, context: ssl.SSLContext, host: str, timeout_s: float) -> None:
-        """Perform the handshake as a client of ``host``; raise OSError, including if the certificate is not accepted."""
+        """Perform the handshake as a client of ``host``; raise OSError, including if the certificate is not
+        accepted.
+        """
         self._secure(context, timeout_s, server_hostname=host)
 
     def _secure(self, context: ssl.SSLContext, timeout_s: float, **side: bool | str) -> None:
@@ -94,7 +99,9 @@ class Peer:
         return chunk
 
     def receive_now(self) -> bytes:
-        """Return what has arrived; nothing if it was only a message of TLS itself. Raises Disconnected at the end."""
+        """Return what has arrived; nothing if it was only a message of TLS itself. Raises Disconnected at the
+        end.
+        """
         try:
             if isinstance(self.handle, ssl.SSLSocket):
                 self.handle.settimeout(0)
@@ -108,7 +115,9 @@ class Peer:
         return chunk
 
     def send(self, data: bytes, timeout_s: float, start: bytes = b"") -> None:
-        """Send ``start`` and all of ``data``; raise OSError, TimeoutError if a piece was not accepted in time."""
+        """Send ``start`` and all of ``data``; raise OSError, TimeoutError if a piece was not accepted in
+        time.
+        """
         if len(data) <= COPIED_BYTES:
             start, data = b"", start + data
         sent = 0 if isinstance(self.handle, ssl.SSLSocket) else self._send_now(start, data)
@@ -178,7 +187,8 @@ def server_context(
 
 
 def client_context(ca: Path | None, *, enabled: bool) -> ssl.SSLContext | None:
-    """Return how the metastore is connected to: its certificate must be signed by ``ca``, or by an authority of the system.
+    """Return how the metastore is connected to: its certificate must be signed by ``ca``, or by an authority
+    of the system.
 
     The host name in the certificate is always checked. None without TLS. Raises ConfigError.
     """

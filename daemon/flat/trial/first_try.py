@@ -1,8 +1,9 @@
-"""A first try: a flat table of a user's own files, made in one directory without configuration (``tideline split try``).
+"""A first try: a flat table of a user's own files, made in one directory without configuration (``tideline
+split try``).
 
-The directory holds everything: the files to read (hard links, or copies), copies of the query files, the key log, the table with its
-catalog, the page, and a configuration with which the other commands continue. Nothing outside is changed, and removing the directory
-undoes the try.
+The directory holds everything: the files to read (hard links, or copies), copies of the query files, the key
+log, the table with its catalog, the page, and a configuration with which the other commands continue. Nothing
+outside is changed, and removing the directory undoes the try.
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ class TrialOrder:
 
 
 def run_trial(order: TrialOrder, progress: Callable[[Mapping[str, Any]], None]) -> Trial:
-    """Make the table. Raises ConfigError if the directory exists or Spark cannot start here, and BadInput for files without events."""
+    """Make the table. Raises ConfigError if the directory exists or Spark cannot start here, and BadInput for
+    files without events.
+    """
     commands = spark_commands()
     from streaming.driver.installation import require_installation
 
@@ -213,7 +216,8 @@ def _describe(  # noqa: PLR0913, PLR0917 - everything that the outcome is made f
     page.write_text(flat_page(table, served=False))
     properties.write_text("".join(f"{name} {value}\n" for name, value in build_conf(settings).items()))
     column = _choose_column(table["columns"], time.key.text)
-    query = f"SELECT `{column}`, count(*) FROM {NAME} GROUP BY 1 ORDER BY 2 DESC LIMIT 10"  # noqa: S608 - shown, never run
+    # shown, never run
+    query = f"SELECT `{column}`, count(*) FROM {NAME} GROUP BY 1 ORDER BY 2 DESC LIMIT 10"  # noqa: S608
     return Trial(
         name=NAME,
         table=table,

@@ -1,4 +1,6 @@
-"""The query files of a first try: the raw table that they read, which keys of it each of them reads, and what could not be read."""
+"""The query files of a first try: the raw table that they read, which keys of it each of them reads, and what
+could not be read.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,8 @@ def guess_raw_table(queries: Sequence[Path]) -> RawTable | None:
         raise ConfigError(
             "the queries read no key of a JSON column",
             files=[str(path) for path in queries][:20],
-            hint="Keys are found in calls such as get_json_object(json, '$.a.b'). Without --queries the most filled keys become columns.",
+            hint="Keys are found in calls such as get_json_object(json, '$.a.b'). Without --queries the "
+            "most filled keys become columns.",
         )
     return raw
 
@@ -70,8 +73,9 @@ def guess_raw_table(queries: Sequence[Path]) -> RawTable | None:
 def guess_table(texts: Sequence[str]) -> RawTable | None:
     """Return the table of which the queries request the most keys; None if no query requests a key of JSON.
 
-    The column is the first argument of a JSON function, and the table stands behind FROM or JOIN. A guess is good enough for the keys to
-    be found: the miner then resolves names exactly, and a table that is not raw has no keys. Names without a database are taken for tables of the database that the other names use most.
+    The column is the first argument of a JSON function, and the table stands behind FROM or JOIN. A guess is
+    good enough for the keys to be found: the miner then resolves names exactly, and a table that is not raw
+    has no keys. Names without a database are taken for tables of the database that the other names use most.
     """
     from streaming.mining.miner import Miner
     from streaming.mining.model import Form, MiningRules
@@ -127,10 +131,12 @@ def read_queries(queries: Sequence[Path], raw: RawTable) -> list[QueryFile]:
 
 
 def find_members(files: Sequence[QueryFile], filled: Collection[KeyPath]) -> frozenset[KeyPath]:
-    """Return the filled keys that some file reads although another one reads an object around them as a whole.
+    """Return the filled keys that some file reads although another one reads an object around them as a
+    whole.
 
-    In production the object takes the place of its members unless far fewer users request it. Here all files belong to one user, and
-    one file must not take away the columns of the others. Members with generated names, and too many of them, collapse as ever.
+    In production the object takes the place of its members unless far fewer users request it. Here all files
+    belong to one user, and one file must not take away the columns of the others. Members with generated
+    names, and too many of them, collapse as ever.
     """
     requested = {key for file in files for key in file.keys}
     members: set[KeyPath] = set()

@@ -1,4 +1,6 @@
-"""The outcome of a first try, and its text for a terminal: the columns, and what is not in the table, each with the reason."""
+"""The outcome of a first try, and its text for a terminal: the columns, and what is not in the table, each
+with the reason.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,10 @@ def trial_text(trial: Trial) -> str:
     totals, columns = trial.table["totals"], [each for each in trial.table["columns"] if each["key"]]
     saving = ""
     if totals["flat_bytes"]:
-        saving = f"; {bytes_text(totals['sealed_raw_bytes'])} of JSON are stored in {bytes_text(totals['flat_bytes'])}"
+        saving = (
+            f"; {bytes_text(totals['sealed_raw_bytes'])} of JSON are stored in "
+            f"{bytes_text(totals['flat_bytes'])}"
+        )
     rows = [
         (
             each["name"],
@@ -87,7 +92,10 @@ def trial_text(trial: Trial) -> str:
         for each in columns[:COLUMNS_SHOWN]
     ]
     lines = [
-        f"{number_text(totals['rows'])} events in {number_text(totals['partitions'])} hours by {trial.time}{saving}",
+        (
+            f"{number_text(totals['rows'])} events in {number_text(totals['partitions'])} hours by "
+            f"{trial.time}{saving}"
+        ),
         "",
         *aligned_lines(("column", "type", "filled", "misfits", "requested by"), rows),
     ]
@@ -103,7 +111,10 @@ def trial_text(trial: Trial) -> str:
         "or with PyArrow:",
         *(f"  {line}" for line in trial.pyarrow.splitlines()),
         "",
-        f"Files moved into {trial.directory}/landing are added, and keys of .sql files in {trial.directory}/queries become columns, by:",
+        (
+            f"Files moved into {trial.directory}/landing are added, and keys of .sql files in "
+            f"{trial.directory}/queries become columns, by:"
+        ),
         f"  tideline split run {trial.name} --once -c {shlex.quote(str(trial.config))}",
     ]
     return "\n".join(lines)

@@ -1,7 +1,9 @@
-"""What a first try finds out from a sample of JSON lines: which key is the event time, and which keys are worth a column.
+"""What a first try finds out from a sample of JSON lines: which key is the event time, and which keys are
+worth a column.
 
-A user who tries flat tables has files and no configuration. The time key is recognized by its values, and by its name if several keys
-have such values. Without queries, the most filled keys become columns, by the same rules as requested keys.
+A user who tries flat tables has files and no configuration. The time key is recognized by its values, and by
+its name if several keys have such values. Without queries, the most filled keys become columns, by the same
+rules as requested keys.
 """
 
 from __future__ import annotations
@@ -65,7 +67,9 @@ class TimeKey:
 
 
 def read_sample(files: Sequence[Path]) -> list[str]:
-    """Return some lines of each file. Raises BadInput for a file that is damaged or does not hold one JSON object in each line."""
+    """Return some lines of each file. Raises BadInput for a file that is damaged or does not hold one JSON
+    object in each line.
+    """
     each_max = max(1, SAMPLE_LINES // max(1, len(files)))
     lines: list[str] = []
     for path in files:
@@ -75,7 +79,8 @@ def read_sample(files: Sequence[Path]) -> list[str]:
                 "a file must hold one JSON object in each line",
                 path=str(path),
                 line=taken[0][:80],
-                hint="An array is converted by: jq -c '.[]' FILE. A document over several lines: jq -c . FILE. "
+                hint="An array is converted by: jq -c '.[]' FILE. A document over several lines: jq -c . "
+                "FILE. "
                 "Compressed files must be named .gz or .bz2.",
             )
         lines += taken
@@ -85,7 +90,9 @@ def read_sample(files: Sequence[Path]) -> list[str]:
 
 
 def find_time_key(lines: Sequence[str], named: KeyPath | None = None) -> TimeKey:
-    """Return the key of the event time: ``named``, or the key whose values and name are most like a time. Raises BadInput if none is."""
+    """Return the key of the event time: ``named``, or the key whose values and name are most like a time.
+    Raises BadInput if none is.
+    """
     rows = [document for line in lines if (document := _parse(line)) is not None]
     units_by_key: dict[tuple[str, ...], list[EpochUnit | None]] = defaultdict(list)
     for row in rows:
@@ -109,12 +116,15 @@ def find_time_key(lines: Sequence[str], named: KeyPath | None = None) -> TimeKey
     raise BadInput(
         "no key of the events is a time" if named is None else "the values of the key are not times",
         key=None if named is None else named.text,
-        hint="Name the key with --time. Its values must be seconds, milli-, micro- or nanoseconds since 1970, or texts such as 2016-04-18T21:05:00Z.",
+        hint="Name the key with --time. Its values must be seconds, milli-, micro- or nanoseconds since "
+        "1970, or texts such as 2016-04-18T21:05:00Z.",
     )
 
 
 def separate_documents(lines: Sequence[str]) -> list[str]:
-    """Return the documents of the lines: several of a line that holds several objects, as the driver separates them."""
+    """Return the documents of the lines: several of a line that holds several objects, as the driver
+    separates them.
+    """
     documents: list[str] = []
     for line in lines:
         rest = line
@@ -126,7 +136,9 @@ def separate_documents(lines: Sequence[str]) -> list[str]:
 
 
 def choose_keys(lines: Sequence[str]) -> Demand:
-    """Return which keys become columns if there are no queries: the most filled ones, at most ``COLUMNS_MAX``."""
+    """Return which keys become columns if there are no queries: the most filled ones, at most
+    ``COLUMNS_MAX``.
+    """
     window = HourCounts({0: sniff(lines, FlatRules())}).window()
     inner = {key.parent for key in window}
     leaves = [key for key in window if key not in inner]
@@ -150,7 +162,8 @@ def _read_some(path: Path, lines_max: int) -> list[str]:
             "a file cannot be read",
             path=str(path),
             reason=str(error)[:200],
-            hint="It is damaged or truncated, or its name does not show how it is compressed (.gz, .bz2). Leave it out, or replace it.",
+            hint="It is damaged or truncated, or its name does not show how it is compressed (.gz, .bz2). "
+            "Leave it out, or replace it.",
         ) from error
 
 

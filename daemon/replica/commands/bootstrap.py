@@ -61,15 +61,19 @@ def bootstrap(  # noqa: PLR0913 - click passes one argument for each option
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Create the replica of POLICY, once, before the daemon follows it, and load the tables that the source has.
+    """Create the replica of POLICY, once, before the daemon follows it, and load the tables that the source
+    has.
 
-    Writers of the source continue meanwhile. A bootstrap that was interrupted continues with the tables that are not loaded yet.
-    Repeating it after its end changes nothing. While the daemon runs, it bootstraps policies with 'bootstrap: auto' itself.
+    Writers of the source continue meanwhile. A bootstrap that was interrupted continues with the tables that
+    are not loaded yet. Repeating it after its end changes nothing. While the daemon runs, it bootstraps
+    policies with 'bootstrap: auto' itself.
 
-    With --gap, a policy that stopped at a gap continues after the newest event of the source, and all its tables are loaded again.
+    With --gap, a policy that stopped at a gap continues after the newest event of the source, and all its
+    tables are loaded again.
 
-    With --reuse-files, the target database may have tables, as the old source has after a failover. They are replaced by those of the
-    source, and rows that only the target has are lost. Files that are equal on both sides are kept.
+    With --reuse-files, the target database may have tables, as the old source has after a failover. They are
+    replaced by those of the source, and rows that only the target has are lost. Files that are equal on both
+    sides are kept.
     """
     config = load_config(config_path)
     if reuse_files and (gap or dry_run):
@@ -97,7 +101,8 @@ def _cross_gap(config: Config, policy: str, *, as_json: bool) -> None:
         answer,
         as_json,
         lambda done: (
-            f"policy {policy}: events {done['after'] + 1} to {done['upto']} are skipped, and {len(done['tables'])} tables will be "
+            f"policy {policy}: events {done['after'] + 1} to {done['upto']} are skipped, and "
+            f"{len(done['tables'])} tables will be "
             "loaded; see 'tideline status'"
         ),
     )
@@ -136,7 +141,8 @@ def bootstrap_policy(
     reuses_files: bool = False,
     job_changed: Callable[[JobStatus], None] = ignore_job,
 ) -> BootstrapResult:
-    """Create the policy's replica, once, or continue an unfinished bootstrap; ``reuses_files`` as in ``begin_bootstrap``.
+    """Create the policy's replica, once, or continue an unfinished bootstrap; ``reuses_files`` as in
+    ``begin_bootstrap``.
 
     Raises ConfigError for an unknown name, and what the bootstrap raises.
     """
@@ -179,7 +185,9 @@ def _show_plan(config: Config, policy: str, *, as_json: bool) -> None:
 
 
 def plan_policy(config: Config, name: str, planned: Callable[[PlannedTable], None]) -> Sequence[PlannedTable]:
-    """Return what a bootstrap of the policy would load; ``planned`` is called with each table. Changes nothing."""
+    """Return what a bootstrap of the policy would load; ``planned`` is called with each table. Changes
+    nothing.
+    """
     require_policy(config, name)
     settings = config.policy(name)
     with ExitStack() as stack:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 def release(policy: str, table: str, config_path: Path | None, *, load: bool, as_json: bool) -> None:
     """Let the quarantined TABLE of POLICY be followed again.
 
-    The table resumes at the event that failed if nothing that it needs has passed since; otherwise it is loaded from the source. The
-    policy follows all other tables meanwhile.
+    The table resumes at the event that failed if nothing that it needs has passed since; otherwise it is
+    loaded from the source. The policy follows all other tables meanwhile.
     """
     _ask(policy, {"do": "release", "table": table, "load": load}, config_path, as_json, _release_text)
 
@@ -81,10 +81,11 @@ def _ask(
 def prune(  # noqa: PLR0913 - click passes one argument for each option
     policy: str, tables: tuple[str, ...], config_path: Path | None, *, dry_run: bool, yes: bool, as_json: bool
 ) -> None:
-    """Drop TABLES on the target that left POLICY because its patterns were changed; all of them if none is named.
+    """Drop TABLES on the target that left POLICY because its patterns were changed; all of them if none is
+    named.
 
-    The command shows what it would drop, and asks. Tables that the policy replicates, or that it never replicated, are refused. The data
-    of managed tables is deleted, that of external tables is kept.
+    The command shows what it would drop, and asks. Tables that the policy replicates, or that it never
+    replicated, are refused. The data of managed tables is deleted, that of external tables is kept.
     """
     from daemon.replica.policies import require_policy
     from daemon.replica.requests import ask_policy

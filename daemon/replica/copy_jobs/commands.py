@@ -1,8 +1,8 @@
 """``tideline copyjob``: the driver of one copy job. The daemon and ``tideline bootstrap`` start it.
 
-They send its order over its standard input: settings and copies, one JSON document in each line, and an empty line at the end. The
-driver keeps its standard input open, because its end means that the daemon has ended. The settings contain secrets of file systems,
-so they are on no disk and in no command line.
+They send its order over its standard input: settings and copies, one JSON document in each line, and an empty
+line at the end. The driver keeps its standard input open, because its end means that the daemon has ended.
+The settings contain secrets of file systems, so they are on no disk and in no command line.
 """
 
 from __future__ import annotations

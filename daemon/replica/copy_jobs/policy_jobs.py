@@ -1,4 +1,5 @@
-"""The copy jobs of policies, as their settings say: built for one, and checked for all by ``tideline config check --live``.
+"""The copy jobs of policies, as their settings say: built for one, and checked for all by
+``tideline config check --live``.
 
 The check is that Spark is installed, and that the cluster of the master answers. A driver needs half a minute
 to find that out, and a bootstrap finds it out only when it reaches a table with many files.
@@ -31,7 +32,9 @@ def ignore_job(status: JobStatus) -> None:
 def build_jobs(
     config: Config, name: str, file_systems: FileSystems, changed: Callable[[JobStatus], None] = ignore_job
 ) -> SparkJobs | None:
-    """Return the jobs of a policy, None if its settings have none; raise ConfigError where Spark is not installed."""
+    """Return the jobs of a policy, None if its settings have none; raise ConfigError where Spark is not
+    installed.
+    """
     policy = config.policy(name)
     if policy.copy_jobs is None:
         return None
@@ -67,7 +70,9 @@ def copy_job_problems(config: Config, check: Callable[[str], None] | None = None
 
 
 def require_cluster(master: str) -> None:
-    """Raise ConfigError if Spark, Java or Hadoop's configuration is missing, and Transient if the cluster does not answer."""
+    """Raise ConfigError if Spark, Java or Hadoop's configuration is missing, and Transient if the cluster
+    does not answer.
+    """
     require_spark()
     from streaming.driver.installation import require_installation
     from streaming.driver.masters import require_reachable

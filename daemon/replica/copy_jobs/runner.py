@@ -1,8 +1,10 @@
-"""Runs copy jobs of one policy, one at a time: starts the driver as a child process, and collects the outcomes that it reports.
+"""Runs copy jobs of one policy, one at a time: starts the driver as a child process, and collects the
+outcomes that it reports.
 
-A driver that ends early is started again with the files that it did not report. It is given up after three starts in a row without a
-single finished file; the remaining files are then unavailable, and the caller tries them again later. While a job runs, the claim of the
-target is checked every few seconds. When it ends, for any reason, its fence is removed, so no executor publishes anything after that.
+A driver that ends early is started again with the files that it did not report. It is given up after three
+starts in a row without a single finished file; the remaining files are then unavailable, and the caller tries
+them again later. While a job runs, the claim of the target is checked every few seconds. When it ends, for
+any reason, its fence is removed, so no executor publishes anything after that.
 """
 
 from __future__ import annotations
@@ -236,7 +238,9 @@ class _Job:
         return [number for number in range(len(self._copies)) if number not in self._outcomes][:FILES_MAX]
 
     def _run_driver(self, numbers: Sequence[int]) -> tuple[TidelineError | None, int]:
-        """Run a driver for the copies with these numbers; return why it ended early, and the number of failed tasks."""
+        """Run a driver for the copies with these numbers; return why it ended early, and the number of failed
+        tasks.
+        """
         stopped: Mapping[str, Any] | None = None
         with Child(COMMAND) as child:
             with suppress(OSError):  # it has ended, which is noticed below

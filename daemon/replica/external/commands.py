@@ -1,4 +1,6 @@
-"""``tideline external``: the directories of a policy's external tables, and where their files are on the target."""
+"""``tideline external``: the directories of a policy's external tables, and where their files are on the
+target.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,11 @@ if TYPE_CHECKING:
 @config_option
 @json_option
 def external(policy: str, path: Path | None, config_path: Path | None, *, as_json: bool) -> None:
-    """List the directories of the external tables of POLICY at the source and on the target, as of the last cycle.
+    """List the directories of the external tables of POLICY at the source and on the target, as of the last
+    cycle.
 
-    A table has one line, and one more for each directory of partitions outside of it. 'tideline status' shows the progress of the copies.
+    A table has one line, and one more for each directory of partitions outside of it. 'tideline status' shows
+    the progress of the copies.
     """
     from daemon.replica.policies import require_policy
 
@@ -59,7 +63,8 @@ def read_directories(config: Config, policy: str, path: Path | None) -> list[dic
         raise NotFound(
             "there is no list of external tables yet",
             path=str(path),
-            hint="The daemon writes it at the start of each cycle, if the policy has an external_base. Run this on its machine.",
+            hint="The daemon writes it at the start of each cycle, if the policy has an external_base. "
+            "Run this on its machine.",
         ) from None
     settings = config.policy(policy)
     return [

@@ -1,4 +1,6 @@
-"""The section ``external`` of the daemon's status: copies of the files of external tables, one row for each policy."""
+"""The section ``external`` of the daemon's status: copies of the files of external tables, one row for each
+policy.
+"""
 
 from __future__ import annotations
 
@@ -192,7 +194,8 @@ class ExternalSection(StatusSection[tuple[ExternalStatus, ...]]):
         yield from families(GaugeMetricFamily, _GAUGES, labels, value)
         complete = GaugeMetricFamily(
             "tideline_external_complete_timestamp_seconds",
-            "When the last complete cycle over the external tables began, as Unix time: all files of that time are on the target.",
+            "When the last complete cycle over the external tables began, as Unix time: all files of that "
+            "time are on the target.",
             labels=["policy"],
         )
         for status in value:

@@ -1,4 +1,6 @@
-"""The section ``compactions`` of the daemon's status: what the target's compactor has to do for each policy, and what failed."""
+"""The section ``compactions`` of the daemon's status: what the target's compactor has to do for each policy,
+and what failed.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,10 @@ _FAILED: Final = frozenset({FAILED, DID_NOT_INITIATE})
 _GAUGES: Final = (
     (
         "tideline_target_compactions_oldest_queued_seconds",
-        "Time for which the oldest queued compaction of the policy's target database has waited for a worker.",
+        (
+            "Time for which the oldest queued compaction of the policy's target database has waited for a "
+            "worker."
+        ),
         "waiting_s",
     ),
     (
@@ -109,7 +114,9 @@ class CompactionSection(StatusSection[tuple[CompactionStatus, ...]]):
         super().__init__(tuple[CompactionStatus, ...])
 
     def text(self, value: tuple[CompactionStatus, ...], now_s: float) -> str:
-        """Return the counts of each policy that has compactions, or whose target does not answer, and a row for each listed one."""
+        """Return the counts of each policy that has compactions, or whose target does not answer, and a row
+        for each listed one.
+        """
         counts = [
             _count_row(each, now_s) for each in value if each.problem or any((each.counts or {}).values())
         ]
@@ -149,7 +156,8 @@ class CompactionSection(StatusSection[tuple[CompactionStatus, ...]]):
         """Yield the counts by policy and state, and gauges by policy."""
         counts = GaugeMetricFamily(
             "tideline_target_compactions",
-            "Compactions of the policy's target database by Hive's state; of failed ones, each table or partition counts once.",
+            "Compactions of the policy's target database by Hive's state; of failed ones, each table or "
+            "partition counts once.",
             labels=["policy", "state"],
         )
         for status in value:

@@ -1,7 +1,8 @@
-"""Reads for a verifier how far a replica is and which tables it does not follow: from the daemon, or from the state that it left.
+"""Reads for a verifier how far a replica is and which tables it does not follow: from the daemon, or from the
+state that it left.
 
-The daemon's own position is more recent than ``repl.last.id`` on the target, which follows within a second. Where
-the daemon runs on another machine, or none runs, the target's value counts.
+The daemon's own position is more recent than ``repl.last.id`` on the target, which follows within a second.
+Where the daemon runs on another machine, or none runs, the target's value counts.
 """
 
 from __future__ import annotations
@@ -121,7 +122,8 @@ def open_following(
 ) -> Iterator[ReplicaFollowing]:
     """Provide the progress of a policy. Without a daemon, none can start until the end of the context.
 
-    A daemon that runs but does not answer is treated like one of another machine: only the target's position is known.
+    A daemon that runs but does not answer is treated like one of another machine: only the target's position
+    is known.
     """
     db = config.policy(policy).replica_database
     address = _find_daemon(config, sections)

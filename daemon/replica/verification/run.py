@@ -1,8 +1,9 @@
 """One run of ``tideline verify``: verifies the tables, and repairs those that differ if requested.
 
-A repair loads the tables again through the running daemon while all others stream, and verifies them once more. A load replaces the
-whole table on the target as of one event, so it repairs every kind of difference, including a table that only one side has.
-Differences of the database itself are not repaired by loads; they are reported.
+A repair loads the tables again through the running daemon while all others stream, and verifies them once
+more. A load replaces the whole table on the target as of one event, so it repairs every kind of difference,
+including a table that only one side has. Differences of the database itself are not repaired by loads; they
+are reported.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ class Request:
 def run_verification(
     config: Config, request: Request, sections: Sequence[StatusSection[Any]], show: Callable[[str], None]
 ) -> tuple[list[TableResult], list[str]]:
-    """Verify and repair as requested; return the outcome of each table, and the tables whose load was requested.
+    """Verify and repair as requested; return the outcome of each table, and the tables whose load was
+    requested.
 
     ``show`` receives lines of progress.
     """
@@ -70,7 +72,9 @@ def _repair(config: Config, run: _Run, tables: Sequence[str]) -> list[TableResul
 
 
 def _request_without_daemon(config: Config, policy: str, tables: Sequence[str]) -> None:
-    """Record the loads in the state that the daemon left; it performs them when it follows the policy again."""
+    """Record the loads in the state that the daemon left; it performs them when it follows the policy
+    again.
+    """
     if not state_path(config.state.dir, STATE_KIND, policy).exists():
         raise NotFound(
             "the policy has no state here, so its tables cannot be repaired",
@@ -111,7 +115,9 @@ class _Run:
         return results
 
     def _choose(self) -> list[str]:
-        """Return the tables to verify; raise NotFound for a named one that neither side has or the policy does not cover."""
+        """Return the tables to verify; raise NotFound for a named one that neither side has or the policy
+        does not cover.
+        """
         names = self.verifier.table_names()
         if not self.request.tables:
             return names
@@ -168,7 +174,8 @@ TABLES_PER_REQUEST: Final = 200
 """Requests to the daemon are limited in size."""
 POLL_S: Final = 0.5
 GRACE_S: Final = 15.0
-"""How long after the request a table may still look as before, because the daemon's status is older than its answer."""
+"""How long after the request a table may still look as before, because the daemon's status is older than its
+answer."""
 
 
 def find_repairable(results: Sequence[TableResult]) -> list[str]:

@@ -1,8 +1,8 @@
 """The sampler: verifies the tables of one policy in turn, continuously and at a limited rate.
 
-It has a thread and connections of its own, and only reads, so it never delays replay. Tables are verified in rounds, each in a new random
-order; a restart therefore neglects none of them systematically. A difference stays in the status until a later verification finds
-the table equal.
+It has a thread and connections of its own, and only reads, so it never delays replay. Tables are verified in
+rounds, each in a new random order; a restart therefore neglects none of them systematically. A difference
+stays in the status until a later verification finds the table equal.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ class Schedule:
         return self._round.popleft() if self._round else None
 
     def pause_s(self, tables: int) -> float:
-        """Return the pause between two tables with which this number of tables keeps to the share per hour."""
+        """Return the pause between two tables with which this number of tables keeps to the share per
+        hour.
+        """
         return max(self._interval_s, _HOUR_S / (self._share * max(1, tables)))
 
 
@@ -143,7 +145,9 @@ class Sampler:
         return self._ledger.status()
 
     def run(self, heartbeat: Heartbeat) -> None:
-        """Verify one table after the other until a stop is requested; raise errors of the metastores and file systems."""
+        """Verify one table after the other until a stop is requested; raise errors of the metastores and file
+        systems.
+        """
         pulse = Pulse()
         pulse.connect(heartbeat)
         with ExitStack() as stack:

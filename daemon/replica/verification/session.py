@@ -1,4 +1,6 @@
-"""Opens what a verification of one policy needs: connections of its own to both metastores, and threads that list files."""
+"""Opens what a verification of one policy needs: connections of its own to both metastores, and threads that
+list files.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def open_verifier(
     compare_rows: CompareRows | None = None,
     beat: Callable[[], None] = lambda: None,
 ) -> Iterator[Verifier]:
-    """Provide a verifier of policy ``name``. The clients of source and target are the caller's, and used by its thread only."""
+    """Provide a verifier of policy ``name``. The clients of source and target are the caller's, and used by
+    its thread only.
+    """
     source, target = clients
     policy = handler_policy(config, name)
     files = open_file_systems(config.files.all_options())
@@ -59,7 +63,8 @@ def open_verifier(
 
 @contextmanager
 def open_row_comparison(settings: SparkSettings) -> Iterator[CompareRows]:
-    """Start Spark and provide a comparison of rows. Raises ConfigError, with the package to install, if Spark is missing.
+    """Start Spark and provide a comparison of rows. Raises ConfigError, with the package to install, if Spark
+    is missing.
 
     Raises Transient if Spark's JVM or its environment fails, because that is not a difference of rows.
     """

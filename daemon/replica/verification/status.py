@@ -1,4 +1,6 @@
-"""The section ``verification`` of the daemon's status: what the sampler has verified, one row for each policy."""
+"""The section ``verification`` of the daemon's status: what the sampler has verified, one row for each
+policy.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,10 @@ _GAUGES: Final = (
     ("tideline_verify_differing_tables", "Tables that differed when they were last verified.", "differing"),
     (
         "tideline_verify_oldest_seconds",
-        "Time since the least recent verification of a table; since the sampler's start for tables not verified yet.",
+        (
+            "Time since the least recent verification of a table; since the sampler's start for tables not "
+            "verified yet."
+        ),
         "oldest_s",
     ),
 )
@@ -79,7 +84,8 @@ class VerificationSection(StatusSection[tuple[SamplerStatus, ...]]):
     def __init__(self) -> None:
         super().__init__(tuple[SamplerStatus, ...])
 
-    def text(self, value: tuple[SamplerStatus, ...], now_s: float) -> str:  # noqa: ARG002 - ages are in the values
+    # Ages are in the values
+    def text(self, value: tuple[SamplerStatus, ...], now_s: float) -> str:  # noqa: ARG002
         """Return a row for each policy with a sampler."""
         header = ("VERIFICATION", "VERIFIED", "BUSY", "DIFFERING", "OLDEST")
         return table_text(header, map(_row, value))
@@ -87,7 +93,8 @@ class VerificationSection(StatusSection[tuple[SamplerStatus, ...]]):
     def problems(self, value: tuple[SamplerStatus, ...]) -> list[str]:
         """Return a line for each differing table."""
         return [
-            f"{table.table}: the replica of policy {row.policy} differs as of event {table.event_id}: {table.first}; "
+            f"{table.table}: the replica of policy {row.policy} differs as of event {table.event_id}: "
+            f"{table.first}; "
             f"run '{_repair_command(row, table)}'"
             for row in value
             for table in row.tables

@@ -1,7 +1,8 @@
 """The Go compiler of the machine, for components whose authors publish no binaries.
 
-Go's own settings (``GOPROXY``) decide where modules come from. What is built is pinned by checksums in this repository, so Go's checksum
-database is not consulted. Sources and Go's own cache are beside the result while it is built, and removed afterwards.
+Go's own settings (``GOPROXY``) decide where modules come from. What is built is pinned by checksums in this
+repository, so Go's checksum database is not consulted. Sources and Go's own cache are beside the result while
+it is built, and removed afterwards.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Writes ``locks/<name>.lock`` from ``locks/<name>.pom.xml``. It needs Maven; users of the locks do not.
 
-Maven resolves the versions of a class path (for Kafka with all transitive dependencies). The lock records its choice and the checksums
-of the downloaded jars.
+Maven resolves the versions of a class path (for Kafka with all transitive dependencies). The lock records its
+choice and the checksums of the downloaded jars.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from dev.stack.errors import Missing
 
 
 MAVEN = ["mvn", "--quiet", "--batch-mode", "--no-transfer-progress"]
-# A line of the listing has group, artifact, type, an optional classifier, version and scope, separated by colons.
+# A line of the listing has group, artifact, type, an optional classifier, version and scope, separated by
+# colons.
 _LISTED = re.compile(
     r"^\s+([\w.-]+):([\w.-]+):(jar|zip|tar\.gz):(?:([\w.-]+):)?([\w.-]+):(?:compile|runtime)\b", re.MULTILINE
 )

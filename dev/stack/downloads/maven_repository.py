@@ -1,8 +1,8 @@
 """Finds the Maven repository to use; no address is written in this project.
 
-In this order: ``$MAVEN_REPO_URL``; the mirror of *central* in ``~/.m2/settings.xml``; the default in the super-POM of an installed Maven;
-the default of the ``jgo`` wheel (a Maven client in Python, in the dependency group ``stack``). The last one serves a machine that has
-only Python.
+In this order: ``$MAVEN_REPO_URL``; the mirror of *central* in ``~/.m2/settings.xml``; the default in the
+super-POM of an installed Maven; the default of the ``jgo`` wheel (a Maven client in Python, in the dependency
+group ``stack``). The last one serves a machine that has only Python.
 """
 
 from __future__ import annotations

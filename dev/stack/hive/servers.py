@@ -1,8 +1,8 @@
 """A Hive cluster of two processes: the metastore, and a SQL engine that uses it.
 
-The metastore is Hive's own server, unmodified, with embedded Derby or an external PostgreSQL. The engine is Hive's compiler and executor
-behind a socket (``java/tideline/stack/SqlServer.java``). Both share the directories of one ``Layout``, so a cluster is a single directory
-that can be inspected, copied and deleted.
+The metastore is Hive's own server, unmodified, with embedded Derby or an external PostgreSQL. The engine is
+Hive's compiler and executor behind a socket (``java/tideline/stack/SqlServer.java``). Both share the
+directories of one ``Layout``, so a cluster is a single directory that can be inspected, copied and deleted.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ class HiveProcess(Component):
         self.conf = self.directory / f"conf-{name}"
 
     def environment(self) -> dict[str, str]:
-        """Point to the configuration by environment variables; only Hive 3.1 also reads it from the class path."""
+        """Point to the configuration by environment variables; only Hive 3.1 also reads it from the class
+        path.
+        """
         configured = [self.conf] if self.settings.hive == HIVE_3 else []
         jars = [*configured, *list_hive_jars(self.settings.hive), *self.settings.jars]
         return {
@@ -153,7 +155,9 @@ class Metastore(HiveProcess):
             transport.close()
 
     def _create_schema(self) -> None:
-        """Create the schema. A Derby database is created once per machine and then copied, which saves seconds."""
+        """Create the schema. A Derby database is created once per machine and then copied, which saves
+        seconds.
+        """
         database = self.directory / "db"
         if self.database != Database.derby(database):
             self._run_schema_init()
@@ -207,7 +211,8 @@ class SqlEngine(HiveProcess):
         host: str = HOST,
         metastore_uri: str | None = None,
     ) -> None:
-        # The local job runner keeps some memory for each statement, more for a failed one (``mapreduce.task.io.sort.mb``).
+        # The local job runner keeps some memory for each statement, more for a failed one
+        # (``mapreduce.task.io.sort.mb``).
         super().__init__("engine", metastore.layout, 1500, metastore.settings)
         self.metastore_uri = metastore_uri or metastore.uri
         self.host = host

@@ -1,8 +1,9 @@
 """The settings of one Hive cluster, for the metastore and for the SQL engine, as data.
 
-There are two files, because a metastore that sees ``hive.metastore.uris`` would become a client of itself. Both contain the same values
-for shared settings. Where Hive has two names for a setting (MetastoreConf and HiveConf), both are given: the threads of the compactor
-read the second name, and if the values differ, each closes the database connections of the other.
+There are two files, because a metastore that sees ``hive.metastore.uris`` would become a client of itself.
+Both contain the same values for shared settings. Where Hive has two names for a setting (MetastoreConf and
+HiveConf), both are given: the threads of the compactor read the second name, and if the values differ, each
+closes the database connections of the other.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 Properties = dict[str, str]
 
 _SERVICES = "org.apache.hadoop.hive.metastore.txn.service"
-# Hive's default list contains a class of Iceberg, which is not installed; one missing class stops all housekeeping.
+# Hive's default list contains a class of Iceberg, which is not installed; one missing class stops all
+# housekeeping.
 HOUSEKEEPING = ",".join(
     f"{_SERVICES}.{task}"
     for task in ("AcidHouseKeeperService", "AcidTxnCleanerService", "CompactionHouseKeeperService")
@@ -32,8 +34,9 @@ ONE_JOB_AT_A_TIME = "tideline.stack.OneJobAtATime"
 _MESSAGES = "org.apache.hadoop.hive.metastore.messaging.json"
 ENCODERS = {"gzip": f"{_MESSAGES}.gzip.GzipJSONMessageEncoder", "json": f"{_MESSAGES}.JSONMessageEncoder"}
 _TXN_3 = "org.apache.hadoop.hive.metastore.txn"
-# Hive 4.0 cannot use the listener of 4.2 as it is, and has this setting under another name. Hive 3.1 has its housekeeping in another package,
-# no gzip in the notification log, and more users of its two connection pools.
+# Hive 4.0 cannot use the listener of 4.2 as it is, and has this setting under another name. Hive 3.1 has its
+# housekeeping in another package, no gzip in the notification log, and more users of its two connection
+# pools.
 _OF_VERSION: Mapping[str, Mapping[str, str]] = {
     HIVE_3: {
         "metastore.event.message.factory": f"{_MESSAGES}.JSONMessageFactory",
@@ -80,9 +83,9 @@ class Database:
 class ClusterSettings:
     """Settings that may differ between clusters; all others are the same.
 
-    ``readonly_txns`` is ``hive.txn.readonly.enabled`` (None: Hive's default). ``messages`` is the wire format of the notification log.
-    ``extra`` applies to metastore and engine and overrides everything else. ``jars`` follow Hive's own on the class path of both.
-    ``hive`` is a version of ``java_build.LOCKS``.
+    ``readonly_txns`` is ``hive.txn.readonly.enabled`` (None: Hive's default). ``messages`` is the wire format
+    of the notification log. ``extra`` applies to metastore and engine and overrides everything else. ``jars``
+    follow Hive's own on the class path of both. ``hive`` is a version of ``java_build.LOCKS``.
     """
 
     messages: str = "gzip"
@@ -128,7 +131,9 @@ class Layout:
 def build_metastore_properties(
     layout: Layout, host: str, port: int, database: Database, settings: ClusterSettings
 ) -> Properties:
-    """Return the settings of the metastore (``metastore-site.xml`` and, for the compactor, ``hive-site.xml``)."""
+    """Return the settings of the metastore (``metastore-site.xml`` and, for the compactor,
+    ``hive-site.xml``).
+    """
     return {
         **_shared(layout, settings),
         **_connection(database),
@@ -152,7 +157,9 @@ def build_metastore_properties(
 
 
 def build_engine_properties(layout: Layout, metastore_uri: str, settings: ClusterSettings) -> Properties:
-    """Return the settings of the SQL engine: MapReduce in its own process, polling every 50 ms instead of Hive's second."""
+    """Return the settings of the SQL engine: MapReduce in its own process, polling every 50 ms instead of
+    Hive's second.
+    """
     return {
         **_shared(layout, settings),
         **_local_execution(layout),
@@ -214,7 +221,8 @@ def _local_execution(layout: Layout) -> Properties:
         "hive.exec.post.hooks": ONE_JOB_AT_A_TIME,
         "hive.exec.failure.hooks": ONE_JOB_AT_A_TIME,
         "mapreduce.local.map.tasks.maximum": "1",
-        # A map task that fails before its reducer (a statement of the random histories) never returns this memory and a thread.
+        # A map task that fails before its reducer (a statement of the random histories) never returns this
+        # memory and a thread.
         "mapreduce.task.io.sort.mb": "1",
         "hadoop.tmp.dir": f"{layout.tmp}/hadoop",
     }
@@ -242,7 +250,9 @@ def _compactor(settings: ClusterSettings) -> Properties:
 
 
 def _compaction_in_metastore(layout: Layout, settings: ClusterSettings) -> Properties:
-    """Return what the metastore of Hive 3.1 needs for compactions: its worker runs jobs, and is a client of SQL."""
+    """Return what the metastore of Hive 3.1 needs for compactions: its worker runs jobs, and is a client of
+    SQL.
+    """
     return {
         "metastore.compactor.worker.threads": "1" if settings.compactor else "0",
         **_local_execution(layout),
@@ -287,7 +297,8 @@ def write_conf(directory: Path, properties: Mapping[str, str], names: tuple[str,
 
 
 LOG_SETTINGS = ("log4j2.properties", "hive-log4j2.properties", "metastore-log4j2.properties")
-"""The first for all; the others replace those in the jars of Hive 2.3 and 3.1, which would log to files below /tmp."""
+"""The first for all; the others replace those in the jars of Hive 2.3 and 3.1, which would log to files below
+/tmp."""
 LOG4J2 = """\
 status=error
 appender.out.type=Console

@@ -1,8 +1,8 @@
 """A client of the SQL engine: one ``Session`` is one Hive session.
 
-Rows are text as Hive prints it (``NULL`` for null), because tests compare both clusters with each other. Each result also lists the
-notification events that were logged while the statement ran, so that a test can check what a statement causes. If several sessions are
-active, the events of the others are included.
+Rows are text as Hive prints it (``NULL`` for null), because tests compare both clusters with each other. Each
+result also lists the notification events that were logged while the statement ran, so that a test can check
+what a statement causes. If several sessions are active, the events of the others are included.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ class Session:
     def script(self, text: str) -> list[Result]:
         """Run the statements of a ``.sql`` text, each terminated by a semicolon at the end of a line.
 
-        A statement after a line ``-- fails`` must fail and has no result. Raises SqlFailed for any other statement that fails, and
-        for one that should fail and succeeds.
+        A statement after a line ``-- fails`` must fail and has no result. Raises SqlFailed for any other
+        statement that fails, and for one that should fail and succeeds.
         """
         results = []
         for raw in _END_OF_STATEMENT.split(text):
@@ -137,6 +137,8 @@ class Session:
 
 
 def _build_failure(sql: str, message: str, code: int) -> SqlFailed:
-    """Take the error number from the message: the code of the driver is 40000 for everything that it cannot compile."""
+    """Take the error number from the message: the code of the driver is 40000 for everything that it cannot
+    compile.
+    """
     precise = _ERROR_NUMBER.search(message)
     return SqlFailed(message, sql=sql, code=int(precise[1]) if precise else code)

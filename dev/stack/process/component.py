@@ -1,12 +1,14 @@
 """A component as a process with a session of its own, a log, a pid file and a readiness check.
 
-Tests kill, restart and inspect several components at once, and nothing may stay behind, even if their owner is killed. Plain
-``subprocess`` does not provide that. A component therefore:
+Tests kill, restart and inspect several components at once, and nothing may stay behind, even if their owner
+is killed. Plain ``subprocess`` does not provide that. A component therefore:
 
-* starts in its own session, so that ctrl-c concerns only the owner and the whole process group can be stopped at once;
-* is ready when it responds (``check_ready``), not when a port is open or a time has passed; one that dies early raises with its log;
-* leaves ``<name>.pid`` and ``<name>.log`` in its directory, so that another process (``stop_by_pid_file``) or the owner watch
-  (``owner_watch``) can stop it, even after the owner was killed with SIGKILL;
+* starts in its own session, so that ctrl-c concerns only the owner and the whole process group can be stopped
+  at once;
+* is ready when it responds (``check_ready``), not when a port is open or a time has passed; one that dies
+  early raises with its log;
+* leaves ``<name>.pid`` and ``<name>.log`` in its directory, so that another process (``stop_by_pid_file``) or
+  the owner watch (``owner_watch``) can stop it, even after the owner was killed with SIGKILL;
 * keeps its port and its data over ``restart``.
 """
 
@@ -30,14 +32,15 @@ if TYPE_CHECKING:
 POLL_S = 0.05
 LOG_TAIL_LINES = 30
 KILLED_S = 60.0
-"""How long a killed process may take to end. It always does, but a busy machine may need seconds to free the memory of a JVM."""
+"""How long a killed process may take to end. It always does, but a busy machine may need seconds to free the
+memory of a JVM."""
 
 
 class Component(ABC):
     """A process that can be started, checked, stopped and killed.
 
-    Subclasses define what to run (``command``, ``environment``), what must exist first (``prepare``) and when it is ready
-    (``check_ready``).
+    Subclasses define what to run (``command``, ``environment``), what must exist first (``prepare``) and when
+    it is ready (``check_ready``).
     """
 
     start_timeout_s = 90.0
@@ -65,11 +68,15 @@ class Component(ABC):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Create what must exist before the first start. Called before every start, so it must be idempotent."""
+        """Create what must exist before the first start. Called before every start, so it must be
+        idempotent.
+        """
 
     @abstractmethod
     def command(self) -> list[str]:
-        """The program and its arguments. One of them must contain the path of the directory, by which the process is recognised."""
+        """The program and its arguments. One of them must contain the path of the directory, by which the
+        process is recognised.
+        """
 
     def environment(self) -> dict[str, str]:
         """Variables in addition to those of the owner."""
@@ -144,7 +151,9 @@ class Component(ABC):
 
 
 def wait_until_ready(component: Component, alive: Callable[[], bool], log_tail: Callable[[], str]) -> None:
-    """Call ``check_ready`` until it succeeds; raise ComponentFailed if the component died or the time is up."""
+    """Call ``check_ready`` until it succeeds; raise ComponentFailed if the component died or the time is
+    up.
+    """
     deadline = time.monotonic() + component.start_timeout_s
     while True:
         if not alive():
@@ -167,8 +176,9 @@ def end_group(
 ) -> None:
     """Signal the process group and wait until its leader has ended; send SIGKILL after ``timeout_s``.
 
-    A leader that has ended is not signalled, because its process id may have been reused. A child is always reaped: a process object
-    that is forgotten before would raise a warning in whatever runs when it is collected.
+    A leader that has ended is not signalled, because its process id may have been reused. A child is always
+    reaped: a process object that is forgotten before would raise a warning in whatever runs when it is
+    collected.
     """
     waits_s = {sign: timeout_s} | {signal.SIGKILL: KILLED_S}
     for each, wait_s in waits_s.items():
@@ -187,8 +197,8 @@ def _has_ended(pid: int, child: subprocess.Popen[bytes] | None) -> bool:
 def _is_running(pid: int) -> bool:
     """Whether the process exists and is not a zombie.
 
-    The command line is not enough: it is gone as soon as a process that ends has freed its memory, while its files and ports are
-    still open and its parent cannot wait for it yet.
+    The command line is not enough: it is gone as soon as a process that ends has freed its memory, while its
+    files and ports are still open and its parent cannot wait for it yet.
     """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
@@ -211,7 +221,8 @@ def _wait_for_end(pid: int, timeout_s: float, child: subprocess.Popen[bytes] | N
 def stop_by_pid_file(pid_file: Path, timeout_s: float = Component.stop_timeout_s) -> bool:
     """Stop a component that another process started; return False if it has already ended.
 
-    The process id may have been reused. Only a process whose command line names the directory of the pid file is stopped.
+    The process id may have been reused. Only a process whose command line names the directory of the pid file
+    is stopped.
     """
     pid = running_pid(pid_file)
     if pid is not None:

@@ -1,10 +1,12 @@
 """Stops a stack when its owner ends, for any reason.
 
-``atexit`` and signal handlers do not run after SIGKILL, and a test runner may replace them. The owner therefore starts this small
-program and holds the other end of its standard input. When the owner ends, the kernel closes the pipe, the read returns, and every
-process with a pid file below the given directory is stopped.
+``atexit`` and signal handlers do not run after SIGKILL, and a test runner may replace them. The owner
+therefore starts this small program and holds the other end of its standard input. When the owner ends, the
+kernel closes the pipe, the read returns, and every process with a pid file below the given directory is
+stopped.
 
-The program (``python -m dev.stack.process.owner_watch DIRECTORY``) runs in a session of its own, so ctrl-c does not reach it.
+The program (``python -m dev.stack.process.owner_watch DIRECTORY``) runs in a session of its own, so ctrl-c
+does not reach it.
 """
 
 from __future__ import annotations

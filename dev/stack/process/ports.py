@@ -1,7 +1,7 @@
 """Free ports that stay free.
 
-The kernel assigns ports of its ephemeral range (32768 and above) to outgoing connections, so such a port may be taken while a server
-restarts. Ports are therefore chosen below that range.
+The kernel assigns ports of its ephemeral range (32768 and above) to outgoing connections, so such a port may
+be taken while a server restarts. Ports are therefore chosen below that range.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ def require_free(port: int, what: str) -> int:
     """Return ``port``; raise Missing if it is in use."""
     if not is_free(port):
         raise Missing(
-            f"port {port} for {what} is in use: stop the process that listens on it (see 'ss -ltnp'), or omit the port"
+            f"port {port} for {what} is in use: stop the process that listens on it (see 'ss -ltnp'), or "
+            "omit the port"
         )
     return port

@@ -1,14 +1,14 @@
 """MariaDB and PostgreSQL, each in a directory of its own, for the tests of the key log.
 
-They are not part of the default stack. The programs come from system packages (Debian: ``mariadb-server``, ``postgresql``), because no
-package registry of Python or Java has them. ::
+They are not part of the default stack. The programs come from system packages (Debian: ``mariadb-server``,
+``postgresql``), because no package registry of Python or Java has them. ::
 
     with MariaDB(directory) as server:
         server.url  # mysql://tideline:...@127.0.0.1:PORT/tideline
 
-Both refuse to run as root. Started by root, they run as the users of their packages (``mysql``, ``postgres``) through ``setpriv``, which
-becomes the server. (``runuser`` would stay between them, and kills the server two seconds after it is asked to stop.) Both run without
-syncing, because test data need not survive the machine.
+Both refuse to run as root. Started by root, they run as the users of their packages (``mysql``, ``postgres``)
+through ``setpriv``, which becomes the server. (``runuser`` would stay between them, and kills the server two
+seconds after it is asked to stop.) Both run without syncing, because test data need not survive the machine.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """HBase in one directory: master, region server and ZooKeeper in one JVM, the Thrift gateway in another.
 
-It serves the tests of the partition index and is not part of the default stack, which needs its memory for Hive. Its files are on the local
-file system: a power failure may lose data, a killed process does not, and only the latter is tested. ::
+It serves the tests of the partition index and is not part of the default stack, which needs its memory for
+Hive. Its files are on the local file system: a power failure may lose data, a killed process does not, and
+only the latter is tested. ::
 
     with HBase(directory) as hbase:
         happybase.Connection("127.0.0.1", hbase.port)
@@ -114,7 +115,9 @@ class HBaseGateway(_Process):
 
 
 class HBase(Started):
-    """Both processes, started one after the other and stopped with the ``with`` block or with the owning process."""
+    """Both processes, started one after the other and stopped with the ``with`` block or with the owning
+    process.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory.resolve()

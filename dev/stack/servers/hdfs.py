@@ -1,6 +1,7 @@
 """HDFS in one directory: a NameNode and one or more DataNodes, one JVM each.
 
-It serves tests and is not part of the default stack. Its jars are those of HBase, which contain Hadoop, and those of ``hdfs.lock``. ::
+It serves tests and is not part of the default stack. Its jars are those of HBase, which contain Hadoop, and
+those of ``hdfs.lock``. ::
 
     with Hdfs(directory) as hdfs:
         hdfs_native.Client(hdfs.uri)
@@ -98,10 +99,13 @@ class NameNode(HadoopProcess):
             raise ComponentFailed(f"formatting the NameNode failed. {self.log_tail()}")
 
     def live_data_nodes(self) -> int:
-        """Return how many DataNodes have registered; raise OSError or TimeoutError if the NameNode does not answer."""
+        """Return how many DataNodes have registered; raise OSError or TimeoutError if the NameNode does not
+        answer.
+        """
         address = self.properties["dfs.namenode.http-address"]
         query = "jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState"
-        with urllib.request.urlopen(f"http://{address}/{query}", timeout=READY_TIMEOUT_S) as answer:  # noqa: S310 - a fixed scheme
+        # A fixed scheme
+        with urllib.request.urlopen(f"http://{address}/{query}", timeout=READY_TIMEOUT_S) as answer:  # noqa: S310
             beans = json.load(answer)["beans"]
         return int(beans[0]["NumLiveDataNodes"]) if beans else 0
 
@@ -111,7 +115,9 @@ class NameNode(HadoopProcess):
 
 
 class DataNode(HadoopProcess):
-    """A DataNode with addresses and a directory of its own; ready when the NameNode has registered ``number`` of them."""
+    """A DataNode with addresses and a directory of its own; ready when the NameNode has registered ``number``
+    of them.
+    """
 
     def __init__(
         self, directory: Path, properties: Mapping[str, str], name_node: NameNode, number: int = 1
@@ -127,7 +133,9 @@ class DataNode(HadoopProcess):
 
 
 class Hdfs(Started):
-    """All processes, started one after the other and stopped with the ``with`` block or with the owning process."""
+    """All processes, started one after the other and stopped with the ``with`` block or with the owning
+    process.
+    """
 
     def __init__(
         self, directory: Path, extra: Mapping[str, str] | None = None, *, data_nodes: int = 1
@@ -162,7 +170,9 @@ class Hdfs(Started):
             raise
 
     def administer(self, tool: str, *arguments: str) -> str:
-        """Run one of HDFS's command line programs and return its output; raise ComponentFailed with it if it fails."""
+        """Run one of HDFS's command line programs and return its output; raise ComponentFailed with it if it
+        fails.
+        """
         return run_tool(self.name_node, tool, *arguments)
 
     def stop(self) -> None:
@@ -204,7 +214,9 @@ def _build_own_addresses(directory: Path) -> dict[str, str]:
 
 
 def run_tool(node: NameNode, tool: str, *arguments: str) -> str:
-    """Run one of HDFS's command line programs with the configuration of ``node``; raise ComponentFailed if it fails."""
+    """Run one of HDFS's command line programs with the configuration of ``node``; raise ComponentFailed if it
+    fails.
+    """
     done = subprocess.run(
         [*node.command()[:-1], tool, *arguments],
         env=os.environ | node.environment(),

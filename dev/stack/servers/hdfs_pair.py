@@ -1,7 +1,7 @@
 """HDFS with a name service: two NameNodes of which one is active, and a DataNode.
 
-The NameNodes share their edits in a directory, as over NFS, so that no JournalNode and no ZooKeeper is needed. Which one is active is
-decided by ``activate``, as an administrator would. ::
+The NameNodes share their edits in a directory, as over NFS, so that no JournalNode and no ZooKeeper is
+needed. Which one is active is decided by ``activate``, as an administrator would. ::
 
     with HdfsPair(directory) as hdfs:
         hdfs_native.Client(hdfs.uri, hdfs.client_settings)

@@ -1,7 +1,7 @@
 """A Kerberos realm with its own KDC, for tests of secure HDFS and secured metastores.
 
-The programs come from system packages (Debian: krb5-kdc, krb5-admin-server, krb5-user). ``KRB5_ROOT`` names a directory with unpacked
-packages, which needs no root. ::
+The programs come from system packages (Debian: krb5-kdc, krb5-admin-server, krb5-user). ``KRB5_ROOT`` names a
+directory with unpacked packages, which needs no root. ::
 
     with Kdc(directory) as kdc:
         keytab = kdc.export("nn/localhost", "tideline")
@@ -40,7 +40,8 @@ class Kdc(Component):
         super().__init__("kdc", directory)
         self.port = free_port()
         self.clock_skew_s: int | None = None
-        """By how much clients' clocks may differ from the KDC's, from its next start on; with -1 every clock differs too much."""
+        """By how much clients' clocks may differ from the KDC's, from its next start on; with -1 every clock
+        differs too much."""
         self._root = Path(os.environ.get("KRB5_ROOT", "/"))
         self._owner_watch: OwnerWatch | None = None
         self._keytabs: dict[str, Path] = {}
@@ -102,7 +103,9 @@ class Kdc(Component):
         return self._keytabs[principal]
 
     def export(self, *principals: str) -> Path:
-        """Create principals and return a keytab with all of them; each has a new key, so its earlier keytabs are invalid."""
+        """Create principals and return a keytab with all of them; each has a new key, so its earlier keytabs
+        are invalid.
+        """
         keytab = self.directory / f"{secrets.token_hex(4)}.keytab"
         for principal in principals:
             self._run("kadmin.local", "-r", REALM, "-q", f"addprinc -randkey {principal}")

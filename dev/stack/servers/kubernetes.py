@@ -1,13 +1,15 @@
-"""The API server of Kubernetes with its store, etcd, in one directory; without scheduler, controllers and kubelets.
+"""The API server of Kubernetes with its store, etcd, in one directory; without scheduler, controllers and
+kubelets.
 
-It stores and validates objects, authenticates service accounts and authorizes them by roles. It runs no pods. It serves the tests
-of flat tables whose executors are pods, and is not part of the default stack. ::
+It stores and validates objects, authenticates service accounts and authorizes them by roles. It runs no pods.
+It serves the tests of flat tables whose executors are pods, and is not part of the default stack. ::
 
     with Kubernetes(directory) as cluster:
         cluster.url, cluster.authority, cluster.token  # address, certificate, and token of an administrator
 
-Both programs are built once per machine by Go (ten minutes of one core) and kept in the cache. ``locks/kubernetes`` is a Go module that
-pins them: its ``go.sum`` has the checksums of everything that they are built from.
+Both programs are built once per machine by Go (ten minutes of one core) and kept in the cache.
+``locks/kubernetes`` is a Go module that pins them: its ``go.sum`` has the checksums of everything that they
+are built from.
 """
 
 from __future__ import annotations
@@ -74,11 +76,14 @@ class Etcd(Component):
 
     def check_ready(self) -> None:
         """Ready when its health check succeeds."""
-        urllib.request.urlopen(f"{self.url}/health", timeout=READY_TIMEOUT_S).close()  # noqa: S310 - a fixed scheme
+        # A fixed scheme
+        urllib.request.urlopen(f"{self.url}/health", timeout=READY_TIMEOUT_S).close()  # noqa: S310
 
 
 class ApiServer(Component):
-    """The API server: TLS with a certificate of its own, tokens of service accounts, roles, and an audit log of all requests."""
+    """The API server: TLS with a certificate of its own, tokens of service accounts, roles, and an audit log
+    of all requests.
+    """
 
     def __init__(self, directory: Path, etcd: Etcd) -> None:
         super().__init__("kube-apiserver", directory)
@@ -178,7 +183,8 @@ class Kubernetes(Started):
 def build_programs() -> Path:
     """Return the directory with both programs; build them if they are not in the cache.
 
-    Raises Missing if Go is absent or too old, FetchFailed if a module cannot be downloaded, is not the pinned one, or does not compile.
+    Raises Missing if Go is absent or too old, FetchFailed if a module cannot be downloaded, is not the pinned
+    one, or does not compile.
     """
     final = cache_dir() / "go" / f"kubernetes-{VERSION}"
     if final.exists():

@@ -1,6 +1,8 @@
-"""YARN in one directory: a ResourceManager and a NodeManager, one JVM each, of the Hadoop version that Spark contains.
+"""YARN in one directory: a ResourceManager and a NodeManager, one JVM each, of the Hadoop version that Spark
+contains.
 
-It serves the tests of flat tables and copy jobs whose executors are containers, and is not part of the default stack. ::
+It serves the tests of flat tables and copy jobs whose executors are containers, and is not part of the
+default stack. ::
 
     with Yarn(directory) as yarn:
         os.environ["HADOOP_CONF_DIR"] = str(yarn.conf)
@@ -100,7 +102,8 @@ class NodeManager(_Process):
 class Yarn(Started):
     """Both processes, stopped with the ``with`` block or with the owning process.
 
-    ``file_system`` are the settings of the default file system, such as those of an HDFS; without them it is the local disk.
+    ``file_system`` are the settings of the default file system, such as those of an HDFS; without them it is
+    the local disk.
     """
 
     def __init__(self, directory: Path, file_system: Mapping[str, str] | None = None) -> None:

@@ -33,7 +33,8 @@ class Reading:
     is_lost: bool = False
     """Whether there were more, so that none is kept."""
     is_obsolete: bool = False
-    """Whether the name belongs to another table since: what is being read, and the events, are not about it."""
+    """Whether the name belongs to another table since: what is being read, and the events, are not about
+    it."""
 
 
 MISSED_MAX: Final = 20_000
@@ -53,7 +54,9 @@ class MissedEvents:
         return self._count >= MISSED_MAX
 
     def begin(self, name: str, kind: type[Event] | None = None, limit: int | None = None) -> Reading:
-        """Keep the events of a table from now on, of one kind or all; none where there are more than ``limit``."""
+        """Keep the events of a table from now on, of one kind or all; none where there are more than
+        ``limit``.
+        """
         reading = Reading(name, kind, limit=limit)
         self._readings.setdefault(name, []).append(reading)
         return reading

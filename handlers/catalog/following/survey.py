@@ -4,8 +4,10 @@ It reads all tables of the source, some hundred at a time, in the thread of call
 transaction of its own, while events are applied and tables are loaded:
 
 - an accepted table that is not known is to be loaded;
-- a known table that is no longer accepted is forgotten, and of others the followers decide what the changed rules mean;
-- a table that was changed by an event since it was read, or cannot be read, is to be loaded: the load decides.
+- a known table that is no longer accepted is forgotten, and of others the followers decide what the changed
+  rules mean;
+- a table that was changed by an event since it was read, or cannot be read, is to be loaded: the load
+  decides.
 
 At the end, known tables that were not found are to be loaded, which forgets those that do not exist. So the
 order of batches and events makes no difference. The rules are stored at the end; a survey that was
@@ -92,7 +94,9 @@ class Survey:
         return self._steps is not None and (self._awaited is None or not self._awaited.done())
 
     def advance(self, wait_s: float) -> bool:
-        """Continue until one batch is stored, or an answer is not there within ``wait_s``; return whether more can be done soon."""
+        """Continue until one batch is stored, or an answer is not there within ``wait_s``; return whether
+        more can be done soon.
+        """
         if self._steps is None or (self._awaited is not None and not is_answered(self._awaited, wait_s)):
             return self._steps is not None
         try:
@@ -169,7 +173,9 @@ class Survey:
 
 
 def _tables(answer: Future[Any]) -> list[TableInfo] | None:
-    """Return the tables of an answer; None if there is none, for any reason: the load of each table then decides."""
+    """Return the tables of an answer; None if there is none, for any reason: the load of each table then
+    decides.
+    """
     if answer.exception() is not None:
         return None
     return [describe_table(table) for table in answer.result()]

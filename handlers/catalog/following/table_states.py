@@ -101,7 +101,8 @@ class TableStates:
         self.rotate(name)
 
     def request_load(self, txn: Transaction, name: str, reason: str, event_id: int = 0) -> None:
-        """Have a table loaded from the source, from its beginning, because of an event; events are ignored until then.
+        """Have a table loaded from the source, from its beginning, because of an event; events are ignored
+        until then.
 
         Doubt about a table is kept: a reason to read its partitions is only replaced by another one. A load
         that an operator requested is not postponed any more.
@@ -116,7 +117,9 @@ class TableStates:
     def postpone_load(
         self, txn: Transaction, name: str, error: TidelineError, took_s: float, now_s: float
     ) -> PostponedLoad:
-        """Record that loading a waiting table failed after ``took_s`` at ``now_s`` (Unix time); return when it is tried again."""
+        """Record that loading a waiting table failed after ``took_s`` at ``now_s`` (Unix time); return when
+        it is tried again.
+        """
         state = self._states.get(name, _NONE)
         tries = 1 if state.postponed is None else state.postponed.tries + 1
         failed = PostponedLoad(tries, 0, error.code, str(error)).after(took_s, now_s)
@@ -160,7 +163,9 @@ class TableStates:
     def next_load(
         self, now_s: float, *, failed: bool = True, is_ready: Callable[[str], bool] = lambda _: True
     ) -> tuple[str, str] | None:
-        """Return (table, reason) of one that waits, is ready and is due at ``now_s``, or None; with ``failed`` also one that failed before."""
+        """Return (table, reason) of one that waits, is ready and is due at ``now_s``, or None; with
+        ``failed`` also one that failed before.
+        """
         for name, reason in self._queue.items():
             postponed = self._states[name].postponed
             if (postponed is None or (failed and postponed.is_due(now_s))) and is_ready(name):
@@ -178,7 +183,9 @@ class TableStates:
         return {name: state.progress for name, state in self._waiting_states() if state.progress is not None}
 
     def waiting(self) -> Mapping[str, str]:
-        """Return a view of the waiting tables with the reason; other threads may look up and count, but not iterate."""
+        """Return a view of the waiting tables with the reason; other threads may look up and count, but not
+        iterate.
+        """
         return MappingProxyType(self._queue)
 
     def quarantined(self) -> Mapping[str, str]:

@@ -40,19 +40,24 @@ class PartitionSnapshot:
     payloads: PayloadReader
     budget: AnswerBudget
     catalog: Reader | None
-    """The catalog's store at the same moment; None if the index has a store of its own, which is read as it is."""
+    """The catalog's store at the same moment; None if the index has a store of its own, which is read as it
+    is."""
 
     def lookups(self, name: str, dialect: Dialect = HIVE_4) -> TableLookups:
         """Return the lookups in a table; they raise NotFound if it is not indexed."""
         return TableLookups(self.index, name, dialect)
 
     def event_id(self) -> int | None:
-        """Return the last event that was applied completely; None if only the catalog knows it, or has no position yet."""
+        """Return the last event that was applied completely; None if only the catalog knows it, or has no
+        position yet.
+        """
         stored = None if self.catalog is None else self.catalog.get(POSITION_KEY)
         return None if stored is None else Position.from_bytes(stored).applied_event_id
 
     def table_state(self, name: str) -> TableState | None:
-        """Return the state of a table; None for an unknown table, or if only the catalog knows it. Raises StateCorrupt."""
+        """Return the state of a table; None for an unknown table, or if only the catalog knows it. Raises
+        StateCorrupt.
+        """
         stored = None if self.catalog is None else self.catalog.get(STATES + name.encode())
         return None if stored is None else parse_state(stored)
 
@@ -62,7 +67,9 @@ class PartitionSnapshot:
 
 
 class IndexFile:
-    """Opens snapshots of a catalog's state file; for any thread. Raises FilesUnavailable and StateCorrupt as ``SqliteReader`` does."""
+    """Opens snapshots of a catalog's state file; for any thread. Raises FilesUnavailable and StateCorrupt as
+    ``SqliteReader`` does.
+    """
 
     def __init__(self, path: str | PathLike[str], *, schema_version: int) -> None:
         self._file = SqliteReader(path, schema_version=schema_version)

@@ -3,11 +3,12 @@
 ``alter_table`` replaces the whole table, so the table must not change between reading and writing it. Two
 comparisons find changes:
 
-1. Immediately before the write, the table is read once more and compared in every field with the one that the write is based on.
-   This finds changes by Thrift clients such as Lens too, which send the DDL time back as they read it.
-2. The metastore compares one property atomically with the write (HIVE-26882: 4.x, and later releases of 2.3 and 3.1):
-   ``transient_lastDdlTime``, which every DDL statement changes, or, where a table has none, Tideline's event id. An older metastore
-   accepts the write unconditionally.
+1. Immediately before the write, the table is read once more and compared in every field with the one that the
+   write is based on. This finds changes by Thrift clients such as Lens too, which send the DDL time back as
+   they read it.
+2. The metastore compares one property atomically with the write (HIVE-26882: 4.x, and later releases of 2.3
+   and 3.1): ``transient_lastDdlTime``, which every DDL statement changes, or, where a table has none,
+   Tideline's event id. An older metastore accepts the write unconditionally.
 
 A Thrift client that keeps the DDL time and writes between the second reading and the write, two successive
 calls, is not noticed here: the metastore can compare only one property, and no property changes with every
@@ -52,7 +53,8 @@ ATTEMPTS: Final = 3
 SKEW_S: Final = 2.0
 """How far a DDL time may be ahead of this clock and is still waited for."""
 _MODIFIED: Final = re.compile("The table has been modified|parameter value for key")
-"""The metastore's answer where the compared property has changed (HIVE-26882); a missing permission may say "cannot be modified"."""
+"""The metastore's answer where the compared property has changed (HIVE-26882); a missing permission may say
+"cannot be modified"."""
 _ENVIRONMENT: Final = {"DO_NOT_UPDATE_STATS": "true"}
 
 
@@ -63,7 +65,8 @@ def write_properties(
     *,
     before_write: Callable[[], None] = lambda: None,
 ) -> bool:
-    """Write the properties that ``compute`` returns for the current ones; return False where only the event id would change.
+    """Write the properties that ``compute`` returns for the current ones; return False where only the event
+    id would change.
 
     ``before_write`` is called once something has to be written. Raises NotFound, Conflict where other writers
     keep changing the table, and InvalidRequest where the metastore refuses the change.
@@ -117,7 +120,9 @@ def _find_compared(old: Mapping[str, str]) -> tuple[str, str] | None:
 
 
 def _advance_ddl_time(old: Mapping[str, str]) -> dict[str, str]:
-    """Return a later DDL time: the compared property must change, so that other writers notice this change."""
+    """Return a later DDL time: the compared property must change, so that other writers notice this
+    change.
+    """
     before_s = _ddl_time_s(old)
     return {DDL_TIME: str(max(int(time.time()), before_s + 1))} if before_s else {}
 
@@ -162,7 +167,8 @@ def migrate(
     name: TimelineName,
     form: str,
 ) -> Generator[None, None, MigrationResult]:
-    """Write the timeline ``name`` in ``form`` into the properties of ``target``, then store the form, in steps.
+    """Write the timeline ``name`` in ``form`` into the properties of ``target``, then store the form, in
+    steps.
 
     Events may be applied between the steps. Raises ConfigError for an unknown form, NotFound where the
     timeline does not exist, Conflict where other writers keep changing the table. After a crash between the

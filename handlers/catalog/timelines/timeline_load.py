@@ -1,4 +1,5 @@
-"""Loads the timelines of one table from a listing, beside its current ones and in small steps (``table_loads``).
+"""Loads the timelines of one table from a listing, beside its current ones and in small steps
+(``table_loads``).
 
 What a load has written is kept with the table's name until the load is finished. If it is interrupted, the
 next load of the same table continues with it, even after a restart (``ListingWriter``). Loads whose table
@@ -35,7 +36,9 @@ SAMPLE: Final = 1_000
 
 
 class TimelineLoad(TableLoad):
-    """One load. What was written counts only when it is taken; what an abandoned load leaves is continued or removed later."""
+    """One load. What was written counts only when it is taken; what an abandoned load leaves is continued or
+    removed later.
+    """
 
     def __init__(
         self,
@@ -44,7 +47,9 @@ class TimelineLoad(TableLoad):
         known: tuple[str, ...],
         unfinished: set[int],
     ) -> None:
-        """``known`` are the table's present time columns; ``unfinished`` has the numbers of all loads under way."""
+        """``known`` are the table's present time columns; ``unfinished`` has the numbers of all loads under
+        way.
+        """
         super().__init__(listing)
         self._rules = rules
         self._known = known
@@ -99,7 +104,9 @@ class TimelineLoad(TableLoad):
         return ListingWriter(content, self.number, resumed=bool(interrupted))
 
     def abandon(self) -> None:
-        """End the load; what it has written is continued by the next one, or removed later, unless it is finished."""
+        """End the load; what it has written is continued by the next one, or removed later, unless it is
+        finished.
+        """
         self._unfinished.discard(self.number)
 
 

@@ -1,12 +1,13 @@
 """Collects the write events of one commit, and writes its records once all of them have arrived.
 
-Every record contains the number of parts, so the first one cannot be written before the last write event is known. A transaction may have
-a hundred thousand of them, with a table and a partition object each. What arrived therefore waits in a temporary file as soon as it
-exceeds ``MEMORY_BYTES``; only a short entry for each part stays in memory, and records are read from the file one at a time.
+Every record contains the number of parts, so the first one cannot be written before the last write event is
+known. A transaction may have a hundred thousand of them, with a table and a partition object each. What
+arrived therefore waits in a temporary file as soon as it exceeds ``MEMORY_BYTES``; only a short entry for
+each part stays in memory, and records are read from the file one at a time.
 
-The parts are sorted, because the metastore returns write events in any order, and a partly written event must be completed with
-exactly the same parts: first the logged write events by write id, database, table and partition, then those of partitions that were
-listed (see ``add_listed``), at last the commit.
+The parts are sorted, because the metastore returns write events in any order, and a partly written event must
+be completed with exactly the same parts: first the logged write events by write id, database, table and
+partition, then those of partitions that were listed (see ``add_listed``), at last the commit.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ class _Entry(NamedTuple):
 
 
 def build_write_message(txn_id: object, event: WriteEventInfo) -> JsonObject:
-    """Return a write event under the field names of ``ACID_WRITE_EVENT`` (reference: hive-replication.md §1.2)."""
+    """Return a write event under the field names of ``ACID_WRITE_EVENT`` (reference: hive-replication.md
+    §1.2).
+    """
     return {
         "txnid": txn_id,
         "writeId": event.writeId,
@@ -63,7 +66,8 @@ def build_write_message(txn_id: object, event: WriteEventInfo) -> JsonObject:
 
 
 class CommitParts:
-    """The write events of one commit; used by one thread at a time. The temporary file is removed with the last reference.
+    """The write events of one commit; used by one thread at a time. The temporary file is removed with the
+    last reference.
 
     ``receive`` and ``restart`` make it a ``Receiver`` of a metastore's answer.
     """
@@ -109,7 +113,9 @@ class CommitParts:
         del self._entries[count:]
 
     def receive(self, element: WriteEventInfo) -> None:
-        """Add a logged write event. One that cannot be written becomes a part that reports it, and names its table."""
+        """Add a logged write event. One that cannot be written becomes a part that reports it, and names its
+        table.
+        """
         message = build_write_message(self._message.get("txnid"), element)
         if not self._sample and message["files"]:
             self._sample = message["files"][0]
@@ -118,7 +124,9 @@ class CommitParts:
         self._add(element, message, listed=False)
 
     def add_listed(self, element: WriteEventInfo) -> None:
-        """Add the files of a partition that Hive left out of its write events; its part is marked with ``"listed": true``."""
+        """Add the files of a partition that Hive left out of its write events; its part is marked with
+        ``"listed": true``.
+        """
         message = build_write_message(self._message.get("txnid"), element)
         self._add(element, message | {"listed": True}, listed=True)
 
@@ -146,7 +154,8 @@ class CommitParts:
     def records(self, extra: JsonObject | None = None) -> Sequence[Record]:
         """Return all records; ``extra`` are fields that are added to the commit's message.
 
-        A small transaction is returned as a list. Of a large one, each access reads the temporary file. Raises FilesUnavailable.
+        A small transaction is returned as a list. Of a large one, each access reads the temporary file.
+        Raises FilesUnavailable.
         """
         whole = describe(self._writer.event)
         if self._failure is not None:
@@ -185,7 +194,8 @@ class _Spool:
 
     def __init__(self, directory: Path | None) -> None:
         where = str(directory) if directory is not None else None
-        self._file = tempfile.SpooledTemporaryFile(max_size=MEMORY_BYTES, dir=where)  # noqa: SIM115 - closed when collected
+        # Closed when collected
+        self._file = tempfile.SpooledTemporaryFile(max_size=MEMORY_BYTES, dir=where)  # noqa: SIM115
 
     def __del__(self) -> None:
         self._file.close()

@@ -1,27 +1,33 @@
-"""Encodes notifications as Tideline's own records, ``tideline-1``: one event, or one part of an event, as strict JSON.
+"""Encodes notifications as Tideline's own records, ``tideline-1``: one event, or one part of an event, as
+strict JSON.
 
-The value is ``{"eventId", "part", "parts", "eventTime", "eventType", "catName", "dbName", "tableName", "message"}``, in this order,
-so that ``header.peek_position`` needs only the first bytes. ``message`` is the event's own JSON as an object. The record key is the
-name of the source; the header ``tideline.format`` names the format.
+The value is
+``{"eventId", "part", "parts", "eventTime", "eventType", "catName", "dbName", "tableName", "message"}``, in
+this order, so that ``header.peek_position`` needs only the first bytes. ``message`` is the event's own JSON
+as an object. The record key is the name of the source; the header ``tideline.format`` names the format.
 
-In the notification log a commit does not name its files. The relay therefore passes the commit's write events, and they become
-records of type ``WRITE`` in front of the commit, under the same event id (``commit_parts``). The message of the commit then has
-``"enriched": true``.
+In the notification log a commit does not name its files. The relay therefore passes the commit's write
+events, and they become records of type ``WRITE`` in front of the commit, under the same event id
+(``commit_parts``). The message of the commit then has ``"enriched": true``.
 
 Nothing is left out:
 
 * A message that is too large for one record is split (``splitting``).
-* A message that cannot be split becomes a record with ``"message": null`` and ``"oversize"``, its size in bytes.
-* A message that cannot be read becomes a record with ``"message": null``, ``"problem"`` and, if there is room, ``"raw"``.
-* An event that the metastore cannot return becomes a record of type ``UNREADABLE`` with ``"message": null`` and ``"problem"``.
+* A message that cannot be split becomes a record with ``"message": null`` and ``"oversize"``, its size in
+  bytes.
+* A message that cannot be read becomes a record with ``"message": null``, ``"problem"`` and, if there is
+  room, ``"raw"``.
+* An event that the metastore cannot return becomes a record of type ``UNREADABLE`` with ``"message": null``
+  and ``"problem"``.
 
 All but the first decode to Undecodable, so the reader decides what follows.
 
-Events that were lost before they were relayed become one record of type ``EVENTS_LOST`` under the id of the last of them, with
-``firstEventId`` and ``lastEventId`` in its message.
+Events that were lost before they were relayed become one record of type ``EVENTS_LOST`` under the id of the
+last of them, with ``firstEventId`` and ``lastEventId`` in its message.
 
-Readers of parts must know: the parts of one ADD_PARTITION may name a partition more than once if its files alone fill a record. All
-parts of a CREATE_TABLE create the table. Of an overwriting INSERT only the first part replaces; the others add.
+Readers of parts must know: the parts of one ADD_PARTITION may name a partition more than once if its files
+alone fill a record. All parts of a CREATE_TABLE create the table. Of an overwriting INSERT only the first
+part replaces; the others add.
 """
 
 from __future__ import annotations
@@ -53,9 +59,9 @@ def encode(  # noqa: PLR0913 -- the limits are keyword arguments with defaults
 ) -> list[Record]:
     """Return the records of one notification, in the order of their parts.
 
-    ``writes`` are the write events of a COMMIT_TXN; None means that they were not fetched, and the commit is not marked as
-    enriched. Raises MalformedEvent only for a notification without a position in the log; unusable content becomes a record
-    that reports it.
+    ``writes`` are the write events of a COMMIT_TXN; None means that they were not fetched, and the commit is
+    not marked as enriched. Raises MalformedEvent only for a notification without a position in the log;
+    unusable content becomes a record that reports it.
     """
     writer = RecordWriter(
         source_name, notification, record_bytes_max=record_bytes_max, hard_bytes_max=hard_bytes_max
@@ -71,7 +77,9 @@ def encode(  # noqa: PLR0913 -- the limits are keyword arguments with defaults
 def encode_event(
     writer: RecordWriter, limits: Limits = DEFAULT_LIMITS, *, extra: JsonObject | None = None
 ) -> list[Record]:
-    """Return the records of a notification without write events; ``extra`` are fields that are added to its message."""
+    """Return the records of a notification without write events; ``extra`` are fields that are added to its
+    message.
+    """
     whole = describe(writer.event)
     try:
         message = unpack(writer.event.message, writer.event.messageFormat, limits)
@@ -82,7 +90,9 @@ def encode_event(
 
 
 def encode_unreadable(writer: RecordWriter, error: BadInput) -> list[Record]:
-    """Return the record of an event that the metastore cannot return; the names in ``writer.event`` may be unknown."""
+    """Return the record of an event that the metastore cannot return; the names in ``writer.event`` may be
+    unknown.
+    """
     return [writer.record(writer.problem(describe(writer.event)._replace(kind=UNREADABLE_KIND), error), 0, 1)]
 
 

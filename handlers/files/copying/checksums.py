@@ -1,7 +1,7 @@
 """What the checksum of a file entry says about the file's bytes, and how to compute it from them.
 
-The change manager records the hex form of Hadoop's ``FileSystem.getFileChecksum().getBytes()`` (ReplChangeManager), so the meaning
-depends on the file system of the source:
+The change manager records the hex form of Hadoop's ``FileSystem.getFileChecksum().getBytes()``
+(ReplChangeManager), so the meaning depends on the file system of the source:
 
 ========================  ================================================================================================
 recorded                  meaning
@@ -14,10 +14,11 @@ anything else             unknown: it cannot be verified
 none                      the file system has no checksums
 ========================  ================================================================================================
 
-HDFS computes its checksums from CRCs that it has already stored. They depend on nothing but the bytes, the block size and the type of
-CRC, so the copy can be verified wherever it is, without asking HDFS. The type is not recorded: CRC32C is the default, CRC32 is what
-old clusters have, and either proves the content. Both cost three times as much as CRC32C alone, which a caller can try first. The layout
-of blocks is not recorded either. Those of an erasure-coded file contain every n-th mebibyte of it; the checksums for Hadoop's own
+HDFS computes its checksums from CRCs that it has already stored. They depend on nothing but the bytes, the
+block size and the type of CRC, so the copy can be verified wherever it is, without asking HDFS. The type is
+not recorded: CRC32C is the default, CRC32 is what old clusters have, and either proves the content. Both cost
+three times as much as CRC32C alone, which a caller can try first. The layout of blocks is not recorded
+either. Those of an erasure-coded file contain every n-th mebibyte of it; the checksums for Hadoop's own
 policies are computed as well.
 """
 
@@ -49,7 +50,8 @@ CHUNKS_SPLIT: Final = 256
 CELL_BYTES: Final = 1 << 20
 """Bytes of a cell in all of them."""
 _JAVA_BUFFER_BYTES: Final = 32
-"""HDFS digests the whole buffer that it collects the blocks' MD5s in: this size, doubled until they fit, padded with zeros."""
+"""HDFS digests the whole buffer that it collects the blocks' MD5s in: this size, doubled until they fit,
+padded with zeros."""
 
 
 class Digest(Protocol):
@@ -74,7 +76,8 @@ class Checksum:
     new_digest: Callable[[], Digest]
     """Its digest proves every content that has the recorded checksum."""
     new_default_digest: Callable[[], Digest]
-    """Its digest may fail to prove files that were written with another type of CRC than HDFS's default, and costs a third."""
+    """Its digest may fail to prove files that were written with another type of CRC than HDFS's default, and
+    costs a third."""
 
 
 class Md5:
@@ -115,7 +118,8 @@ def _crc32c(crc: int, data: bytes | memoryview) -> int:
 _CRCS: Final[tuple[Crc, ...]] = (_crc32c, _crc32)
 """Of both types, HDFS's default first."""
 ChunkCrc = Callable[[bytes], int]
-"""Computes the CRC of one chunk; half the cost of ``Crc``, which counts with two calls for every 512 bytes."""
+"""Computes the CRC of one chunk; half the cost of ``Crc``, which counts with two calls for every 512
+bytes."""
 
 
 def _list_chunk_crcs() -> tuple[ChunkCrc, ...]:
@@ -145,7 +149,9 @@ class CompositeCrc:
 
 
 class BlockChecksums:
-    """HDFS's MD5 of MD5s of CRCs for replicated and erasure-coded files, for both types of CRC or only for HDFS's default."""
+    """HDFS's MD5 of MD5s of CRCs for replicated and erasure-coded files, for both types of CRC or only for
+    HDFS's default.
+    """
 
     def __init__(
         self,
@@ -226,8 +232,8 @@ def _pack_crcs(crc: ChunkCrc, chunks: list[bytes]) -> memoryview:
 class _Blocks:
     """The MD5s of a file's blocks, from its CRCs.
 
-    An erasure-coded file consists of groups of ``units`` data blocks; its cells are distributed between them in turn. HDFS digests the
-    MD5s of a group once more. A replicated file has one unit.
+    An erasure-coded file consists of groups of ``units`` data blocks; its cells are distributed between them
+    in turn. HDFS digests the MD5s of a group once more. A replicated file has one unit.
     """
 
     def __init__(self, units: int, crcs_per_cell: int, crcs_per_block: int) -> None:
@@ -290,7 +296,9 @@ def _md5(data: bytes) -> bytes:
 
 
 def parse_checksum(location: Location, recorded: str | None) -> Checksum | None:
-    """Return the checksum that the bytes of ``location`` must have; None if there is none or it cannot be verified."""
+    """Return the checksum that the bytes of ``location`` must have; None if there is none or it cannot be
+    verified.
+    """
     if recorded is None:
         return None
     text = recorded.lower()
@@ -314,7 +322,9 @@ def _parse_block_checksums(text: str) -> Checksum | None:
 
 
 def new_digest_like(location: Location, sample: str) -> Digest | None:
-    """Return a digest of the kind of ``sample``, the recorded checksum of another file, for a file of one block; None if unknown."""
+    """Return a digest of the kind of ``sample``, the recorded checksum of another file, for a file of one
+    block; None if unknown.
+    """
     checksum = parse_checksum(location, sample)
     if checksum is None:
         return None

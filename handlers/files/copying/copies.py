@@ -1,16 +1,18 @@
 """Verified copies of source files, one at a time.
 
-The content of a source file is expected at two locations: the path that the event recorded, and the change manager's copy
-``<cmroot>/<name>_<checksum>`` (ReplChangeManager.getFileInfo; reference: hive-replication.md §1.6). The recorded path comes first, unless
-the checksum cannot be recomputed here. In that case the change manager comes first: a file of that name *is* the recorded content,
-while the source path may hold a successor of the same size. Both are tried in turn, five attempts in all (Hive's MAX_IO_RETRY;
-reference: hive-replication.md §3.8).
+The content of a source file is expected at two locations: the path that the event recorded, and the change
+manager's copy ``<cmroot>/<name>_<checksum>`` (ReplChangeManager.getFileInfo; reference: hive-replication.md
+§1.6). The recorded path comes first, unless the checksum cannot be recomputed here. In that case the change
+manager comes first: a file of that name *is* the recorded content, while the source path may hold a successor
+of the same size. Both are tried in turn, five attempts in all (Hive's MAX_IO_RETRY; reference:
+hive-replication.md §3.8).
 
 Promises:
 
-* The target file has the recorded content or, without a verifiable checksum, the content of a source file that did not change
-  between the start and the end of the copy.
-* It appears completely or not at all. Copying again changes and writes nothing. An existing target is never deleted first.
+* The target file has the recorded content or, without a verifiable checksum, the content of a source file
+  that did not change between the start and the end of the copy.
+* It appears completely or not at all. Copying again changes and writes nothing. An existing target is never
+  deleted first.
 * A crash leaves at most hidden files, which the next copy into the directory removes.
 """
 
@@ -56,12 +58,15 @@ class CopyTask:
     source: SourceFile
     target_uri: str
     above_uri: str | None = None
-    """A directory of the target that must be there; None for no check. Otherwise missing directories are created."""
+    """A directory of the target that must be there; None for no check. Otherwise missing directories are
+    created."""
 
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """The result of a copy. ``size_bytes`` is the size of the file, even if it existed already (``skipped``)."""
+    """The result of a copy. ``size_bytes`` is the size of the file, even if it existed already
+    (``skipped``).
+    """
 
     size_bytes: int
     from_change_manager: bool
@@ -74,11 +79,13 @@ class Copied:
 def build_copy_task(
     source: SourceFile, target_root: str, *, table_root: str | None = None, base_suffix: str = ""
 ) -> CopyTask:
-    """Return the task that copies ``source`` below ``target_root``, the location of a table or partition on the target.
+    """Return the task that copies ``source`` below ``target_root``, the location of a table or partition on
+    the target.
 
-    The file keeps its name and its ACID directory, without the visibility suffix; a base gets ``base_suffix``. ``table_root`` is the
-    location that the metastore created for the table: nothing is copied unless the directory above it is there. The table's own
-    directory may be missing, because Hive removes it with another table that has the same one. Raises UnsafePath.
+    The file keeps its name and its ACID directory, without the visibility suffix; a base gets
+    ``base_suffix``. ``table_root`` is the location that the metastore created for the table: nothing is
+    copied unless the directory above it is there. The table's own directory may be missing, because Hive
+    removes it with another table that has the same one. Raises UnsafePath.
     """
     directory = parse_location(target_root)
     subdir = to_target_subdir(source.subdir, base_suffix)
@@ -98,7 +105,8 @@ def _allow() -> None:
 class Copier:
     """Copies files between the file systems of ``file_systems``; thread-safe.
 
-    With ``sweeps`` False the unfinished files of other processes are kept; use it if several processes write into one directory.
+    With ``sweeps`` False the unfinished files of other processes are kept; use it if several processes write
+    into one directory.
     """
 
     def __init__(
@@ -127,7 +135,9 @@ class Copier:
         reserve: Reserve | None = None,
         moved: Moved | None = None,
     ) -> Copied:
-        """Copy the recorded content of ``task.source`` to the target file, durably; raises what the two steps raise."""
+        """Copy the recorded content of ``task.source`` to the target file, durably; raises what the two steps
+        raise.
+        """
         copied = self.publish(task, cancelled=cancelled, reserve=reserve, moved=moved)
         self.settle(parse_location(task.target_uri).parent)
         return copied
@@ -135,7 +145,8 @@ class Copier:
     def settle(self, directory: Location) -> None:
         """Make all copies durable that were published in a directory; raise FilesUnavailable.
 
-        Needed even after a copy that was skipped: the process that made it may have been killed before this step.
+        Needed even after a copy that was skipped: the process that made it may have been killed before this
+        step.
         """
         with mark_target_errors():
             self._file_systems.of(directory).settle(directory)
@@ -150,9 +161,9 @@ class Copier:
     ) -> Copied:
         """Copy the recorded content of ``task.source`` to the target file, which is durable after ``settle``.
 
-        Raises FileLost if neither the source nor the change manager has the content; Refused if both exist but may not be read, or
-        if the target may not be written; UnsafePath for names outside the allowed directories; FilesUnavailable for transient
-        failures and if ``cancelled`` is set meanwhile.
+        Raises FileLost if neither the source nor the change manager has the content; Refused if both exist
+        but may not be read, or if the target may not be written; UnsafePath for names outside the allowed
+        directories; FilesUnavailable for transient failures and if ``cancelled`` is set meanwhile.
         """
         started = time.monotonic()
         target = parse_location(task.target_uri)
@@ -191,7 +202,9 @@ class Copier:
         return self._allowed
 
     def _is_encrypted(self, origins: list[FileOrigin]) -> bool:
-        """Return whether the recorded checksum is that of encrypted bytes; raise FilesUnavailable if that cannot be found out."""
+        """Return whether the recorded checksum is that of encrypted bytes; raise FilesUnavailable if that
+        cannot be found out.
+        """
         for origin in origins:
             if origin.checksum is not None:
                 with suppress(NotFound, Refused):
@@ -286,8 +299,8 @@ class Copier:
     def _require_unchanged(self, origin: FileOrigin, origins: list[FileOrigin], before: FileState) -> None:
         """Check, for content without a verifiable checksum, that the file did not change while it was copied.
 
-        For the source path, check also that the change manager has not received the recorded file meanwhile, which happens just
-        before another file replaces it.
+        For the source path, check also that the change manager has not received the recorded file meanwhile,
+        which happens just before another file replaces it.
         """
         with mark_source_errors():
             if self._file_systems.of(origin.location).stat(origin.location) != before:
@@ -304,7 +317,9 @@ class Copier:
     def _find_recorded_content(
         self, checksum: Checksum | None, target: Location, transfer: Transfer
     ) -> int | None:
-        """Return the size of the target if it already has the recorded checksum, so that the source is not needed."""
+        """Return the size of the target if it already has the recorded checksum, so that the source is not
+        needed.
+        """
         if checksum is None:
             return None
         targets = self._file_systems.of(target)

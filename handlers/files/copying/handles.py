@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 
 UNSETTLED_MAX: Final = 64
 UNSETTLED_S: Final = 0.2
-"""How many copies one worker publishes, and how long it takes for that, before it makes their names durable together."""
+"""How many copies one worker publishes, and how long it takes for that, before it makes their names durable
+together."""
 
 
 class CopyHandle:
     """One submitted copy.
 
-    A transaction has as many handles as files until its commit, so that a handle is small: it owns one lock and no event.
+    A transaction has as many handles as files until its commit, so that a handle is small: it owns one lock
+    and no event.
     """
 
     __slots__ = ("_cancelled", "_done", "_error", "_pending", "_result", "task")
@@ -64,7 +66,9 @@ class CopyHandle:
         return self._done
 
     def result(self, timeout_s: float | None = None) -> Copied:
-        """Wait and return the result, or raise the error of the copy; raise FilesUnavailable after ``timeout_s``."""
+        """Wait and return the result, or raise the error of the copy; raise FilesUnavailable after
+        ``timeout_s``.
+        """
         if not self.wait(timeout_s):
             raise FilesUnavailable(
                 "the copy did not end in time", target=self.task.target_uri, timeout_s=timeout_s
@@ -83,9 +87,11 @@ class CopyHandle:
 
 
 class UnsettledCopies:
-    """The copies of one worker that are published, and end once their directories are durable; used by that worker.
+    """The copies of one worker that are published, and end once their directories are durable; used by that
+    worker.
 
-    One wait for the disk then serves many small files of a directory. A caller never sees a copy end that is not durable.
+    One wait for the disk then serves many small files of a directory. A caller never sees a copy end that is
+    not durable.
     """
 
     def __init__(

@@ -1,9 +1,11 @@
-"""Copies of many files by processes outside of this one: the port that loads and cycles use, and the fence of such a job.
+"""Copies of many files by processes outside of this one: the port that loads and cycles use, and the fence of
+such a job.
 
-A process of a job can outlive the one that started it, on another machine, and must not publish files then. Each job therefore has a
-*fence*: a hidden file on the target that exists while the job may write. A copy looks for it right before it appears under its name.
-The starter removes it when the job has ended, for any reason. If the starter was killed, the next process that copies into the
-directory removes it like any other leftover.
+A process of a job can outlive the one that started it, on another machine, and must not publish files then.
+Each job therefore has a *fence*: a hidden file on the target that exists while the job may write. A copy
+looks for it right before it appears under its name. The starter removes it when the job has ended, for any
+reason. If the starter was killed, the next process that copies into the directory removes it like any other
+leftover.
 """
 
 from __future__ import annotations
@@ -71,7 +73,9 @@ class CopyJobs(Protocol):
         """The totals of all jobs so far."""
 
     def suits(self, files: int, size_bytes: int) -> bool:
-        """Return whether so many files are copied by a job; otherwise the caller's own copy threads take them."""
+        """Return whether so many files are copied by a job; otherwise the caller's own copy threads take
+        them.
+        """
 
     def run(
         self,
@@ -83,8 +87,9 @@ class CopyJobs(Protocol):
     ) -> Sequence[Outcome]:
         """Copy all files and return their outcomes in the same order, once nothing is written any more.
 
-        A job that its environment ended gives FilesUnavailable for the files that it did not reach, never FileLost. ``guard`` is
-        called repeatedly and ends the job by an error. Raises that error, Interrupted once ``stopping`` is set, and ConfigError.
+        A job that its environment ended gives FilesUnavailable for the files that it did not reach, never
+        FileLost. ``guard`` is called repeatedly and ends the job by an error. Raises that error, Interrupted
+        once ``stopping`` is set, and ConfigError.
         """
 
 

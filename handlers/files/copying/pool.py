@@ -1,13 +1,14 @@
-"""Copies many files at once: worker threads around one ``Copier``, with a bounded queue and a bound on bytes in flight.
+"""Copies many files at once: worker threads around one ``Copier``, with a bounded queue and a bound on bytes
+in flight.
 
-``beat`` is called while a caller waits, whenever bytes have moved or a copy has ended since the last look. So a copy of hours sends
-heartbeats, and one that transfers nothing does not.
+``beat`` is called while a caller waits, whenever bytes have moved or a copy has ended since the last look. So
+a copy of hours sends heartbeats, and one that transfers nothing does not.
 
-A worker takes small files one after another and makes their names durable together (``handles.UnsettledCopies``); a copy has ended only
-after that.
+A worker takes small files one after another and makes their names durable together
+(``handles.UnsettledCopies``); a copy has ended only after that.
 
-The bound is on bytes, not on files: eight copies of 2 kB and eight of 2 GB load disks and networks very differently. Threads suffice,
-because hashing and system calls run without the interpreter's lock.
+The bound is on bytes, not on files: eight copies of 2 kB and eight of 2 GB load disks and networks very
+differently. Threads suffice, because hashing and system calls run without the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ QUEUE_DEFAULT: Final = 10_000
 _SMALL_BYTES: Final = 1024 * 1024
 """A larger file is not started while the names of others wait to be made durable."""
 _POLL_S: Final = 0.2
-"""How often a blocked ``submit`` checks whether the pool is closed, and a waiting caller looks for progress."""
+"""How often a blocked ``submit`` checks whether the pool is closed, and a waiting caller looks for
+progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,8 @@ class CopyPool:
         beat: Callable[[], None] = lambda: None,
         throttle: Throttle | None = None,
     ) -> None:
-        """Start ``workers`` threads; ``beat`` is called in the threads of callers that wait while copies make progress.
+        """Start ``workers`` threads; ``beat`` is called in the threads of callers that wait while copies make
+        progress.
 
         ``throttle`` limits the bytes that all threads together read for copies; the pool closes it.
         """
@@ -121,8 +124,8 @@ class CopyPool:
     def wait(self, handles: Iterable[CopyHandle], timeout_s: float | None = None) -> list[Copied]:
         """Wait for all ``handles`` and return their results in the same order.
 
-        Raises the first error in that order, but only after every copy has ended, so that nothing is written after the call.
-        After ``timeout_s`` a copy that has not ended counts as FilesUnavailable.
+        Raises the first error in that order, but only after every copy has ended, so that nothing is written
+        after the call. After ``timeout_s`` a copy that has not ended counts as FilesUnavailable.
         """
         listed = list(handles)
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
@@ -159,7 +162,9 @@ class CopyPool:
             self._throttle.use(size_bytes)
 
     def cancel(self, handles: Iterable[CopyHandle]) -> None:
-        """Cancel the copies: queued ones never start, running ones end at their next chunk with FilesUnavailable."""
+        """Cancel the copies: queued ones never start, running ones end at their next chunk with
+        FilesUnavailable.
+        """
         for handle in handles:
             handle.cancel()
 
@@ -174,7 +179,9 @@ class CopyPool:
             return self._queue.qsize(), len(self._running)
 
     def close(self, timeout_s: float = 10.0) -> bool:
-        """Cancel everything, stop the threads and return whether all ended within ``timeout_s``. May be called twice."""
+        """Cancel everything, stop the threads and return whether all ended within ``timeout_s``. May be
+        called twice.
+        """
         self._closed.set()
         self._drain()
         with self._lock:

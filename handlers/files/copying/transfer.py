@@ -1,13 +1,14 @@
-"""Transfers bytes in chunks or inside the kernel, verifies checksums, and separates failures of the source from those of the target.
+"""Transfers bytes in chunks or inside the kernel, verifies checksums, and separates failures of the source
+from those of the target.
 
-A failed read sends the copy to the next origin and a failed write ends it, but both raise the same errors. Code that touches the
-source therefore runs inside ``mark_source_errors``.
+A failed read sends the copy to the next origin and a failed write ends it, but both raise the same errors.
+Code that touches the source therefore runs inside ``mark_source_errors``.
 
-What the bytes are compared with is in ``checksums``. Without a checksum that can be verified, the source's state before and after the copy
-must be equal.
+What the bytes are compared with is in ``checksums``. Without a checksum that can be verified, the source's
+state before and after the copy must be equal.
 
-A checksum that cannot be verified is still useful: the change manager names its copies by it. A copy that exists there is the
-recorded content, and is preferred to the source path (see ``copies``).
+A checksum that cannot be verified is still useful: the change manager names its copies by it. A copy that
+exists there is the recorded content, and is preferred to the source path (see ``copies``).
 """
 
 from __future__ import annotations
@@ -40,14 +41,17 @@ _LOCAL: Final = threading.local()
 
 
 def _buffer() -> memoryview:
-    """Return this thread's buffer: most files are small, and clearing a new megabyte costs more than the copy."""
+    """Return this thread's buffer: most files are small, and clearing a new megabyte costs more than the
+    copy.
+    """
     if not hasattr(_LOCAL, "buffer"):
         _LOCAL.buffer = memoryview(bytearray(CHUNK_BYTES))
     buffer: memoryview = _LOCAL.buffer
     return buffer
 
 
-class SourceFailed(Exception):  # noqa: N818 - an outcome that the copy handles, never raised out of this package
+# An outcome that the copy handles, never raised out of this package
+class SourceFailed(Exception):  # noqa: N818
     """The origin cannot be read; ``__cause__`` is the reason, an error of Tideline's tree."""
 
 
@@ -55,7 +59,8 @@ class ContentDiffers(Exception):  # noqa: N818 - likewise
     """The bytes are not the recorded ones, or changed while they were read."""
 
 
-class mark_source_errors:  # noqa: N801 - used like a function; a class, because a generator costs as much as a system call
+# Used like a function; a class, because a generator costs as much as a system call
+class mark_source_errors:  # noqa: N801
     """Mark failures of the block as failures of the source."""
 
     __slots__ = ()
@@ -70,8 +75,11 @@ class mark_source_errors:  # noqa: N801 - used like a function; a class, because
             raise SourceFailed from error
 
 
-class mark_target_errors:  # noqa: N801 - used like a function; a class, because a generator costs as much as a system call
-    """Turn NotFound for the target directory into FilesUnavailable: unlike a missing source file, it can be created again."""
+# Used like a function; a class, because a generator costs as much as a system call
+class mark_target_errors:  # noqa: N801
+    """Turn NotFound for the target directory into FilesUnavailable: unlike a missing source file, it can be
+    created again.
+    """
 
     __slots__ = ()
 
@@ -106,7 +114,9 @@ class Transfer:
         return nullcontext() if self.reserve is None else self.reserve(size_bytes)
 
     def read_chunks(self, reader: ReadStream, guard: Guard = nullcontext) -> Iterator[Chunk]:
-        """Yield the content. A chunk is valid until this thread reads the next one of any file. Reads run inside ``guard``."""
+        """Yield the content. A chunk is valid until this thread reads the next one of any file. Reads run
+        inside ``guard``.
+        """
         buffer = _buffer()
         while True:
             self._check_cancelled()
@@ -134,7 +144,9 @@ class Transfer:
     def copy_in_kernel(
         self, files: FileSystem, reader: ReadStream, writer: WriteStream, size_bytes: int
     ) -> int:
-        """Copy up to ``size_bytes`` inside the kernel and return their number; 0 if that is not possible, or if there are none."""
+        """Copy up to ``size_bytes`` inside the kernel and return their number; 0 if that is not possible, or
+        if there are none.
+        """
         moved = 0
         while moved < size_bytes and (step := files.transfer(reader, writer)):
             moved += step

@@ -2,11 +2,13 @@
 
 Publishing differs, because not every store has a rename:
 
-* Other file systems of pyarrow (local ones, in tests): a hidden file in the same directory is moved to its final name. If the name is
-  taken and the move fails, the old file is removed first: for a moment readers find neither.
-* Object stores: a file of up to 16 MiB is kept in memory and sent completely by ``publish``, as one atomic PUT. A larger one is written
-  to a hidden key and then copied on the server to its final name. Above 4 GiB servers refuse such a copy; the object is written under
-  its final name, and removed if it turns out wrong. (The library completes an upload when its stream is dropped; it cannot abandon one.)
+* Other file systems of pyarrow (local ones, in tests): a hidden file in the same directory is moved to its
+  final name. If the name is taken and the move fails, the old file is removed first: for a moment readers
+  find neither.
+* Object stores: a file of up to 16 MiB is kept in memory and sent completely by ``publish``, as one atomic
+  PUT. A larger one is written to a hidden key and then copied on the server to its final name. Above 4 GiB
+  servers refuse such a copy; the object is written under its final name, and removed if it turns out wrong.
+  (The library completes an upload when its stream is dropped; it cannot abandon one.)
 
 pyarrow takes 60 MB of memory, so it is imported when the first such location is used.
 """
@@ -230,8 +232,11 @@ def _translate_errors(location: Location) -> Iterator[None]:
         raise _to_tideline_error(error, location) from error
 
 
-def _to_tideline_error(error: Exception, location: Location) -> TidelineError:  # noqa: PLR0911 - one line for each kind
-    """Return the error of Tideline's tree; ArrowInvalid is a ValueError, all other relevant errors are an OSError."""
+# One line for each kind
+def _to_tideline_error(error: Exception, location: Location) -> TidelineError:  # noqa: PLR0911
+    """Return the error of Tideline's tree; ArrowInvalid is a ValueError, all other relevant errors are an
+    OSError.
+    """
     path, reason = printable(str(location)), printable(str(error))
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return NotFound("no such file or directory", path=path)

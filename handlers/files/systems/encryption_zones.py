@@ -1,9 +1,10 @@
 """Encryption zones of HDFS: which files are encrypted, and what an error of the key server means.
 
-The client decrypts and encrypts if it knows the key server; without one, and in versions that cannot decrypt, it refuses to open the
-file. It never returns stored bytes. But the checksum that Hive records for an encrypted file is that of its stored bytes, so the bytes
-that a client reads never have it. Whether a file is encrypted is not in the client's file status. It shows when a second client, which
-has no key server, opens the file: that costs one call to the NameNode.
+The client decrypts and encrypts if it knows the key server; without one, and in versions that cannot decrypt,
+it refuses to open the file. It never returns stored bytes. But the checksum that Hive records for an
+encrypted file is that of its stored bytes, so the bytes that a client reads never have it. Whether a file is
+encrypted is not in the client's file status. It shows when a second client, which has no key server, opens
+the file: that costs one call to the NameNode.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ _KEY_SERVER: Final = re.compile(r"\bKMS\b")
 
 
 def find_provider(settings: Mapping[str, str], directory: Path | None) -> str:
-    """Return the address of the key server in the settings, or else in Hadoop's files; empty if there is none."""
+    """Return the address of the key server in the settings, or else in Hadoop's files; empty if there is
+    none.
+    """
     directory = directory or find_configuration()
     files = read_hadoop_settings(directory) if directory is not None else {}
     names = (PROVIDER, OLD_PROVIDER)
@@ -40,9 +43,11 @@ def find_provider(settings: Mapping[str, str], directory: Path | None) -> str:
 
 
 def is_encrypted(blind: Any, location: Location) -> bool:
-    """Return whether a file is encrypted; raise what the client raises if the file cannot be opened for another reason.
+    """Return whether a file is encrypted; raise what the client raises if the file cannot be opened for
+    another reason.
 
-    ``blind`` is a client without key server. The answer is not remembered, because a directory may become a zone once it is empty.
+    ``blind`` is a client without key server. The answer is not remembered, because a directory may become a
+    zone once it is empty.
     """
     try:
         blind.read(location.path).close()
@@ -66,7 +71,8 @@ def find_zone_error(error: Exception, location: Location) -> FilesUnavailable | 
         return FilesUnavailable(
             "the file is in an encryption zone, and this version of hdfs-native cannot decrypt",
             path=path,
-            hint="Install the version of hdfs-native that Tideline requires, on executors of copy jobs as well.",
+            hint="Install the version of hdfs-native that Tideline requires, on executors of copy jobs as "
+            "well.",
         )
     if _KEY_SERVER.search(text):
         return FilesUnavailable(

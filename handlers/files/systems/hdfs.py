@@ -1,14 +1,16 @@
 """HDFS through ``hdfs-native``, a client in Rust: no JVM and no libhdfs.
 
-Publishing takes four steps: write a hidden file in the same directory, close it, which makes it durable on the DataNodes, and rename it
-over its final name in one call. Readers see the old file or the new one, never neither.
+Publishing takes four steps: write a hidden file in the same directory, close it, which makes it durable on
+the DataNodes, and rename it over its final name in one call. Readers see the old file or the new one, never
+neither.
 
-The client reads ``core-site.xml`` and ``hdfs-site.xml`` from ``HADOOP_CONF_DIR``, so that name services with several NameNodes work as
-for other Hadoop programs. Options of ``files.options.hdfs`` are Hadoop settings under their own names and take precedence. Four further
-options belong to the client: ``config_dir``, ``kerberos_principal``, ``kerberos_keytab`` and ``kerberos_cache``.
+The client reads ``core-site.xml`` and ``hdfs-site.xml`` from ``HADOOP_CONF_DIR``, so that name services with
+several NameNodes work as for other Hadoop programs. Options of ``files.options.hdfs`` are Hadoop settings
+under their own names and take precedence. Four further options belong to the client: ``config_dir``,
+``kerberos_principal``, ``kerberos_keytab`` and ``kerberos_cache``.
 
-The client repeats calls while a NameNode does not answer, for three minutes by default. Tideline repeats failed work itself and reports
-it, so the client makes only a few attempts unless the options say otherwise.
+The client repeats calls while a NameNode does not answer, for three minutes by default. Tideline repeats
+failed work itself and reports it, so the client makes only a few attempts unless the options say otherwise.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ _NOT_A_FILE: Final = "Path is not a file"
 
 
 def open_hdfs(authority: str, options: Mapping[str, object]) -> HdfsFiles:
-    """Open the HDFS of a NameNode (``host:port``), of a name service, or, without authority, of ``fs.defaultFS``."""
+    """Open the HDFS of a NameNode (``host:port``), of a name service, or, without authority, of
+    ``fs.defaultFS``.
+    """
     return _open("hdfs", authority, options)
 
 
@@ -83,7 +87,9 @@ class HdfsFiles:
     """Files on HDFS."""
 
     def __init__(self, client: Any, blind: Any = None) -> None:
-        """``blind`` is a client without key server; None if none is configured, so that no encrypted file can be read."""
+        """``blind`` is a client without key server; None if none is configured, so that no encrypted file can
+        be read.
+        """
         self._client = client
         self._blind = blind
         umask = os.umask(0)
@@ -119,7 +125,8 @@ class HdfsFiles:
         with _translate_errors(location):
             return self._blind is not None and is_encrypted(self._blind, location)
 
-    def create(self, location: Location, size_bytes: int) -> HdfsWriter:  # noqa: ARG002 - required by the port; nothing to reserve here
+    # Required by the port; nothing to reserve here
+    def create(self, location: Location, size_bytes: int) -> HdfsWriter:  # noqa: ARG002
         """Start a hidden file beside ``location``."""
         import hdfs_native
 
@@ -230,7 +237,9 @@ def _translate_errors(location: Location) -> Iterator[None]:
 
 
 def _to_tideline_error(error: Exception, location: Location) -> TidelineError:
-    """Return the error of Tideline's tree; the client reports a remote exception as a RuntimeError with its class name."""
+    """Return the error of Tideline's tree; the client reports a remote exception as a RuntimeError with its
+    class name.
+    """
     path, text = printable(str(location)), str(error)
     if (zone_error := find_zone_error(error, location)) is not None:
         return zone_error

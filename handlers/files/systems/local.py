@@ -1,11 +1,12 @@
 """The local file system, which also serves NFS and FUSE mounts.
 
-Publishing takes four steps: write a hidden file in the same directory, fsync it, rename it, fsync the directory. The last step serves
-all files that were renamed before it (``settle``), so that many small files wait for the disk once and not twice. With ``fsync`` off, a
-power failure (but not a crash of Tideline) may lose files that the target's metastore already considers committed.
+Publishing takes four steps: write a hidden file in the same directory, fsync it, rename it, fsync the
+directory. The last step serves all files that were renamed before it (``settle``), so that many small files
+wait for the disk once and not twice. With ``fsync`` off, a power failure (but not a crash of Tideline) may
+lose files that the target's metastore already considers committed.
 
-A symbolic link as the last component of a path is never followed: a link planted in a warehouse would otherwise make Tideline copy
-any file that the daemon may read.
+A symbolic link as the last component of a path is never followed: a link planted in a warehouse would
+otherwise make Tideline copy any file that the daemon may read.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ def open_local(authority: str, options: Mapping[str, object]) -> FileSystem:
 
 
 class LocalFiles:
-    """Files through system calls. Paths are plain strings, because ``pathlib`` takes longer than the calls for a small file."""
+    """Files through system calls. Paths are plain strings, because ``pathlib`` takes longer than the calls
+    for a small file.
+    """
 
     def __init__(self, *, fsync: bool = True) -> None:
         self._fsync = fsync
@@ -84,7 +87,8 @@ class LocalFiles:
         """Return False: bytes are read as they are stored."""
         return False
 
-    def create(self, location: Location, size_bytes: int) -> LocalWriter:  # noqa: ARG002 - required by the port; nothing to reserve here
+    # Required by the port; nothing to reserve here
+    def create(self, location: Location, size_bytes: int) -> LocalWriter:  # noqa: ARG002
         """Start a hidden file beside ``location``."""
         with _OsErrors(location):
             directory = location.parent
@@ -119,7 +123,9 @@ class LocalFiles:
                 _sync_directory(directory.path)
 
     def transfer(self, source: ReadStream, target: WriteStream) -> int:
-        """Copy with ``copy_file_range``: no byte passes through this process, and file systems with reflinks share blocks."""
+        """Copy with ``copy_file_range``: no byte passes through this process, and file systems with reflinks
+        share blocks.
+        """
         if not isinstance(source, LocalReader) or not isinstance(target, LocalWriter):
             return 0
         try:
@@ -211,7 +217,9 @@ def _create(path: str) -> int:
 
 
 def _to_entry(child: os.DirEntry[str]) -> Entry | None:
-    """Return the entry of a file or directory; None for a link or if it vanished after the directory was read."""
+    """Return the entry of a file or directory; None for a link or if it vanished after the directory was
+    read.
+    """
     if child.is_symlink():
         return None
     try:
@@ -222,7 +230,9 @@ def _to_entry(child: os.DirEntry[str]) -> Entry | None:
 
 
 def _forget_checksum(location: Location) -> None:
-    """Remove ``.NAME.crc``, which Hadoop writes beside a local file; it would refuse to read other content under the name."""
+    """Remove ``.NAME.crc``, which Hadoop writes beside a local file; it would refuse to read other content
+    under the name.
+    """
     directory, _, name = location.path.rpartition("/")
     path = f"{directory}/.{name}.crc"
     if os.path.lexists(path):  # removing locks the directory for all threads, looking does not
@@ -251,7 +261,9 @@ def _to_state(stat: os.stat_result, location: Location) -> FileState:
 
 
 class _OsErrors:
-    """Raises failures of system calls in its block as errors of Tideline. A class, because a generator costs as much as a call."""
+    """Raises failures of system calls in its block as errors of Tideline. A class, because a generator costs
+    as much as a call.
+    """
 
     __slots__ = ("_location",)
 
@@ -272,7 +284,8 @@ _CHECK_ACCESS: Final = "Give the daemon's user access (owner and mode); the copy
 _KINDS: Final[Mapping[int, tuple[type[TidelineError], str, str]]] = {
     errno.ENOENT: (NotFound, "no such file or directory", ""),
     errno.ENOTDIR: (NotFound, "no such file or directory", ""),
-    # The environment's failures, which pass once an operator has acted: they are retried and never blamed on a table.
+    # The environment's failures, which pass once an operator has acted: they are retried and never blamed on
+    # a table.
     errno.EACCES: (FilesUnavailable, "the file system denied access", _CHECK_ACCESS),
     errno.EPERM: (FilesUnavailable, "the file system denied access", _CHECK_ACCESS),
     errno.EROFS: (FilesUnavailable, "the file system is read-only", "Mount it for writing."),
@@ -291,6 +304,8 @@ _KINDS: Final[Mapping[int, tuple[type[TidelineError], str, str]]] = {
 
 
 def _to_tideline_error(error: OSError, location: Location) -> TidelineError:
-    """Return the error of Tideline's tree for a failed system call; one that is not listed counts as transient."""
+    """Return the error of Tideline's tree for a failed system call; one that is not listed counts as
+    transient.
+    """
     kind, message, hint = _KINDS.get(error.errno or 0, (FilesUnavailable, "the file system failed", ""))
     return kind(message, path=printable(str(location)), reason=error.strerror or str(error), hint=hint)

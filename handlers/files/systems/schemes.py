@@ -23,7 +23,9 @@ def to_bucket_path(location: Location) -> str:
 
 
 def open_s3(authority: str, options: Mapping[str, object]) -> ArrowFiles:
-    """Open an S3 file system; ``options`` are those of ``pyarrow.fs.S3FileSystem``, such as ``endpoint_override``."""
+    """Open an S3 file system; ``options`` are those of ``pyarrow.fs.S3FileSystem``, such as
+    ``endpoint_override``.
+    """
     return _open_with_pyarrow("S3FileSystem", authority, options, object_store=True)
 
 
@@ -33,7 +35,9 @@ def open_gcs(authority: str, options: Mapping[str, object]) -> ArrowFiles:
 
 
 def open_azure(authority: str, options: Mapping[str, object]) -> ArrowFiles:
-    """Open ``container@account.dfs.core.windows.net``; ``options`` are those of ``pyarrow.fs.AzureFileSystem``."""
+    """Open ``container@account.dfs.core.windows.net``; ``options`` are those of
+    ``pyarrow.fs.AzureFileSystem``.
+    """
     container, _, host = authority.partition("@")
     named = {"account_name": host.partition(".")[0], **options}
     return _open_with_pyarrow(
@@ -85,6 +89,7 @@ FACTORIES: Final[Mapping[str, Factory]] = {
 def open_file_systems(options: Mapping[str, Mapping[str, object]] | None = None) -> FileSystems:
     """Return the registry of all known schemes; ``options`` maps a scheme to the options of its file systems.
 
-    Raises ConfigError for options of an unknown scheme. Invalid options are reported when a file system is first used.
+    Raises ConfigError for options of an unknown scheme. Invalid options are reported when a file system is
+    first used.
     """
     return FileSystems(FACTORIES, options)

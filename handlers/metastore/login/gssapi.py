@@ -1,8 +1,9 @@
 """GSSAPI (RFC 2744) of the system's Kerberos library, as far as a client needs it.
 
-The functions are called through ``ctypes``: the packages that wrap them exist only as source code on Linux, so each installation
-would need a compiler and Kerberos' headers. The interface of the library is a standard and has been stable for decades.
-All memory that the library allocates is released here. Calls may wait for the KDC; they do not hold the interpreter's lock.
+The functions are called through ``ctypes``: the packages that wrap them exist only as source code on Linux,
+so each installation would need a compiler and Kerberos' headers. The interface of the library is a standard
+and has been stable for decades. All memory that the library allocates is released here. Calls may wait for
+the KDC; they do not hold the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -129,9 +130,11 @@ class Context:
     """A security context with a service. Not thread-safe; ``close`` releases it."""
 
     def __init__(self, service: str, client: str | None, store: Mapping[str, str]) -> None:
-        """Begin a context as ``client`` (None: the first principal of the store) with credentials of ``store``.
+        """Begin a context as ``client`` (None: the first principal of the store) with credentials of
+        ``store``.
 
-        The keys of ``store`` are those of the library: ``client_keytab`` and ``ccache``. If it is empty, the process' own ticket cache is used.
+        The keys of ``store`` are those of the library: ``client_keytab`` and ``ccache``. If it is empty, the
+        process' own ticket cache is used.
         """
         self._handle = c_void_p()
         self._service, self._client, self._store = service, client, store
@@ -181,7 +184,9 @@ class Context:
         return result
 
     def unwrap(self, token: bytes) -> tuple[bytes, bool]:
-        """Return the message of a token and whether it was encrypted; raise GssapiError if it was changed on its way."""
+        """Return the message of a token and whether it was encrypted; raise GssapiError if it was changed on
+        its way.
+        """
         minor, state, output = c_uint32(), c_int(), _Buffer()
         major = self._library.gss_unwrap(
             byref(minor), self._handle, byref(_buffer(token)), byref(output), byref(state), None
@@ -237,7 +242,9 @@ def _name(principal: str) -> Iterator[c_void_p]:
 
 @contextmanager
 def _credentials(client: str | None, store: Mapping[str, str]) -> Iterator[c_void_p]:
-    """Yield credentials; the library obtains a ticket if the store's is missing, expired or past half of its life."""
+    """Yield credentials; the library obtains a ticket if the store's is missing, expired or past half of its
+    life.
+    """
     library, minor, credentials = _library(), c_uint32(), c_void_p()
     elements = (_Element * len(store))(
         *(_Element(key.encode(), value.encode()) for key, value in store.items())

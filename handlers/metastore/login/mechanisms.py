@@ -32,15 +32,22 @@ _TICKET_EXPIRED: Final = _PROTOCOL + 32
 _HINTS: Final = {
     _PROTOCOL + 1: "The principal's entry at the KDC has expired; renew it there.",
     _PROTOCOL + 6: "The KDC does not know the client's principal: check 'client_principal' and the keytab.",
-    _PROTOCOL
-    + 7: "The KDC does not know the metastore's principal: check 'principal', and the host if it contains _HOST.",
+    _PROTOCOL + 7: (
+        "The KDC does not know the metastore's principal: check 'principal', and the host if it contains "
+        "_HOST."
+    ),
     _PROTOCOL + 18: "The KDC has locked or disabled the client's principal.",
     _PROTOCOL + 24: "The keytab's key is not the KDC's: export the keytab again.",
-    _PROTOCOL
-    + 31: "The keys of the client or of the metastore do not match those of the KDC: export the keytabs again.",
-    _TICKET_EXPIRED: "The ticket has expired: run kinit, or give Tideline a keytab, with which it renews tickets.",
-    _PROTOCOL
-    + 33: "The ticket is not valid yet: the clocks of this host and of the KDC differ too much; synchronize them.",
+    _PROTOCOL + 31: (
+        "The keys of the client or of the metastore do not match those of the KDC: export the keytabs again."
+    ),
+    _TICKET_EXPIRED: (
+        "The ticket has expired: run kinit, or give Tideline a keytab, with which it renews tickets."
+    ),
+    _PROTOCOL + 33: (
+        "The ticket is not valid yet: the clocks of this host and of the KDC differ too much; "
+        "synchronize them."
+    ),
     _PROTOCOL + 37: "The clocks of this host and of the KDC differ too much: synchronize them.",
     _PROTOCOL + 156: "No KDC of the realm answers: check krb5.conf and the network.",
     _PROTOCOL + 154: "krb5.conf does not name a KDC of the realm.",
@@ -97,10 +104,15 @@ class Plain:
 
 
 class Kerberos:
-    """A login with tickets (``negotiation.Mechanism``), and the protection of calls after it (``MessageProtection``)."""
+    """A login with tickets (``negotiation.Mechanism``), and the protection of calls after it
+    (``MessageProtection``).
+    """
 
     name: Final = "GSSAPI"
-    hint: Final = "Check that 'principal' is that of the metastore's keytab, that the clocks agree, and the metastore's own log for its reason."
+    hint: Final = (
+        "Check that 'principal' is that of the metastore's keytab, that the clocks agree, and the "
+        "metastore's own log for its reason."
+    )
 
     def __init__(self, login: KerberosLogin, host: str) -> None:
         self._login = login
@@ -133,7 +145,8 @@ class Kerberos:
         return token
 
     def discard_refused_tickets(self) -> None:
-        """Discard the tickets of the keytab after a refusal by the metastore: with a new key it refuses those for its old one.
+        """Discard the tickets of the keytab after a refusal by the metastore: with a new key it refuses those
+        for its old one.
 
         If only the KDC failed, they stay, because they are still good for other servers.
         """
@@ -141,7 +154,8 @@ class Kerberos:
             destroy_ticket_cache(_ticket_cache(self._login))
 
     def _discard_expired_tickets(self, error: GssapiError) -> None:
-        """Discard tickets that could not be renewed: as long as there are any, the library only says that they have expired.
+        """Discard tickets that could not be renewed: as long as there are any, the library only says that
+        they have expired.
 
         The next attempt then reports why the KDC issues no new ones.
         """
@@ -156,7 +170,9 @@ class Kerberos:
             raise self._failed("a call cannot be signed or encrypted", error) from error
 
     def unwrap(self, token: bytes) -> bytes:
-        """Return the message; raise LoginFailed if it was changed on its way, or is not encrypted although that was agreed on."""
+        """Return the message; raise LoginFailed if it was changed on its way, or is not encrypted although
+        that was agreed on.
+        """
         try:
             message, encrypted = self._context.unwrap(token)
         except GssapiError as error:
@@ -166,7 +182,9 @@ class Kerberos:
         return message
 
     def _choose_protection(self, challenge: bytes) -> bytes:
-        """Choose the weakest protection that both sides accept: the server's settings decide about stronger ones."""
+        """Choose the weakest protection that both sides accept: the server's settings decide about stronger
+        ones.
+        """
         offer, _ = self._context.unwrap(challenge)
         if len(offer) != 4:
             raise LoginFailed("the metastore's offer of protections is malformed", principal=self._service)
@@ -200,7 +218,9 @@ class Kerberos:
 
 
 def _credential_store(login: KerberosLogin) -> dict[str, str]:
-    """Return where the library finds credentials; each thread has tickets of its own, because the library replaces them when it renews them."""
+    """Return where the library finds credentials; each thread has tickets of its own, because the library
+    replaces them when it renews them.
+    """
     if login.keytab is None:
         return {}
     if not os.access(login.keytab, os.R_OK):

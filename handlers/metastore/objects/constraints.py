@@ -1,7 +1,7 @@
 """Constraints: primary and foreign keys, unique, not-null, default and check constraints.
 
-Hive adds a constraint as a whole, all columns in one call, and drops constraints of any kind by name. Reading takes one call
-for each kind, because the call for all kinds exists in Hive 4 only. All calls are derived from
+Hive adds a constraint as a whole, all columns in one call, and drops constraints of any kind by name. Reading
+takes one call for each kind, because the call for all kinds exists in Hive 4 only. All calls are derived from
 ``handlers.structs.constraints.CONSTRAINT_KINDS``.
 """
 
@@ -77,16 +77,16 @@ class ConstraintCalls(Session):
     def add_constraint(self, kind: ConstraintKind[C], columns: Sequence[C]) -> None:
         """Add one constraint, or several of one column each.
 
-        Raises NotFound if the table is missing and InvalidRequest if the name is taken. The table that a foreign key refers
-        to must have the primary key.
+        Raises NotFound if the table is missing and InvalidRequest if the name is taken. The table that a
+        foreign key refers to must have the primary key.
         """
         self._invoke(_ADD[kind], kind.add_request(**{kind.add_field: list(columns)}))
 
     def drop_constraint(self, db: str, table: str, name: str) -> None:
         """Drop a constraint of any kind by its name; raise NotFound if it does not exist.
 
-        The server answers a missing constraint with an internal error, because it throws an exception that the call does not
-        declare. The constraints are then listed to tell the two cases apart.
+        The server answers a missing constraint with an internal error, because it throws an exception that
+        the call does not declare. The constraints are then listed to tell the two cases apart.
         """
         try:
             self._invoke(_DROP, DropConstraintRequest(dbname=db, tablename=table, constraintname=name))
@@ -109,12 +109,16 @@ class ConstraintCalls(Session):
         return columns
 
     def all_constraints(self, db: str, table: str) -> dict[ConstraintKind[Any], list[Any]]:
-        """Return the columns of all constraints of a table by kind, for the kinds that the server's version has."""
+        """Return the columns of all constraints of a table by kind, for the kinds that the server's version
+        has.
+        """
         kinds = [kind for kind in CONSTRAINT_KINDS if _LIST[kind].exists_in(self.hive_version)]
         return {kind: self.constraints(kind, db, table) for kind in kinds}
 
     def foreign_keys_to(self, db: str, table: str) -> list[SQLForeignKey]:
-        """Return the columns of all foreign keys that refer to a table; none from Hive 2.3, which lists only those of a named table."""
+        """Return the columns of all foreign keys that refer to a table; none from Hive 2.3, which lists only
+        those of a named table.
+        """
         if self.hive_version < V3_1:
             return []
         request = FOREIGN_KEY.list_request(parent_db_name=db, parent_tbl_name=table)

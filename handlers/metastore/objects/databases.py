@@ -102,12 +102,15 @@ class DatabaseCalls(Session):
     def config_value(self, key: str, default: str = "") -> str:
         """Return one of the server's settings, or ``default`` if it is not set.
 
-        Raises InvalidRequest for keys that Hive does not reveal; ``hive.``, ``metastore.`` and ``hdfs.`` are revealed.
+        Raises InvalidRequest for keys that Hive does not reveal; ``hive.``, ``metastore.`` and ``hdfs.`` are
+        revealed.
         """
         return self._invoke(_CONFIG, key, default)
 
     def translates_plain_tables(self) -> bool:
-        """Whether the server makes plain managed tables external when they are created, as Hive 4 does by default."""
+        """Whether the server makes plain managed tables external when they are created, as Hive 4 does by
+        default.
+        """
         return bool(self.config_value(_TRANSFORMER).strip())
 
     def metastore_uuid(self) -> str:

@@ -1,6 +1,7 @@
 """Partitions: lookups, changes, renames and drops.
 
-Lookups and additions of many partitions are split into batches, so that the metastore answers each in bounded time and memory.
+Lookups and additions of many partitions are split into batches, so that the metastore answers each in bounded
+time and memory.
 """
 
 from __future__ import annotations
@@ -142,7 +143,8 @@ class PartitionCalls(Session):
     ) -> list[Partition]:
         """Return those of the named partitions that exist, in any order within batches of ``BATCH``.
 
-        Without columns, which Hive can omit since 4.1, the partitions of a wide table are returned five times faster.
+        Without columns, which Hive can omit since 4.1, the partitions of a wide table are returned five times
+        faster.
         """
         partitions: list[Partition] = []
         for start in range(0, len(names), BATCH):
@@ -151,9 +153,11 @@ class PartitionCalls(Session):
         return partitions
 
     def partition_names(self, db: str, table: str, *, limit: int | None = None) -> list[str]:
-        """Return the names of at most ``limit`` (up to 32,767) or all partitions, sorted by name, in a list that is the caller's.
+        """Return the names of at most ``limit`` (up to 32,767) or all partitions, sorted by name, in a list
+        that is the caller's.
 
-        If the table does not exist, 4.2 returns an empty list, 3.1 raises InvalidRequest and 2.3 raises ServerFault.
+        If the table does not exist, 4.2 returns an empty list, 3.1 raises InvalidRequest and 2.3 raises
+        ServerFault.
         """
         return self._invoke(_NAMES, db, table, _ALL if limit is None else limit)
 
@@ -184,10 +188,10 @@ class PartitionCalls(Session):
     ) -> None:
         """Add partitions. Existing ones stay unchanged, or raise AlreadyExists if ``if_not_exists`` is False.
 
-        With ``if_not_exists``, partitions are added in batches of ``BATCH``, each batch completely or not at all (with
-        Derby, the server's stack overflows at some thousands). Without it, all are added in one call, all or none.
-        ``environment`` is ignored before Hive 4.0. The partitions' ``writeId`` is logged with the event but not stored (4.2);
-        ``alter_partitions`` stores it.
+        With ``if_not_exists``, partitions are added in batches of ``BATCH``, each batch completely or not at
+        all (with Derby, the server's stack overflows at some thousands). Without it, all are added in one
+        call, all or none. ``environment`` is ignored before Hive 4.0. The partitions' ``writeId`` is logged
+        with the event but not stored (4.2); ``alter_partitions`` stores it.
         """
         size = BATCH if if_not_exists else max(1, len(partitions))
         for start in range(0, len(partitions), size):
@@ -211,10 +215,12 @@ class PartitionCalls(Session):
         valid_write_ids: str | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """Replace partitions, identified by their values; raise InvalidRequest if one does not exist, and then change none in its request.
+        """Replace partitions, identified by their values; raise InvalidRequest if one does not exist, and
+        then change none in its request.
 
-        Without ``write_id``, each keeps its own. Hive 4.2 writes one event for each write id, and its transactional listener
-        refuses a second event in one request ("Invalid attempt to overwrite a read-only parameter"), so each write id gets a request.
+        Without ``write_id``, each keeps its own. Hive 4.2 writes one event for each write id, and its
+        transactional listener refuses a second event in one request ("Invalid attempt to overwrite a
+        read-only parameter"), so each write id gets a request.
         """
         context = to_environment(environment)
         if self.hive_version < V4_0:
@@ -241,13 +247,16 @@ class PartitionCalls(Session):
         *,
         valid_write_ids: str | None = None,
     ) -> None:
-        """Replace the partition with ``values`` by ``renamed``; the directory of a managed partition moves."""
+        """Replace the partition with ``values`` by ``renamed``; the directory of a managed partition
+        moves.
+        """
         if self.hive_version < V4_0:
             self._require_hive_4_for("rename_partition", valid_write_ids)
             self._invoke(_RENAME_BEFORE_4, db, table, list(values), renamed)
             return
         request = RenamePartitionRequest(
-            catName=CATALOG,  # without it, 4.x answers this request (and no other) with a NullPointerException
+            # Without it, 4.x answers this request (and no other) with a NullPointerException
+            catName=CATALOG,
             dbName=db,
             tableName=table,
             partVals=list(values),
@@ -281,7 +290,8 @@ class PartitionCalls(Session):
         delete_data: bool = True,
         if_exists: bool = False,
     ) -> None:
-        """Drop partitions by name, ``BATCH`` in one call; raise NotFound if one is missing, unless ``if_exists``.
+        """Drop partitions by name, ``BATCH`` in one call; raise NotFound if one is missing, unless
+        ``if_exists``.
 
         Each batch is dropped completely or not at all.
         """

@@ -1,7 +1,8 @@
 """Replay of one batch of events: each is applied at its turn, alone or with later ones, or ahead of it.
 
-For each event, two things are decided apart from each other: what applies it (``choose_way``), and whether the position is recorded before
-and after it (``record_points``). Effects on the target come first, and each is idempotent; then the event is passed (``position.progress``).
+For each event, two things are decided apart from each other: what applies it (``choose_way``), and whether
+the position is recorded before and after it (``record_points``). Effects on the target come first, and each
+is idempotent; then the event is passed (``position.progress``).
 """
 
 from __future__ import annotations
@@ -70,7 +71,9 @@ Way = OnTarget | Merged | AppliedAhead | Joined | Alone
 def choose_way(
     event: Event, *, on_target: int, is_merged: bool, ahead: AppliedAhead | None, joinable: Sequence[Joinable]
 ) -> Way:
-    """Return what applies ``event``: nothing if that is done or another one does it, a lane, or replay now."""
+    """Return what applies ``event``: nothing if that is done or another one does it, a lane, or replay
+    now.
+    """
     if event.event_id <= on_target:
         return OnTarget()
     if is_merged:
@@ -242,7 +245,9 @@ class BatchReplay:
             return self._dispatcher.give_up(event, fault)
 
     def _load_tables(self) -> None:
-        """Load tables that an unknown transaction wrote into, or that an unreadable event may have changed."""
+        """Load tables that an unknown transaction wrote into, or that an unreadable event may have
+        changed.
+        """
         names = self._transactions.take_tables_to_load()
         if names:
             source_db = self._context.policy.source_db

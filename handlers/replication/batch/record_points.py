@@ -13,7 +13,8 @@ created one after the other need one record. Events that create or drop the data
 repeated alone: the position is recorded after them, too. The end of a transaction may concern any table here;
 the position is recorded before each of them anyway.
 
-It is also recorded as soon as a table is quarantined or released, and after so many events or so long (``position.progress``).
+It is also recorded as soon as a table is quarantined or released, and after so many events or so long
+(``position.progress``).
 """
 
 from __future__ import annotations

@@ -95,7 +95,9 @@ class WorkAhead:
         *,
         must_raise_before: Callable[[Event], bool],
     ) -> None:
-        """``must_raise_before`` returns whether the target's position must be raised before an event; None as ``lanes`` starts nothing."""
+        """``must_raise_before`` returns whether the target's position must be raised before an event; None as
+        ``lanes`` starts nothing.
+        """
         self._context = context
         self._joiner = joiner
         self._lanes = lanes
@@ -109,7 +111,8 @@ class WorkAhead:
         self._counts = LaneCounts()
 
     def begin(self, events: Sequence[Event], merged: Container[int], *, unknown_txn_id: int) -> None:
-        """Start what may be started of a batch; ``events`` are those that may concern the policy, and all before them is recorded.
+        """Start what may be started of a batch; ``events`` are those that may concern the policy, and all
+        before them is recorded.
 
         ``merged`` are the ids of events that are not applied. Of transactions up to ``unknown_txn_id``, the
         state does not know the tables.
@@ -141,7 +144,9 @@ class WorkAhead:
         )
 
     def start_after(self, recorded: int, *, upcoming: int) -> None:
-        """Start the events that wait for nothing after ``recorded``; replay itself applies those up to ``upcoming``."""
+        """Start the events that wait for nothing after ``recorded``; replay itself applies those up to
+        ``upcoming``.
+        """
         ready, self._postponed = self._postponed, []
         while self._waiting and self._waiting[0][0] <= recorded:
             ready.append(self._events.pop(heappop(self._waiting)[1]))
@@ -165,7 +170,9 @@ class WorkAhead:
         )
 
     def _is_in_load(self, event: Event, table: str) -> bool:
-        """Whether the loaded rows contain the event or its write id. A lane does not know the loads, and would take its statistics for late ones."""
+        """Whether the loaded rows contain the event or its write id. A lane does not know the loads, and
+        would take its statistics for late ones.
+        """
         loads = self._context.tables.loads
         write_id = event.write_id if isinstance(event, TableAltered | PartitionsAltered) else None
         return loads.contains_event(table, event.event_id) or (
@@ -224,7 +231,8 @@ class WorkAhead:
 def find_predecessors(
     events: Iterable[Event], tables_of: Callable[[int], Iterable[str] | None]
 ) -> dict[int, int]:
-    """Return, for each event of a table, the id of the last one before it in ``events`` that it depends on; 0 if there is none.
+    """Return, for each event of a table, the id of the last one before it in ``events`` that it depends on; 0
+    if there is none.
 
     ``tables_of`` returns the tables that a transaction writes into before the first of ``events``, and None
     if that is not known.
@@ -254,7 +262,8 @@ def find_predecessors(
 
 
 def may_run_ahead(event: Event) -> bool:
-    """Whether the event's effect is one change of the target's metastore that needs no file and no state: only of a transactional table.
+    """Whether the event's effect is one change of the target's metastore that needs no file and no state:
+    only of a transactional table.
 
     Tables without transactions may share directories, and their files are copied with their events.
     """

@@ -1,13 +1,15 @@
 """The schema files of Avro tables, which a property of a table or partition names by their URL at the source.
 
-Readers need the file for every query (AvroSerdeUtils.determineSchemaOrThrowException), so it is copied like the jars of functions, and the
-property names the copy. Copies are in a hidden directory beside the tables, ``DATABASE/.tideline_schemas/HASH/FILE``. The hash is that of the
-content: a changed schema is another file, readers of the old one are not disturbed, and a rename of the table does not concern it. A drop of
-the database removes all.
+Readers need the file for every query (AvroSerdeUtils.determineSchemaOrThrowException), so it is copied like
+the jars of functions, and the property names the copy. Copies are in a hidden directory beside the tables,
+``DATABASE/.tideline_schemas/HASH/FILE``. The hash is that of the content: a changed schema is another file,
+readers of the old one are not disturbed, and a rename of the table does not concern it. A drop of the
+database removes all.
 
-The content is that of the time of replay; a file that changes without an event of its table is copied at the next one. A schema that cannot be read is a
-failure of the table: without it, no row could be read. A URL of ``http`` or ``https`` means the same on both clusters and stays, except for
-WebHDFS, which is a file system of the source.
+The content is that of the time of replay; a file that changes without an event of its table is copied at the
+next one. A schema that cannot be read is a failure of the table: without it, no row could be read. A URL of
+``http`` or ``https`` means the same on both clusters and stays, except for WebHDFS, which is a file system of
+the source.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ if TYPE_CHECKING:
     from handlers.replication.policy.policy import Policy
 
 SCHEMA_URLS: Final = frozenset({"avro.schema.url", "avroschemaurl"})
-"""Properties with the URL of a schema, in lower case: Hive's, and the option ``avroSchemaUrl`` of Spark's data source."""
+"""Properties with the URL of a schema, in lower case: Hive's, and the option ``avroSchemaUrl`` of Spark's
+data source."""
 NO_SCHEMA: Final = "none"
 DIRECTORY: Final = ".tideline_schemas"
 SCHEMA_BYTES_MAX: Final = 16 * 1024**2
@@ -71,9 +74,11 @@ class SchemaFiles:
         self._copied: dict[Location, str] = {}
 
     def place(self, item: T) -> T:
-        """Copy the schema files of a table or partition of the source, and change its properties to name the copies.
+        """Copy the schema files of a table or partition of the source, and change its properties to name the
+        copies.
 
-        Raises UnsafePath for a file that may not be read, FileLost, LimitExceeded, Unsupported, and transient errors.
+        Raises UnsafePath for a file that may not be read, FileLost, LimitExceeded, Unsupported, and transient
+        errors.
         """
         if is_avro(item):
             for properties in _list_properties(item):
@@ -102,7 +107,8 @@ class SchemaFiles:
             raise FileLost(
                 "the schema of the Avro table is missing",
                 path=printable(str(source)),
-                hint="Restore the file, or set the table's avro.schema.url; then run 'tideline release POLICY TABLE'.",
+                hint="Restore the file, or set the table's avro.schema.url; then run 'tideline release "
+                "POLICY TABLE'.",
             ) from missing
 
     def _find_directory(self) -> Location:
@@ -143,9 +149,11 @@ def _list_properties(item: Table | Partition) -> Iterator[dict[str, str]]:
 
 
 def locate_schema(key: str, url: str, beside: str | None) -> Location | None:
-    """Return the file that a property names; None if it names none, or one that both clusters reach by the same URL.
+    """Return the file that a property names; None if it names none, or one that both clusters reach by the
+    same URL.
 
-    A URL without scheme or host is of the default file system, which the table's location ``beside`` shows. Raises UnsafePath and Unsupported.
+    A URL without scheme or host is of the default file system, which the table's location ``beside`` shows.
+    Raises UnsafePath and Unsupported.
     """
     if key.lower() not in SCHEMA_URLS or url.strip().lower() in {"", NO_SCHEMA}:
         return None
@@ -180,7 +188,8 @@ def read_schema(files: FileSystems, location: Location) -> bytes:
 def describe_schemas(item: T, files: FileSystems, digests: dict[Location, str], *, at_source: bool) -> T:
     """Return a copy of a table or partition whose properties describe the content of its schemas.
 
-    A URL on the target that does not name a copy stays, so that it differs. ``digests`` holds what was read before.
+    A URL on the target that does not name a copy stays, so that it differs. ``digests`` holds what was read
+    before.
     """
     if not is_avro(item) or not any(_list_properties(item)):
         return item

@@ -1,12 +1,14 @@
 """Replay of permanent functions, with the files that contain their code.
 
-A definition names jars by URIs of the source. They are copied to ``functions_dir`` of the policy, into a directory of their own for
-each function and time of creation, so that a jar that running sessions have loaded is never replaced. Without
-``functions_dir``, and if a jar cannot be copied, the function is left out and reported like a table that cannot be replicated,
-under the name ``NAME()``. Hive's own replication needs a directory for them as well (hive.repl.replica.functions.root.dir).
+A definition names jars by URIs of the source. They are copied to ``functions_dir`` of the policy, into a
+directory of their own for each function and time of creation, so that a jar that running sessions have loaded
+is never replaced. Without ``functions_dir``, and if a jar cannot be copied, the function is left out and
+reported like a table that cannot be replicated, under the name ``NAME()``. Hive's own replication needs a
+directory for them as well (hive.repl.replica.functions.root.dir).
 
-A function never stops a policy, and table patterns do not apply to it. URIs without a location, as of Ivy, are kept unchanged. Dropped
-functions leave their jars. The "files" of a SQL function of Spark are pieces of its definition, which are rewritten like a view's.
+A function never stops a policy, and table patterns do not apply to it. URIs without a location, as of Ivy,
+are kept unchanged. Dropped functions leave their jars. The "files" of a SQL function of Spark are pieces of
+its definition, which are rewritten like a view's.
 """
 
 from __future__ import annotations
@@ -80,7 +82,9 @@ def _put(name: str, function: Function, context: Context) -> None:
 
 
 def _define_resources(name: str, function: Function, context: Context) -> list[ResourceUri]:
-    """Return the files of the function on the target, where they are copied to; of a SQL function its query there."""
+    """Return the files of the function on the target, where they are copied to; of a SQL function its query
+    there.
+    """
     if not is_sql_function(function):
         return [_copy(name, each, function, context) for each in function.resourceUris or []]
     reason = find_function_obstacle(function, context.policy, context.source)

@@ -1,8 +1,8 @@
 """One cycle: lists the directories of a policy's external tables, writes the list, and copies what differs.
 
-The location of a file on the target depends only on its location at the source: ``external_base`` and the source's path. So a cycle need
-not coordinate with replay about where a table is. A table that was moved at the source gets its files in the new directory before or
-after replay moves the table there.
+The location of a file on the target depends only on its location at the source: ``external_base`` and the
+source's path. So a cycle need not coordinate with replay about where a table is. A table that was moved at
+the source gets its files in the new directory before or after replay moves the table there.
 """
 
 from __future__ import annotations
@@ -110,7 +110,9 @@ class ExternalCycle:
         self.progress = CycleProgress(clock())
 
     def run(self) -> None:
-        """Copy what differs; the result is in ``progress``. Raises transient errors, Interrupted and Fenced."""
+        """Copy what differs; the result is in ``progress``. Raises transient errors, Interrupted and
+        Fenced.
+        """
         progress, base = self.progress, self._context.policy.external_base
         assert base is not None
         self._records.recover()
@@ -141,7 +143,8 @@ class ExternalCycle:
             self._records.complete(int(progress.began_s))
 
     def _list_tables(self) -> tuple[list[TableDirectories], list[TableProblem]]:
-        """Return the external tables that are followed and on the target; a table that waits for its load is copied by that.
+        """Return the external tables that are followed and on the target; a table that waits for its load is
+        copied by that.
 
         Tables without rows (``metadata_only``) are left out.
         """
@@ -155,7 +158,9 @@ class ExternalCycle:
         return tables, [TableProblem((name,), None, error.code, str(error)) for name, error in errors.items()]
 
     def _write_list(self, tables: Iterable[TableDirectories]) -> None:
-        """Write the list of directories, so that a reader sees the old or the new one; raise FilesUnavailable."""
+        """Write the list of directories, so that a reader sees the old or the new one; raise
+        FilesUnavailable.
+        """
         if self._settings.list_directory is None:
             return
         path = self._settings.list_directory / DIRECTORY_LIST
@@ -183,7 +188,9 @@ class ExternalCycle:
                 yield TableProblem((each.table,), each.root, NotFound.code, reason)
 
     def _plan(self, tables: Sequence[TableDirectories]) -> tuple[list[Tree], list[TableProblem]]:
-        """Return each directory once with its place on the target, and the problems of those that have none."""
+        """Return each directory once with its place on the target, and the problems of those that have
+        none.
+        """
         problems: list[TableProblem] = []
         places: dict[str, str] = {}
         for directory in select_outermost(each for table in tables for each in table.all):

@@ -1,7 +1,8 @@
 """One directory of a tree: compares both sides, and makes the files of the target those of the source.
 
-The directory is listed again after the copies, because the source may change meanwhile. A large directory is copied in batches, and the
-records of a batch are written when its copies have ended. So a run that was stopped continues with the batch where it was.
+The directory is listed again after the copies, because the source may change meanwhile. A large directory is
+copied in batches, and the records of a batch are written when its copies have ended. So a run that was
+stopped continues with the batch where it was.
 """
 
 from __future__ import annotations
@@ -99,9 +100,11 @@ class DirectoryCopier:
         delete: bool,
         require_held: Callable[[], None],
     ) -> None:
-        """``base`` is a directory above all targets, which must exist: otherwise the target's file system is not mounted.
+        """``base`` is a directory above all targets, which must exist: otherwise the target's file system is
+        not mounted.
 
-        ``require_held`` raises Fenced if another instance has taken over the target; called before files are removed.
+        ``require_held`` raises Fenced if another instance has taken over the target; called before files are
+        removed.
         """
         self._files = files
         self._copies = copies
@@ -134,9 +137,11 @@ class DirectoryCopier:
         return ComparedDirectory(tree, before, plan, copies, self._trees_below(tree, source, target))
 
     def finish(self, compared: ComparedDirectory, outcomes: Sequence[Outcome] | None = None) -> None:
-        """Copy, remove and record what the plan says; ``outcomes`` are those of its copies, if a job has made them.
+        """Copy, remove and record what the plan says; ``outcomes`` are those of its copies, if a job has made
+        them.
 
-        The first failure of a copy is raised after everything else was done. If all copies of a batch fail, the next is not tried.
+        The first failure of a copy is raised after everything else was done. If all copies of a batch fail,
+        the next is not tried.
         """
         tree, plan = compared.tree, compared.plan
         failure: TidelineError | None = None
@@ -159,7 +164,9 @@ class DirectoryCopier:
             self.counts.problems.append(TreeProblem(str(tree.source), error.code, str(error)))
 
     def _leave_out_unsafe(self, tree: Tree, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """Return the entries without those whose names cannot be used; these are reported, and all others are copied."""
+        """Return the entries without those whose names cannot be used; these are reported, and all others are
+        copied.
+        """
         safe, errors = _split_safe(tree, entries)
         if errors:
             others = f" (and {len(errors) - 1} more in this directory)" if len(errors) > 1 else ""
@@ -223,7 +230,9 @@ class DirectoryCopier:
         ]
 
     def _list_source(self, tree: Tree) -> list[Entry] | None:
-        """Return what is visible in the source's directory; None if it does not exist although its file system is there."""
+        """Return what is visible in the source's directory; None if it does not exist although its file
+        system is there.
+        """
         location = self._copies.allowed.require_directory(tree.source)
         try:
             return [entry for entry in self._list(location) if not is_unfinished(entry.name)]

@@ -1,8 +1,9 @@
 """Tables that enter or leave a policy because its patterns were changed in the configuration.
 
-The patterns of the last start are stored. Tables of the source that only the new ones cover are loaded while the policy follows. Tables
-that only the old ones cover stay on the target as they are, and replay forgets them; an operator may drop them (``LeftTables``).
-Tables that both cover are loaded again if their rows are replicated by only one of them (``metadata_only``).
+The patterns of the last start are stored. Tables of the source that only the new ones cover are loaded while
+the policy follows. Tables that only the old ones cover stay on the target as they are, and replay forgets
+them; an operator may drop them (``LeftTables``). Tables that both cover are loaded again if their rows are
+replicated by only one of them (``metadata_only``).
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ class ScopeChange:
 
 
 def find_scope_change(context: Context, reader: Reader) -> ScopeChange:
-    """Compare the policy's patterns with the stored ones; the tables are those that exist now. Raises StateCorrupt."""
+    """Compare the policy's patterns with the stored ones; the tables are those that exist now. Raises
+    StateCorrupt.
+    """
     policy, before = context.policy, _read_policy(context.policy, reader)
     if before is None or _patterns(before) == _patterns(policy):
         return ScopeChange()
@@ -53,7 +56,9 @@ def find_scope_change(context: Context, reader: Reader) -> ScopeChange:
 
 
 def follow_scope(context: Context, store: Store, loads: LoadFollower) -> None:
-    """Load the tables that entered the policy since the last start, and forget those that left it. Raises StateCorrupt."""
+    """Load the tables that entered the policy since the last start, and forget those that left it. Raises
+    StateCorrupt.
+    """
     changed = find_scope_change(context, store)
     if len(context.tables.left):
         context.tables.left.keep_only(context.target.table_names(context.policy.target_db))

@@ -1,4 +1,5 @@
-"""Compactions of a replica's tables: requested on the target, their state there, and what its compactor still has to do.
+"""Compactions of a replica's tables: requested on the target, their state there, and what its compactor still
+has to do.
 
 Compactions of the source are not replicated, because their files would be copied a second time. The target
 compacts on its own: its initiator works on replicated tables as on any others, and an operator may request
@@ -57,7 +58,8 @@ class CompactionState:
     partition: str | None
     kind: str
     state: str
-    """Hive's word: ``initiated``, ``working``, ``ready for cleaning``, ``succeeded``, ``failed``, ``did not initiate`` or ``refused``."""
+    """Hive's word: ``initiated``, ``working``, ``ready for cleaning``, ``succeeded``, ``failed``,
+    ``did not initiate`` or ``refused``."""
     queued_s: float | None
     """Unix time, as the other times."""
     started_s: float | None
@@ -68,7 +70,8 @@ class CompactionState:
 def request_compactions(
     target: Metastore, policy: Policy, table: str, partitions: Sequence[str] = (), kind: Kind = "major"
 ) -> list[RequestedCompaction]:
-    """Queue a compaction of a table, or of its named partitions (all of them if none is named); returns at once.
+    """Queue a compaction of a table, or of its named partitions (all of them if none is named); returns at
+    once.
 
     Raises NotFound for an unknown table, InvalidRequest for one without transactions, or for partitions that
     it does not have.
@@ -158,7 +161,9 @@ class CompactionBacklog:
 
 
 def read_backlog(target: Metastore, db: str, *, listed_max: int) -> CompactionBacklog:
-    """Return the compactions of database ``db``; at most ``listed_max`` are listed. Raises the errors of the metastore."""
+    """Return the compactions of database ``db``; at most ``listed_max`` are listed. Raises the errors of the
+    metastore.
+    """
     by_state = {state: _read(target, db, state) for state in STATES}
     for state in (FAILED, DID_NOT_INITIATE):
         by_state[state] = _drop_superseded(by_state[state], target, db)

@@ -1,8 +1,8 @@
 """A policy: which source database is replicated, which of its tables, and to where.
 
-Table patterns are shell patterns (``*``, ``?``, ``[…]``) on lower-case table names; exclusion takes precedence. The target's
-transaction map is keyed by the text ``<target database>.*`` (Hive's REPL_TXN_MAP). A wrong text succeeds silently (reference:
-hive-replication.md §0b.7), so it is derived here and nowhere else.
+Table patterns are shell patterns (``*``, ``?``, ``[…]``) on lower-case table names; exclusion takes
+precedence. The target's transaction map is keyed by the text ``<target database>.*`` (Hive's REPL_TXN_MAP). A
+wrong text succeeds silently (reference: hive-replication.md §0b.7), so it is derived here and nowhere else.
 """
 
 from __future__ import annotations
@@ -35,17 +35,19 @@ class Policy:
     include: tuple[str, ...] = ALL_TABLES
     exclude: tuple[str, ...] = ()
     on_failure: Literal["quarantine", "fail", "skip"] = "quarantine"
-    """What follows from a permanent failure of one table: 'quarantine' stops replicating the table, 'fail' stops the
-    policy, 'skip' ignores the event and continues (the replica then differs)."""
+    """What follows from a permanent failure of one table: 'quarantine' stops replicating the table, 'fail'
+    stops the policy, 'skip' ignores the event and continues (the replica then differs)."""
     external_base: str | None = None
-    """URI below which external tables are placed (base + path at the source); None: the target's default location."""
+    """URI below which external tables are placed (base + path at the source); None: the target's default
+    location."""
     metadata_only: tuple[str, ...] = ()
     """Patterns of tables without their rows (``metadata_only``)."""
 
     functions_dir: str | None = None
     """URI below which the files of functions are copied; None: functions with files are not replicated."""
     others: Callable[[str], Iterable[Policy]] = field(default=_no_others, compare=False, repr=False)
-    """Returns the policies that replicate a database of the same source to the same target; views may read its tables."""
+    """Returns the policies that replicate a database of the same source to the same target; views may read
+    its tables."""
 
     @property
     def txn_map_key(self) -> str:
@@ -68,7 +70,9 @@ class Policy:
         return None if owner is None else owner.target_db
 
     def find_owner(self, db: str, table: str | None) -> Policy | None:
-        """Return the policy that replicates a database of the source to the same target, with this table if one is given."""
+        """Return the policy that replicates a database of the source to the same target, with this table if
+        one is given.
+        """
         for policy in (self, *self.others(db)):
             if policy.covers(db, table) if table is not None else policy.covers_db(db):
                 return policy

@@ -1,9 +1,10 @@
 """Events that create, drop or rename tables and databases, and the names that an event refers to.
 
-Such events cannot be repeated freely: a repeated rename would rename another table if a later event created one under the old
-name, and a repeated alteration finds no table if a later event renamed it. Replay therefore records its position between each of
-them (``needs_checkpoint``) and other events of the same names, so that a restart repeats at most one of them. Between two other alterations of
-the same object it is recorded as well (``find_alterations``), so that a restart does not show an older state of it.
+Such events cannot be repeated freely: a repeated rename would rename another table if a later event created
+one under the old name, and a repeated alteration finds no table if a later event renamed it. Replay therefore
+records its position between each of them (``needs_checkpoint``) and other events of the same names, so that a
+restart repeats at most one of them. Between two other alterations of the same object it is recorded as well
+(``find_alterations``), so that a restart does not show an older state of it.
 """
 
 from __future__ import annotations
@@ -52,15 +53,18 @@ class Rename:
 
 
 def is_foreign(event: Event) -> bool:
-    """Whether the event belongs to another catalog; the end of a transaction, which may span catalogs, never does."""
+    """Whether the event belongs to another catalog; the end of a transaction, which may span catalogs, never
+    does.
+    """
     return event.catalog not in CATALOGS and not isinstance(event, TxnCommitted | TxnAborted)
 
 
 def may_concern(event: Event, policy: Policy) -> bool:
     """Whether an event can concern the policy's database, decided without decoding its objects.
 
-    The event of a table that is moved to another database has the new database; the old one is only in the table's object.
-    An event of another catalog concerns other tables, even if database and table have the same names.
+    The event of a table that is moved to another database has the new database; the old one is only in the
+    table's object. An event of another catalog concerns other tables, even if database and table have the
+    same names.
     """
     if is_foreign(event):
         return False
@@ -98,8 +102,8 @@ def name_on_target(event: Event) -> str | None:
 def follow_table(write: FilesWritten, write_ids: WriteIdMapping) -> FilesWritten | None:
     """Return a write event under the table's current name; None if the table was dropped since.
 
-    The source names write events as at the time of the write, and the table may have been renamed before the commit. The event
-    is returned unchanged if its write id is not known.
+    The source names write events as at the time of the write, and the table may have been renamed before the
+    commit. The event is returned unchanged if its write id is not known.
     """
     current = write_ids.find_written_table(write.txn_id, f"{write.db}.{write.table}", write.write_id)
     if current is None:
@@ -109,7 +113,9 @@ def follow_table(write: FilesWritten, write_ids: WriteIdMapping) -> FilesWritten
 
 
 def needs_checkpoint(event: Event) -> bool:
-    """Whether the position must be recorded between the event and other events of the same names (``record_points``)."""
+    """Whether the position must be recorded between the event and other events of the same names
+    (``record_points``).
+    """
     if isinstance(event, TableCreated | TableDropped | DatabaseCreated | DatabaseDropped | FunctionCreated):
         return True
     if isinstance(event, PartitionsAltered):
@@ -118,14 +124,17 @@ def needs_checkpoint(event: Event) -> bool:
 
 
 def find_names(event: Event) -> frozenset[str]:
-    """Return the names of the tables that the event concerns, before and after it; empty if it has no table."""
+    """Return the names of the tables that the event concerns, before and after it; empty if it has no
+    table.
+    """
     move = find_rename(event)
     names = {event.table} if move is None else {move.before[1], move.after[1]}
     return frozenset(name for name in names if name)
 
 
 def depends_on(event: Event, touched: AbstractSet[str]) -> bool:
-    """Whether an event that needs a checkpoint must not be repeated together with earlier ones, which concern the tables ``touched``.
+    """Whether an event that needs a checkpoint must not be repeated together with earlier ones, which concern
+    the tables ``touched``.
 
     Repeated from the first of them, they would concern the table that has the name after this event.
     """
@@ -145,10 +154,11 @@ def are_undone(altered: AbstractSet[Alteration], earlier: AbstractSet[Alteration
 
 
 def find_alterations(event: Event) -> frozenset[Alteration]:
-    """Return what the event alters in a way that a repetition of it would undo a later alteration; empty if nothing.
+    """Return what the event alters in a way that a repetition of it would undo a later alteration; empty if
+    nothing.
 
-    If two such events of one table or partition were repeated after a crash, readers would see the state after the first one
-    again. Therefore the position is recorded between them.
+    If two such events of one table or partition were repeated after a crash, readers would see the state
+    after the first one again. Therefore the position is recorded between them.
     """
     match event:
         case TableAltered() | DatabaseAltered():

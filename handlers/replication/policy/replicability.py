@@ -1,14 +1,15 @@
 """Whether a table can be replicated: a decision about its definition alone, with the reason if it cannot.
 
-Some tables of a metastore have their rows elsewhere: in HBase or Kudu, behind JDBC, or in files that only other files describe, with
-absolute paths of the source (Iceberg, Delta Lake's shallow clones, symlinks) or in hidden directories (``_delta_log``, ``.hoodie``). A
-replica of their definition and of their visible files would show nothing, or rows of the source cluster, or rows that were deleted, or break
-at the first read. Such a table is left out and reported, instead of being replicated partially. If only the metadata is to be replicated
-(``metadata_only``), nothing would be missing, so such tables are followed.
+Some tables of a metastore have their rows elsewhere: in HBase or Kudu, behind JDBC, or in files that only
+other files describe, with absolute paths of the source (Iceberg, Delta Lake's shallow clones, symlinks) or in
+hidden directories (``_delta_log``, ``.hoodie``). A replica of their definition and of their visible files
+would show nothing, or rows of the source cluster, or rows that were deleted, or break at the first read. Such
+a table is left out and reported, instead of being replicated partially. If only the metadata is to be
+replicated (``metadata_only``), nothing would be missing, so such tables are followed.
 
-Spark's data sources are recognised by a list of those that are plain files: an unknown one may keep its rows anywhere. Hive's input
-formats are recognised by a list of those that are not, because a class that reads plain files of a company's own is normal.
-docs/REPLICATION.md has a table of all kinds.
+Spark's data sources are recognised by a list of those that are plain files: an unknown one may keep its rows
+anywhere. Hive's input formats are recognised by a list of those that are not, because a class that reads
+plain files of a company's own is normal. docs/REPLICATION.md has a table of all kinds.
 
 The owner of a table can switch its replication off by the property ``tideline.replicate``.
 """
@@ -87,7 +88,8 @@ SYMLINK_TABLE: Final = Obstacle(
 SWITCHED_OFF: Final = Obstacle("switched-off", f"its property {REPLICATE} is false")
 SPARK_PATH: Final = Obstacle(
     "spark-path",
-    "Spark reads its rows from another directory than its location: replicating both requires an external table and 'external_base'",
+    "Spark reads its rows from another directory than its location: replicating both requires an external "
+    "table and 'external_base'",
 )
 
 _LAKE_FORMATS: Final = {
@@ -102,7 +104,8 @@ _PLAIN_PROVIDER: Final = re.compile(
     r"hive|(?:com\.databricks\.spark\.|org\.apache\.spark\.sql\.(?:hive\.|execution\.datasources\.)?(?:v2\.)?)?"
     r"(?:parquet|orc|csv|json|text|avro|xml)(?:\.defaultsource|\.[a-z]+(?:fileformat|datasourcev2))?"
 )
-"""Spark's data sources that are plain files, by short name and by all names of their classes (``DataSource.backwardCompatibilityMap``)."""
+"""Spark's data sources that are plain files, by short name and by all names of their classes
+(``DataSource.backwardCompatibilityMap``)."""
 _FOREIGN_FORMATS: Final = re.compile(
     r"org\.apache\.(?:carbondata|hudi|iceberg|kudu|paimon|hadoop\.hive\.(?:accumulo|druid|hbase|kafka|kudu))\."
     r"|com\.uber\.hoodie\.|io\.delta\.|org\.apache\.hive\.storage\."
@@ -120,7 +123,9 @@ def is_view(table: Table) -> bool:
 
 
 def find_obstacle(table: Table, policy: Policy | None = None) -> Obstacle | None:
-    """Return why ``table`` is not replicated; None if it is. Without ``policy``, rows are copied, and there is an ``external_base``."""
+    """Return why ``table`` is not replicated; None if it is. Without ``policy``, rows are copied, and there
+    is an ``external_base``.
+    """
     if table.tableType == MATERIALIZED:
         return MATERIALIZED_VIEW
     parameters = table.parameters or {}
@@ -196,7 +201,9 @@ def _find_foreign_paths(table: Table, *, has_base: bool) -> Obstacle | None:
 
 
 def _is_mapped(key: str, serde: SerDeInfo | None) -> bool:
-    """Whether an option names a place of the target after replay: Spark's directories, and the schema file of an Avro table."""
+    """Whether an option names a place of the target after replay: Spark's directories, and the schema file of
+    an Avro table.
+    """
     is_schema = key.lower().replace(".", "") == "avroschemaurl"
     return key.lower() in PATHS or (
         is_schema and serde is not None and "avro" in (serde.serializationLib or "").lower()
@@ -218,7 +225,8 @@ def require_plain_files(partition: Partition) -> None:
         raise Unsupported(
             f"a partition cannot be replicated: {obstacle.reason}",
             partition=partition.values,
-            hint="Exclude the table from the policy, or drop the partition and run 'tideline release POLICY TABLE'.",
+            hint="Exclude the table from the policy, or drop the partition and run 'tideline release "
+            "POLICY TABLE'.",
         )
 
 

@@ -1,4 +1,5 @@
-"""How far one policy is: the position in its state, which a restart continues from, and ``repl.last.id`` of the target database.
+"""How far one policy is: the position in its state, which a restart continues from, and ``repl.last.id`` of
+the target database.
 
 Position, write-id mapping and entries of single tables become durable in one store transaction: every
 ``RECORD_EVENTS`` events or ``RECORD_S`` seconds, at the end of a batch, between events that must not be
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
 
 RECORD_EVENTS: Final = 100
 RECORD_S: Final = 5.0
-"""The position is recorded within a batch after so many events, or after the first event that ends so long after the last record. A
-restart repeats at most these."""
+"""The position is recorded within a batch after so many events, or after the first event that ends so long
+after the last record. A restart repeats at most these."""
 
 APPLIED_TIME_KEY: Final = b"applied-time"
 """The time of the last applied event at the source, for the operator of a failover."""
@@ -106,7 +107,9 @@ class RecordedPosition:
         return self._unrecorded_events >= RECORD_EVENTS or self._clock() - self._recorded_s >= RECORD_S
 
     def record(self) -> None:
-        """Write position, write-id mapping and entries together; an event counts once all its parts are applied."""
+        """Write position, write-id mapping and entries together; an event counts once all its parts are
+        applied.
+        """
         done = Position(self.applied)
         failpoint("replay.before-position")
         with self._store.transaction() as txn:
@@ -125,8 +128,9 @@ TARGET_LAG_S: Final = 1.0
 """How long the target's position may stay behind while events are replayed."""
 
 TARGET_POSITION_S: Final = 60.0
-"""While no event concerns the policy, the target's ``repl.last.id`` is raised after so long. Without that, the one of a quiet
-database would become older than the source's log, and a replica without its state file could not continue from it."""
+"""While no event concerns the policy, the target's ``repl.last.id`` is raised after so long. Without that,
+the one of a quiet database would become older than the source's log, and a replica without its state file
+could not continue from it."""
 
 
 class TargetProgress:
@@ -191,7 +195,9 @@ class TargetProgress:
         self._touched.clear()
 
     def record_before(self, event_id: int) -> None:
-        """Record that all events before the given one, the end of a transaction, are applied; on the target too if that is due."""
+        """Record that all events before the given one, the end of a transaction, are applied; on the target
+        too if that is due.
+        """
         assert self._recorded.applied < event_id, (self._recorded.applied, event_id)
         if self.is_due():
             self.raise_position()

@@ -2,13 +2,15 @@
 
 The order of the steps matters, because the process may be killed between any two:
 
-1. Compare the target with the policy's state: a target that was restored from a backup, or that is a replica of another
-   source, is refused before anything is written.
+1. Compare the target with the policy's state: a target that was restored from a backup, or that is a replica
+   of another source, is refused before anything is written.
 2. Write the new epoch to the state file.
-3. Write it to the target. From then on, an older instance is fenced. The target logs one ALTER_DATABASE event for it.
+3. Write it to the target. From then on, an older instance is fenced. The target logs one ALTER_DATABASE event
+   for it.
 
-A later open of the same process, after an error, only compares. Otherwise two running instances would take the target from
-each other again and again. Only an operator's request lets it claim the target again (``ReplicationProjection.forget_claim``).
+A later open of the same process, after an error, only compares. Otherwise two running instances would take
+the target from each other again and again. Only an operator's request lets it claim the target again
+(``ReplicationProjection.forget_claim``).
 """
 
 from __future__ import annotations
@@ -66,8 +68,9 @@ class TargetClaim:
     def open(self, *, state_lost: bool = False) -> OpenedTarget:
         """Claim the database, or compare if this process has claimed it before.
 
-        If the state file is lost or out of date, the quarantine and the waiting loads are taken over from the target. Raises what ``TargetPosition.check`` raises, except for a missing database,
-        and ConfigError if the state belongs to another target database, or to another ``external_base``.
+        If the state file is lost or out of date, the quarantine and the waiting loads are taken over from the
+        target. Raises what ``TargetPosition.check`` raises, except for a missing database, and ConfigError if
+        the state belongs to another target database, or to another ``external_base``.
         """
         self._require_same_database()
         self._require_same_base()
@@ -101,7 +104,8 @@ class TargetClaim:
         return OpenedTarget(None if parameters is None else position.written, outdated)
 
     def require_own(self) -> int:
-        """Return the target's position without a claim; raise Fenced unless the database is as this state left it.
+        """Return the target's position without a claim; raise Fenced unless the database is as this state
+        left it.
 
         The source is not asked, because it may be gone.
         """
@@ -123,7 +127,9 @@ class TargetClaim:
         return int(text) if text.isdecimal() else -1
 
     def _require_same_database(self) -> None:
-        """Raise ConfigError if ``target_database`` was changed: the new database has none of the tables that the state counts on."""
+        """Raise ConfigError if ``target_database`` was changed: the new database has none of the tables that
+        the state counts on.
+        """
         stored, policy = self._store.get(DATABASE_KEY), self._context.policy
         if stored is not None and stored.decode() != policy.target_db:
             raise ConfigError(
@@ -131,11 +137,14 @@ class TargetClaim:
                 key=f"policies.{policy.name}.target_database",
                 value=policy.target_db,
                 expected=stored.decode(),
-                hint="Restore the setting. To replicate into the new database, give the policy another name and bootstrap it.",
+                hint="Restore the setting. To replicate into the new database, give the policy another "
+                "name and bootstrap it.",
             )
 
     def _require_same_base(self) -> None:
-        """Raise ConfigError if ``external_base`` was changed: files would go below the new one, and the tables stay at the former one."""
+        """Raise ConfigError if ``external_base`` was changed: files would go below the new one, and the
+        tables stay at the former one.
+        """
         stored, policy = self._store.get(BASE_KEY), self._context.policy
         if stored is not None and stored.decode() != _format_base(policy):
             raise ConfigError(
@@ -143,7 +152,8 @@ class TargetClaim:
                 key=f"policies.{policy.name}.external_base",
                 value=policy.external_base,
                 expected=stored.decode() or None,
-                hint="Restore the setting. To move the tables, see docs/OPERATIONS.md#bootstrapping-a-policy-again.",
+                hint="Restore the setting. To move the tables, see "
+                "docs/OPERATIONS.md#bootstrapping-a-policy-again.",
             )
 
     def _examine(
@@ -157,7 +167,9 @@ class TargetClaim:
         return fencing.was_held_by_others(claim, parameters, last_id=last_id, database=database)
 
     def _restore(self, parameters: Mapping[str, str]) -> None:
-        """Take over what the target says about its tables; if it says nothing, every table waits for a load."""
+        """Take over what the target says about its tables; if it says nothing, every table waits for a
+        load.
+        """
         context, entries = self._context, parse_entries(parameters)
         context.tables.quarantine.remove_all()
         for entry in entries.quarantined:
@@ -176,7 +188,9 @@ class TargetClaim:
                 context.tables.loads.request(table, reason)
 
     def record(self, txn: Transaction) -> None:
-        """Record the target's position in the store transaction of the policy's own position, once it is known."""
+        """Record the target's position in the store transaction of the policy's own position, once it is
+        known.
+        """
         if not self._context.target_position.stamp:
             return
         written = self._context.target_position.written

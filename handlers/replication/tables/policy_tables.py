@@ -1,7 +1,8 @@
 """Everything that is known of the tables of one policy, by their names at the source.
 
-It has one owner, because a rename or drop concerns all of it: an entry that stays under a former name would later be taken for that of another table.
-A further kind of entry is one field and one line of ``_followed`` or ``_stored``.
+It has one owner, because a rename or drop concerns all of it: an entry that stays under a former name would
+later be taken for that of another table. A further kind of entry is one field and one line of ``_followed``
+or ``_stored``.
 """
 
 from __future__ import annotations
@@ -66,10 +67,11 @@ class PolicyTables:
     unchecked_marks: UncheckedTables = field(default_factory=UncheckedTables)
 
     def rename(self, old: str, new: str) -> None:
-        """Follow a rename. Raises Transient if a load works on the table and does not end; the event is then repeated.
+        """Follow a rename. Raises Transient if a load works on the table and does not end; the event is then
+        repeated.
 
-        Two kinds of entries do not follow: the event of the rename shows whether the new name is ``unreplicated``, and tables that
-        ``left`` the policy are not renamed on the target.
+        Two kinds of entries do not follow: the event of the rename shows whether the new name is
+        ``unreplicated``, and tables that ``left`` the policy are not renamed on the target.
         """
         self.write_ids.rename_table(f"{self.db}.{old}", f"{self.db}.{new}")
         for entries in self._followed():
@@ -78,7 +80,9 @@ class PolicyTables:
         self.objects.forget(new)
 
     def forget(self, table: str) -> None:
-        """Forget a table that exists neither at the source nor on the target. Raises Transient as ``rename`` does."""
+        """Forget a table that exists neither at the source nor on the target. Raises Transient as ``rename``
+        does.
+        """
         self.objects.forget(table)
         self.write_ids.drop_table(f"{self.db}.{table}")
         for entries in self._followed():
@@ -103,7 +107,9 @@ class PolicyTables:
             part.flush(txn)
 
     def to_parameters(self) -> dict[str, str]:
-        """Return the target database's parameters with the entries of incomplete and left tables (``kept_entries``)."""
+        """Return the target database's parameters with the entries of incomplete and left tables
+        (``kept_entries``).
+        """
         return format_entries(self.quarantine.entries(), self.loads.waiting(), self.left.entries())
 
     def _followed(self) -> Sequence[TableEntries[Any]]:

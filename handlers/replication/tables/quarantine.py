@@ -43,7 +43,8 @@ class QuarantinedTable:
     time_s: int = 0
     """Unix time; 0 in entries of older versions, which did not store it."""
     name: str | None = None
-    """The table's name when it was quarantined; None in entries of older versions, which did not store this and what follows."""
+    """The table's name when it was quarantined; None in entries of older versions, which did not store this
+    and what follows."""
     write_id: int = 0
     """The highest write id that was allocated on the target."""
     held: tuple[tuple[int, int], ...] = ()
@@ -83,10 +84,12 @@ class Quarantine(TableEntries[QuarantinedTable]):
         super().__init__()
         self._clock = clock
         self._recent: deque[float] = deque()
-        """When the last tables were quarantined; kept over ``load``, because a failing policy is opened again and again."""
+        """When the last tables were quarantined; kept over ``load``, because a failing policy is opened again
+        and again."""
 
     def add(self, table: str, event_id: int, error: TidelineError) -> QuarantinedTable | None:
-        """Quarantine ``table`` and return the entry; None if it already is quarantined, and then the first reason stays.
+        """Quarantine ``table`` and return the entry; None if it already is quarantined, and then the first
+        reason stays.
 
         Raises TooManyFailures if ``BREAKER_TABLES`` tables were quarantined within the last ``BREAKER_S``
         seconds.

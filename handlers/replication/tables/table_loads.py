@@ -33,11 +33,14 @@ Reason = Literal["bootstrap", "release", "repair", "in-scope", "gap"]
 
 @dataclass(frozen=True, slots=True)
 class TableLoad:
-    """A table that waits for its load, is being loaded, or was loaded. The field names are those of the stored JSON."""
+    """A table that waits for its load, is being loaded, or was loaded. The field names are those of the
+    stored JSON.
+    """
 
     table: str
     load_id: str
-    """Names this load on the target, so that a restarted load continues with its own table and never with another."""
+    """Names this load on the target, so that a restarted load continues with its own table and never with
+    another."""
     reason: Reason
     requested_s: int
     """Unix time of the request."""
@@ -80,7 +83,8 @@ class LoadedTable:
     files: int = 0
     size_bytes: int = 0
     exists: bool = True
-    """False if the source has no such table, or none that is replicated, as of ``event_id``; the target has none either then."""
+    """False if the source has no such table, or none that is replicated, as of ``event_id``; the target has
+    none either then."""
     obstacle: Obstacle | None = None
     """Why the source's table is not replicated."""
 
@@ -96,7 +100,9 @@ class LoadWorker(Protocol):
 
 
 class TableLoads(TableEntries[TableLoad]):
-    """The loads of one policy, by the table name at the source. An entry stays after its load, because of ``write_id``."""
+    """The loads of one policy, by the table name at the source. An entry stays after its load, because of
+    ``write_id``.
+    """
 
     prefix = b"load/"
     kind = TableLoad
@@ -158,7 +164,9 @@ class TableLoads(TableEntries[TableLoad]):
         self.put(replace(self._entries[table], event_id=event_id, write_id=write_id, problem=None))
 
     def start_catching_up(self, table: str, event_id: int, write_id: int) -> None:
-        """Record that the rows of ``table`` are on the target as of ``event_id``, which replay has already passed."""
+        """Record that the rows of ``table`` are on the target as of ``event_id``, which replay has already
+        passed.
+        """
         entry = self._entries[table]
         self.put(
             replace(entry, snapshot_event_id=event_id, snapshot_write_id=write_id, caught_up_id=event_id)

@@ -1,8 +1,9 @@
 """Whether a table or partition of the source is still the one that an event is about.
 
-What replay or the relay reads at the source, it reads later than the event. The table may have been renamed by then, and another one may have
-its name, its directory and its write ids: tables are often built beside the one in use, and exchanged with it by two renames. The same
-happens to two partitions that one transaction wrote.
+What replay or the relay reads at the source, it reads later than the event. The table may have been renamed
+by then, and another one may have its name, its directory and its write ids: tables are often built beside the
+one in use, and exchanged with it by two renames. The same happens to two partitions that one transaction
+wrote.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ def is_same_table(event: Table, present: Table) -> bool:
 
 
 def is_written_table(owner_text: str | None, present: Table) -> bool:
-    """Whether the encoded table of a write event is this one; True if the event has none, or one that cannot be read."""
+    """Whether the encoded table of a write event is this one; True if the event has none, or one that cannot
+    be read.
+    """
     if owner_text is None:
         return True
     try:
@@ -70,7 +73,9 @@ class SameTableSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LoggedWrite:
-    """What a transaction wrote into one table: ``event_id`` is its commit, ``owner_text`` the encoded table of a write event."""
+    """What a transaction wrote into one table: ``event_id`` is its commit, ``owner_text`` the encoded table
+    of a write event.
+    """
 
     db: str
     table: str
@@ -82,7 +87,8 @@ class LoggedWrite:
 def select_same_partitions(write: LoggedWrite, names: Iterable[str], source: SameTableSource) -> set[str]:
     """Return those of the named partitions whose names and table's name still belong to them.
 
-    A partition whose last write id is that of the transaction was not renamed since. For all others, the log is searched for renames.
+    A partition whose last write id is that of the transaction was not renamed since. For all others, the log
+    is searched for renames.
     """
     candidates = set(names)
     try:
@@ -105,7 +111,9 @@ def select_same_partitions(write: LoggedWrite, names: Iterable[str], source: Sam
 
 
 def _find_renamed_partitions(write: LoggedWrite, source: SameTableSource) -> set[str] | None:
-    """Return the old and new names of the partitions that were renamed since the commit; None if there are too many events."""
+    """Return the old and new names of the partitions that were renamed since the commit; None if there are
+    too many events.
+    """
     events = source.table_events(write.event_id, write.db, write.table, [_RENAME], _EVENTS_MAX)
     if len(events) >= _EVENTS_MAX:
         return None

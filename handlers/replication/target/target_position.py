@@ -1,14 +1,16 @@
-"""``repl.last.id``: the position that the target database itself carries, and the proof that this instance may raise it.
+"""``repl.last.id``: the position that the target database itself carries, and the proof that this instance
+may raise it.
 
-It shows users and Hive's own tools how far the replica is, and a policy that lost its state file continues from it. It follows the
-position of the state within a second (``position.progress``) and is never ahead of it. After a restart, events up to this id are
-recorded but not applied.
+It shows users and Hive's own tools how far the replica is, and a policy that lost its state file continues
+from it. It follows the position of the state within a second (``position.progress``) and is never ahead of
+it. After a restart, events up to this id are recorded but not applied.
 
-All parameters of the database come with one read, so every read checks all of them: Hive's mark of incompatibility, the epoch
-(``fencing``), the source's identity, and that ``repl.last.id`` is what was written here last. The metastore has no
-compare-and-set for databases. Reading, checking and writing therefore follow each other immediately, under one lock, on a
-connection of their own; and ``require_held`` repeats the check in front of every other write to the target if the last one is
-older than ``FRESH_S``. What remains is a process that is stopped between its check and the sending of one request.
+All parameters of the database come with one read, so every read checks all of them: Hive's mark of
+incompatibility, the epoch (``fencing``), the source's identity, and that ``repl.last.id`` is what was written
+here last. The metastore has no compare-and-set for databases. Reading, checking and writing therefore follow
+each other immediately, under one lock, on a connection of their own; and ``require_held`` repeats the check
+in front of every other write to the target if the last one is older than ``FRESH_S``. What remains is a
+process that is stopped between its check and the sending of one request.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ if TYPE_CHECKING:
 LAST_ID: Final = "repl.last.id"
 INCOMPATIBLE: Final = "repl.incompatible"
 FRESH_S: Final = 1.0
-"""A write to the target needs a check of the epoch that is not older. A process that was stopped for longer checks again."""
+"""A write to the target needs a check of the epoch that is not older. A process that was stopped for longer
+checks again."""
 
 
 class TargetPosition:
@@ -74,11 +77,12 @@ class TargetPosition:
             return self.written
 
     def check(self, *, may_be_missing: bool = False) -> None:
-        """Check before a batch that the target is as this process left it; ``may_be_missing`` if the batch drops the database.
+        """Check before a batch that the target is as this process left it; ``may_be_missing`` if the batch
+        drops the database.
 
-        Raises Fenced if another instance took over, TargetDiverged if Hive marked the database as incompatible because a
-        replayed transaction was ended by others, if its position was moved, if it counts the events of another source, or if
-        the database is gone.
+        Raises Fenced if another instance took over, TargetDiverged if Hive marked the database as
+        incompatible because a replayed transaction was ended by others, if its position was moved, if it
+        counts the events of another source, or if the database is gone.
         """
         with self._lock:
             parameters = self._fetch()
@@ -88,7 +92,8 @@ class TargetPosition:
                 raise TargetDiverged(
                     "the target database is gone, although no event dropped it",
                     database=self._policy.target_db,
-                    hint=f"Restore it; or stop the daemon, move the policy's state file away, and run 'tideline bootstrap {self._policy.name}'.",
+                    hint="Restore it; or stop the daemon, move the policy's state file away, and run "
+                    f"'tideline bootstrap {self._policy.name}'.",
                 )
 
     def find_parameters(self) -> dict[str, str] | None:
@@ -99,8 +104,8 @@ class TargetPosition:
     def claim(self, stamp: Mapping[str, str], last_id: int | None, kept: Mapping[str, str]) -> None:
         """Mark the database, if it exists, as held by this process; from now on, every read checks the mark.
 
-        ``last_id`` is the position that the policy's state wrote last, used only if the database does not exist; ``kept`` are the
-        parameters with the entries of tables.
+        ``last_id`` is the position that the policy's state wrote last, used only if the database does not
+        exist; ``kept`` are the parameters with the entries of tables.
         """
         with self._lock:
             self.written, self._attempted = last_id, None
@@ -117,11 +122,12 @@ class TargetPosition:
         self.stamp = {}
 
     def advance(self, event_id: int, kept: Mapping[str, str]) -> None:
-        """Write ``event_id`` unless the position is already there or beyond; do nothing if the database does not exist.
+        """Write ``event_id`` unless the position is already there or beyond; do nothing if the database does
+        not exist.
 
         The same call writes the parameters ``kept`` with the entries of tables if they changed.
-        Also checks what ``check`` does, except for a missing database. A change of this parameter alone logs no event on the
-        target, so a chained replication does not see it (hive-replication.md §3.3).
+        Also checks what ``check`` does, except for a missing database. A change of this parameter alone logs
+        no event on the target, so a chained replication does not see it (hive-replication.md §3.3).
         """
         with self._lock:
             database = self._read()
@@ -141,7 +147,8 @@ class TargetPosition:
         return self._kept == kept
 
     def update(self, change: Callable[[Database], Database]) -> None:
-        """Replace the database by ``change`` of it, at once after reading it; raise NotFound if it does not exist.
+        """Replace the database by ``change`` of it, at once after reading it; raise NotFound if it does not
+        exist.
 
         Every change of the target database goes through here: two concurrent ones would undo each other.
         """
@@ -152,7 +159,8 @@ class TargetPosition:
             self._target.alter_database(self._policy.target_db, change(database))
 
     def require_held(self) -> None:
-        """Raise Fenced if another instance holds the database; reads it only if the last check is older than ``FRESH_S``.
+        """Raise Fenced if another instance holds the database; reads it only if the last check is older than
+        ``FRESH_S``.
 
         Called in front of every write to the target's metastore and files, in any thread.
         """
@@ -163,7 +171,8 @@ class TargetPosition:
                 self._fetch()
 
     def check_writable(self) -> None:
-        """Write the database's parameters unchanged, which shows that the metastore and its database accept writes.
+        """Write the database's parameters unchanged, which shows that the metastore and its database accept
+        writes.
 
         Raises the error of the metastore if they do not.
         """
@@ -174,7 +183,9 @@ class TargetPosition:
         self.written, self._attempted = None, None
 
     def release(self, change: Callable[[Database], Database]) -> None:
-        """Give up the claim with this last ``change`` of the database, which removes the parameters that were checked here."""
+        """Give up the claim with this last ``change`` of the database, which removes the parameters that were
+        checked here.
+        """
         with self._lock:
             self.update(change)
             self.stamp, self.written, self._attempted = {}, None, None
@@ -185,7 +196,9 @@ class TargetPosition:
             self._target.close()
 
     def _fetch(self) -> dict[str, str] | None:
-        """Return the database's parameters; None if it does not exist. Raises Fenced if another instance holds it."""
+        """Return the database's parameters; None if it does not exist. Raises Fenced if another instance
+        holds it.
+        """
         database = self._read()
         return None if database is None else database.parameters or {}
 

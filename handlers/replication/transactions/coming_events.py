@@ -168,7 +168,8 @@ def select_joinable(
 
 
 def select_lookahead_events(events: Iterable[Event]) -> list[Event]:
-    """Return the write events and look-ahead barriers of a batch, in order: the input of ``find_early_copies``.
+    """Return the write events and look-ahead barriers of a batch, in order: the input of
+    ``find_early_copies``.
 
     They are few, so that ``find_early_copies`` can run after every allocation.
     """
@@ -183,7 +184,8 @@ def select_lookahead_events(events: Iterable[Event]) -> list[Event]:
 def find_early_copies(
     coming: Iterable[Event], allocated: Callable[[int, str, int], bool]
 ) -> Iterator[FilesWritten]:
-    """Yield the write events whose files may be copied now; ``coming`` is the rest of ``select_lookahead_events``.
+    """Yield the write events whose files may be copied now; ``coming`` is the rest of
+    ``select_lookahead_events``.
 
     ``allocated`` returns whether a transaction holds a write id of a table: (transaction id, ``db.table``,
     write id).

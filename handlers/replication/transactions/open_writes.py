@@ -65,7 +65,9 @@ def read_write_ids(context: Context) -> list[WriteIds]:
 
 
 def discard_open_writes(write_ids: WriteIds, context: Context) -> None:
-    """Remove the files under the invisible write ids of a table, and the mark of accuracy from statistics that came with them."""
+    """Remove the files under the invisible write ids of a table, and the mark of accuracy from statistics
+    that came with them.
+    """
     table, db = write_ids.table, context.policy.target_db
     try:
         target_table = context.target.get_table(db, table)
@@ -102,7 +104,9 @@ def _is_hidden(write_id: int | None, valid: ValidWriteIds) -> bool:
 
 
 def _discard(location: str | None, valid: ValidWriteIds, context: Context) -> None:
-    """Remove the directories of single writes that are invisible, also bases with a suffix (``base_names``)."""
+    """Remove the directories of single writes that are invisible, also bases with a suffix
+    (``base_names``).
+    """
     if location is None:
         return
     root = parse_location(location)
@@ -117,7 +121,9 @@ def _discard(location: str | None, valid: ValidWriteIds, context: Context) -> No
 
 
 def _is_of_hidden_write(directory: AcidDirectory, valid: ValidWriteIds) -> bool:
-    """Whether a directory belongs to one invisible write; compactions write only visible rows, and none at or above an open write."""
+    """Whether a directory belongs to one invisible write; compactions write only visible rows, and none at or
+    above an open write.
+    """
     if directory.is_compacted:
         return directory.kind == "base" and valid.has_open_up_to(directory.last)
     return directory.first == directory.last and not valid.is_visible(directory.first)

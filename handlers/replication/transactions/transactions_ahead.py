@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 
 class TransactionsAhead:
-    """Transactions that were opened ahead, or will be, and have not had their turn. Used by replay's thread."""
+    """Transactions that were opened ahead, or will be, and have not had their turn. Used by replay's
+    thread.
+    """
 
     def __init__(self, context: Context) -> None:
         """Without lanes in ``context``, transactions are opened at once and on replay's own connection."""
@@ -46,7 +48,9 @@ class TransactionsAhead:
         self.has_failed = False
 
     def start(self, txn_ids: Iterable[int]) -> None:
-        """Open these source transactions, in order, unless that was started before. Without lanes, raises what the target answers."""
+        """Open these source transactions, in order, unless that was started before. Without lanes, raises
+        what the target answers.
+        """
         for txn_id in txn_ids:
             if txn_id not in self._started and not self.has_failed:
                 self._started[txn_id] = self._start(txn_id)
@@ -91,7 +95,9 @@ class TransactionsAhead:
         return future.result() is not None
 
     def find(self, txn_id: int) -> int | None:
-        """Return the target's transaction; None if it was not opened ahead, and is not being opened after this call."""
+        """Return the target's transaction; None if it was not opened ahead, and is not being opened after
+        this call.
+        """
         future = self._started.get(txn_id)
         if future is None:
             return None

@@ -1,8 +1,8 @@
 """Recent changes at the source: which tables the events between two ids concern.
 
-A comparison reads two moving sides, one after the other. It proves a difference only if no event between the replica's position
-before it and the source's newest event after it concerns the table. Events name their table, except for the ends of
-transactions: these are found through the write ids that they end.
+A comparison reads two moving sides, one after the other. It proves a difference only if no event between the
+replica's position before it and the source's newest event after it concerns the table. Events name their
+table, except for the ends of transactions: these are found through the write ids that they end.
 """
 
 from __future__ import annotations
@@ -65,10 +65,13 @@ class RecentChanges:
     _database: list[int] = field(default_factory=list)
     """Ids of the events about the database itself or its functions."""
     _ends: list[tuple[int, frozenset[int] | None]] = field(default_factory=list)
-    """Ends of transactions with the write ids in the database that they committed; None if the event does not say."""
+    """Ends of transactions with the write ids in the database that they committed; None if the event does not
+    say."""
 
     def read(self, after: int, upto: int) -> None:
-        """Read the events above ``after`` and up to ``upto``; raise GapDetected if the log does not have them any more."""
+        """Read the events above ``after`` and up to ``upto``; raise GapDetected if the log does not have them
+        any more.
+        """
         if self._from_id < 0 or after < self._from_id:
             self._from_id = self._upto_id = after
             self._tables, self._database, self._ends = {}, [], []
@@ -76,9 +79,11 @@ class RecentChanges:
             page = self.source.next_events(self._upto_id, min(PAGE, upto - self._upto_id))
             if not page or page[0].eventId != self._upto_id + 1:
                 raise GapDetected(
-                    "the source's log does not reach back to the replica's position, so a difference may be a delay",
+                    "the source's log does not reach back to the replica's position, so a difference may be "
+                    "a delay",
                     first=self._upto_id + 1,
-                    hint="Wait until the replica has caught up, then verify again. If the policy has stopped at a gap, run "
+                    hint="Wait until the replica has caught up, then verify again. If the policy has "
+                    "stopped at a gap, run "
                     "'tideline bootstrap POLICY --gap' first.",
                 )
             for each in page:
@@ -124,7 +129,9 @@ class RecentChanges:
             self._add_tables(event)
 
     def _add_end(self, event: TxnCommitted | TxnAborted, ids: frozenset[int] | None) -> None:
-        """Note the end of a transaction. Since Hive 4.1 it names the databases that the transaction wrote into, possibly none."""
+        """Note the end of a transaction. Since Hive 4.1 it names the databases that the transaction wrote
+        into, possibly none.
+        """
         if not event.databases and self.source.hive_version < V4_1:
             self._ends.append((event.event_id, None))
         elif any(self.policy.covers_db(db.lower()) for db in event.databases):
@@ -141,11 +148,12 @@ class RecentChanges:
 def _ends_write(
     ids: frozenset[int] | None, source: ValidWriteIds | None, target: ValidWriteIds | None
 ) -> bool:
-    """Whether a transaction may have ended a write of the table, whose lists were read after the earlier of the two ids.
+    """Whether a transaction may have ended a write of the table, whose lists were read after the earlier of
+    the two ids.
 
-    An id that the source's list does not have was allocated later, by an event that names the table, or belongs to another
-    table. One that readers of both sides see was committed on both before the reads. Without ids, the transaction may have ended
-    any open write.
+    An id that the source's list does not have was allocated later, by an event that names the table, or
+    belongs to another table. One that readers of both sides see was committed on both before the reads.
+    Without ids, the transaction may have ended any open write.
     """
     if source is None or target is None:
         return False

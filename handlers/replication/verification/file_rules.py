@@ -1,9 +1,10 @@
 """Compares the files of one table or partition on both sides.
 
-Each side compacts on its own. A compaction replaces the files of many write ids by others whose bytes and names cannot be
-compared. Such files are counted as not compared; the rows in them can be compared by ``--rows``. Everything else must be
-equal: the directories of single write ids have the same names and the same files on both sides. Only a base of an overwrite has
-the name of a compacted one on the target (``transactions.copies.base_names``). Its files do not have the names that a compactor gives.
+Each side compacts on its own. A compaction replaces the files of many write ids by others whose bytes and
+names cannot be compared. Such files are counted as not compared; the rows in them can be compared by
+``--rows``. Everything else must be equal: the directories of single write ids have the same names and the
+same files on both sides. Only a base of an overwrite has the name of a compacted one on the target
+(``transactions.copies.base_names``). Its files do not have the names that a compactor gives.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class Directory:
     last: int = 0
     """The write ids whose rows it contains or replaces; a base contains all ids up to its own."""
     compacted: bool = False
-    """Whether a compaction of this side wrote it. The copy of a compacted directory has no suffix, and does not count."""
+    """Whether a compaction of this side wrote it. The copy of a compacted directory has no suffix, and does
+    not count."""
 
     @staticmethod
     def of(directory: AcidDirectory) -> Directory:
@@ -117,7 +119,9 @@ def compare_acid_files(source: AcidFiles, target: AcidFiles, prefix: str = "") -
 
 
 def _is_copy(files: Files) -> bool:
-    """Whether a base on the target, of the same write id as one at the source, has copied files and not those of a compactor."""
+    """Whether a base on the target, of the same write id as one at the source, has copied files and not those
+    of a compactor.
+    """
     return not any(_OF_COMPACTOR.fullmatch(path) for path in files)
 
 

@@ -1,4 +1,6 @@
-"""What a comparison finds: typed differences, counts of what could not be compared, and the outcome of each table."""
+"""What a comparison finds: typed differences, counts of what could not be compared, and the outcome of each
+table.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,8 @@ class Difference:
 
     kind: Kind
     key: str
-    """What differs: the name of a parameter, column, partition or file; for parts of a partition, after the partition's name."""
+    """What differs: the name of a parameter, column, partition or file; for parts of a partition, after the
+    partition's name."""
     source: str | None
     target: str | None
 
@@ -73,7 +76,8 @@ class Outcome(StrEnum):
     EQUAL = "equal"
     DIFFERS = "differs"
     BUSY = "busy"
-    """The table changed too often, or the replica is behind, so that no state of both sides belongs to one event."""
+    """The table changed too often, or the replica is behind, so that no state of both sides belongs to one
+    event."""
     NOT_FOLLOWED = "not-followed"
     """The table is quarantined or being loaded; its difference is expected and has another remedy."""
     FAILED = "failed"

@@ -1,13 +1,15 @@
-"""Verifies a policy table by table: compares both sides as of one event of the source, while both are written to.
+"""Verifies a policy table by table: compares both sides as of one event of the source, while both are written
+to.
 
 One comparison of a table has these steps:
 
 1. Read the position up to which the replica has applied events.
 2. Read and compare both sides, page by page. If they are equal, the table is equal as of that position.
-3. If they differ, read the source's newest event id. If an event between the two ids concerns the table, the difference may be
-   only the time between the reads: wait until the replica has applied that event, and compare again.
-4. If no event concerns the table, compare again. A difference is reported only if two comparisons find it, so that
-   files that a compaction removes between two reads do not count.
+3. If they differ, read the source's newest event id. If an event between the two ids concerns the table, the
+   difference may be only the time between the reads: wait until the replica has applied that event, and
+   compare again.
+4. If no event concerns the table, compare again. A difference is reported only if two comparisons find it, so
+   that files that a compaction removes between two reads do not count.
 
 After ``attempts`` comparisons the table is busy.
 """
@@ -62,14 +64,18 @@ class Following(Protocol):
         """Wait until the replica has applied ``event_id``; return False if it makes no progress."""
 
     def not_followed(self) -> Mapping[str, str]:
-        """Return why tables are not followed, by name: quarantined or being loaded; functions that are left out as ``NAME()``."""
+        """Return why tables are not followed, by name: quarantined or being loaded; functions that are left
+        out as ``NAME()``.
+        """
 
 
 class CompareRows(Protocol):
     """Compares the rows of a table; see ``--rows``."""
 
     def __call__(self, source: OneTable, target: OneTable, findings: Findings) -> int | None:
-        """Add the differences to ``findings``; return the number of rows at the source, None if they cannot be compared."""
+        """Add the differences to ``findings``; return the number of rows at the source, None if they cannot
+        be compared.
+        """
 
 
 @dataclass(slots=True)
@@ -90,7 +96,9 @@ class _Comparison:
 
 
 class Verifier:
-    """Compares the tables of one policy. Used by one thread; ``source`` and ``target`` have metastore clients of their own."""
+    """Compares the tables of one policy. Used by one thread; ``source`` and ``target`` have metastore clients
+    of their own.
+    """
 
     def __init__(
         self,
@@ -123,7 +131,9 @@ class Verifier:
         return self._repeat("", self._compare_databases)
 
     def verify_table(self, name: str) -> TableResult:
-        """Compare one table. Raises transient errors of either side; permanent ones are an outcome of the table."""
+        """Compare one table. Raises transient errors of either side; permanent ones are an outcome of the
+        table.
+        """
         reason = self._following.not_followed().get(name)
         if reason is not None:
             return TableResult(table=name, outcome=Outcome.NOT_FOLLOWED, reason=reason)
@@ -195,7 +205,9 @@ class Verifier:
         return comparison
 
     def _find_tables(self, name: str) -> tuple[OneTable | None, OneTable | None]:
-        """Return the table on both sides; a plain managed one of the source as the target's metastore translates it."""
+        """Return the table on both sides; a plain managed one of the source as the target's metastore
+        translates it.
+        """
         ours, theirs = self._source.find_table(name), self._target.find_table(name)
         if ours is None or theirs is None or not is_plain_managed(ours.table):
             return ours, theirs

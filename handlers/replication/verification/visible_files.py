@@ -1,6 +1,7 @@
 """Lists the files of a table or partition that readers see.
 
-Directories that they do not see are not listed. Something may vanish meanwhile: both sides then differ, and are compared again.
+Directories that they do not see are not listed. Something may vanish meanwhile: both sides then differ, and
+are compared again.
 """
 
 from __future__ import annotations
@@ -75,7 +76,9 @@ def _is_ignored(files: FileSystem, root: Location, base: str) -> bool:
 
 
 def _may_be_visible(name: str, write_ids: ValidWriteIds) -> bool:
-    """Whether readers may see a directory: a base with a suffix is hidden while a write up to its own is open (``transactions.copies.base_names``)."""
+    """Whether readers may see a directory: a base with a suffix is hidden while a write up to its own is open
+    (``transactions.copies.base_names``).
+    """
     directory = AcidDirectory.parse(name)
     if directory is None or directory.kind != "base" or not directory.is_compacted:
         return True
@@ -98,8 +101,8 @@ def _hide_open(write_ids: ValidWriteIds) -> ValidWriteIds:
 def _select_visible(names: Iterable[str], ended: ValidWriteIds) -> list[Directory]:
     """Return the directories that a reader with a list without open write ids sees.
 
-    A compaction may end between the reads of list and directory, and replace rows that the list has by later ones. Nothing is
-    returned then; both sides differ, and are compared again.
+    A compaction may end between the reads of list and directory, and replace rows that the list has by later
+    ones. Nothing is returned then; both sides differ, and are compared again.
     """
     selected = select_directories(names, ended, is_ended=lambda _: True, is_committed=lambda _: False)
     if selected.beyond is not None:
@@ -126,7 +129,9 @@ def list_tree(
 def _walk(
     files: FileSystem, directory: Location, below: str, depth: int, skip: Callable[[str], bool]
 ) -> Iterator[tuple[str, Location | None, int]]:
-    """Yield path, location and size of each file. A name that cannot be used has no location: it is never copied, and is a difference."""
+    """Yield path, location and size of each file. A name that cannot be used has no location: it is never
+    copied, and is a difference.
+    """
     if depth == 0:
         raise LimitExceeded("directories are nested too deeply", path=str(directory), depth_max=DEPTH_MAX)
     try:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 FindTarget = Callable[[str, str | None], str | None]
-"""Returns what a database is called on the target, given a table that it must have there, or None for its functions."""
+"""Returns what a database is called on the target, given a table that it must have there, or None for its
+functions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,9 @@ class _Renaming:
             self._report("its tables without the name of a database are in several on this target")
 
     def _rename_column(self, name: Name) -> None:
-        """Rename the database of ``db.table.column``; the same text may be a field of a column ``table`` of an alias ``db``."""
+        """Rename the database of ``db.table.column``; the same text may be a field of a column ``table`` of
+        an alias ``db``.
+        """
         has_catalog = name.parts[0] == self._query.catalog
         tokens = name.tokens[1:] if has_catalog else name.tokens
         # db.table

@@ -1,4 +1,5 @@
-"""Finds the names of tables, functions and columns in the query of a view, by the rules of the engine that wrote it.
+"""Finds the names of tables, functions and columns in the query of a view, by the rules of the engine that
+wrote it.
 
 A query is read as tokens. Strings and comments stay unchanged: what looks like a name in a string is part of
 the rows. The engines differ in what is a string: double quotes enclose one in Hive and Spark and a name in
@@ -87,7 +88,9 @@ class Token:
         return self.text.lower() if self.kind == "word" else ""
 
     def rename(self, name: str, dialect: Dialect) -> str:
-        """Return the text with another name, in the same quotes; one without quotes gets them if it needs them."""
+        """Return the text with another name, in the same quotes; one without quotes gets them if it needs
+        them.
+        """
         if self.kind != "quoted" and _PLAIN.fullmatch(name):
             return name
         quote = self.text[0] if self.kind == "quoted" else dialect.quote
@@ -160,7 +163,9 @@ class _Tables:
     last: str = ""
 
     def step(self, token: Token, after: str) -> bool:
-        """Follow the next token; return whether it begins the name of a table. ``after`` is the text of the one after it."""
+        """Follow the next token; return whether it begins the name of a table. ``after`` is the text of the
+        one after it.
+        """
         scope, word = self.scopes[-1], token.word
         starts_table = False
         if token.text in _OPENING:  # encloses a subquery or a join, if it is in place of a table
@@ -199,7 +204,9 @@ class _Tables:
 
 
 def find_names(text: str, dialect: Dialect) -> list[Name]:
-    """Return all names of a query in their order; a table that a WITH clause names is none, and a column only if it has a dot."""
+    """Return all names of a query in their order; a table that a WITH clause names is none, and a column only
+    if it has a dot.
+    """
     tokens = read_tokens(text, dialect)
     walk, common = _Tables(), _find_common_tables(tokens)
     names: list[Name] = []

@@ -1,8 +1,9 @@
 """The stored form of hour counts: JSON that names each key once and refers to it by number.
 
-A table's writer keeps ``HourCounts`` as JSON beside its checkpoint, and those of a single batch beside that batch's plan. With
-numbers instead of keys, a month of 300 columns takes a few megabytes. Reading has limits, and anything
-that this module would not have written raises StateCorrupt: wrong counts would free slots that hold values.
+A table's writer keeps ``HourCounts`` as JSON beside its checkpoint, and those of a single batch beside that
+batch's plan. With numbers instead of keys, a month of 300 columns takes a few megabytes. Reading has limits,
+and anything that this module would not have written raises StateCorrupt: wrong counts would free slots that
+hold values.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ def hour_counts_to_json(counts: HourCounts) -> str:
 
 
 def hour_counts_from_json(text: str) -> HourCounts:
-    """Read what ``hour_counts_to_json`` wrote; raise LimitExceeded beyond 256 Mi characters and StateCorrupt for anything else."""
+    """Read what ``hour_counts_to_json`` wrote; raise LimitExceeded beyond 256 Mi characters and StateCorrupt
+    for anything else.
+    """
     if len(text) > JSON_CHARS_MAX:
         raise LimitExceeded("hour counts are too long", chars=len(text), limit=JSON_CHARS_MAX)
     try:

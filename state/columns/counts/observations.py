@@ -1,10 +1,10 @@
 """Observations of the keys' values: for a batch, by hour, and combined over the retained window.
 
-Counts are added and evidence is joined, so batches and hours may come in any order. Repetition would falsify the counts; ``HourCounts``
-therefore remembers its last batch, and a replayed batch changes nothing.
+Counts are added and evidence is joined, so batches and hours may come in any order. Repetition would falsify
+the counts; ``HourCounts`` therefore remembers its last batch, and a replayed batch changes nothing.
 
-Each key has its own row count, because live columns are counted in every row (from the file footers), while keys that wait for a
-column are searched for in a sample only.
+Each key has its own row count, because live columns are counted in every row (from the file footers), while
+keys that wait for a column are searched for in a sample only.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class KeyCounts:
     """Values that did not fit the column's type and are in ``_rescued``."""
     evidence: Evidence = NOTHING
     kinds: MisfitCounts = NO_MISFITS
-    """The misfits by kind. Observations of older versions do not contain it; their misfits are of unknown kind."""
+    """The misfits by kind. Observations of older versions do not contain it; their misfits are of unknown
+    kind."""
 
     @property
     def values(self) -> int:
@@ -95,7 +96,9 @@ class Observations:
         )
 
     def without(self, keys: Iterable[KeyPath]) -> Observations:
-        """Return the observations without ``keys``: the keys of a sample that the file footers count already."""
+        """Return the observations without ``keys``: the keys of a sample that the file footers count
+        already.
+        """
         left_out = frozenset(keys)
         return replace(self, keys={key: counts for key, counts in self.keys.items() if key not in left_out})
 
@@ -131,7 +134,9 @@ class KeyWindow:
         return self.total.evidence
 
     def misfits_beyond(self, column_type: ColumnType) -> tuple[MisfitCounts, tuple[int, ...]]:
-        """Return the values that a column of this type cannot hold, and the hours that contain them, in order."""
+        """Return the values that a column of this type cannot hold, and the hours that contain them, in
+        order.
+        """
         misfits, hours = NO_MISFITS, []
         for hour, kinds in self.misfit_hours:
             beyond = kinds.beyond(column_type)
@@ -151,7 +156,9 @@ class HourCounts:
     """The last batch that is included."""
 
     def with_batch(self, batch: int, observed: Mapping[int, Observations]) -> HourCounts:
-        """Return the counts with those of ``batch`` added, unchanged if that batch or a later one is already included."""
+        """Return the counts with those of ``batch`` added, unchanged if that batch or a later one is already
+        included.
+        """
         if batch <= self.batch:
             return self
         return replace(self.join(HourCounts(observed)), batch=batch)
@@ -164,7 +171,9 @@ class HourCounts:
         return HourCounts(hours, max(self.batch, other.batch))
 
     def without_misfits(self, key: KeyPath) -> HourCounts:
-        """Return the counts with the misfits of ``key`` counted as values: all of them fit the column's type by now."""
+        """Return the counts with the misfits of ``key`` counted as values: all of them fit the column's type
+        by now.
+        """
         hours = dict(self.hours)
         for hour, observations in self.hours.items():
             counts = observations.keys.get(key)
@@ -192,8 +201,8 @@ class HourCounts:
     def window(self) -> dict[KeyPath, KeyWindow]:
         """Return every key that has a value, combined over all hours.
 
-        An object counts as having a value wherever one of its members has one: queries request the members, and the object may become
-        the column.
+        An object counts as having a value wherever one of its members has one: queries request the members,
+        and the object may become the column.
         """
         folded: dict[KeyPath, KeyWindow] = {}
         for hour, observations in sorted(self.hours.items()):

@@ -1,8 +1,10 @@
-"""What decides that a column becomes STRING: the misfits by kind, and since when the promotion has been announced.
+"""What decides that a column becomes STRING: the misfits by kind, and since when the promotion has been
+announced.
 
-Misfits are values that did not fit a column's type. A total is not evidence. An integer that outgrew its column fits after the column is widened in place, and says nothing about text. The
-kinds are therefore counted apart, and a promotion to STRING counts only values that no widening in place can hold. Counts of hours
-before a widening need no correction: those values fit the wider type and are not counted any more.
+Misfits are values that did not fit a column's type. A total is not evidence. An integer that outgrew its
+column fits after the column is widened in place, and says nothing about text. The kinds are therefore counted
+apart, and a promotion to STRING counts only values that no widening in place can hold. Counts of hours before
+a widening need no correction: those values fit the wider type and are not counted any more.
 
 A promotion is announced for some hours before it begins, so that a user can pin the key to its type instead.
 """
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
 
 
 ANNOUNCED_MAX: Final = 150
-"""Announcements at the same time, so that their text fits into a table parameter. Further promotions are announced later."""
+"""Announcements at the same time, so that their text fits into a table parameter. Further promotions are
+announced later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,9 @@ NO_MISFITS: Final = MisfitCounts()
 
 
 def announce(announced: Mapping[int, int], proposed: Collection[int], now_s: int) -> dict[int, int]:
-    """Return since when (seconds since 1970) each proposed slot has been announced, given the earlier announcements."""
+    """Return since when (seconds since 1970) each proposed slot has been announced, given the earlier
+    announcements.
+    """
     still_proposed = {slot: min(announced[slot], now_s) for slot in sorted(proposed) if slot in announced}
     new = [slot for slot in sorted(proposed) if slot not in announced]
     return (
@@ -123,7 +128,9 @@ def encode_announced(announced: Mapping[int, int]) -> str | None:
 
 
 def parse_announced(text: str | None) -> dict[int, int]:
-    """Return what ``encode_announced`` wrote. Any other text counts as no announcement, so that only the delay starts again."""
+    """Return what ``encode_announced`` wrote. Any other text counts as no announcement, so that only the
+    delay starts again.
+    """
     try:
         form: Any = json.loads(text or "{}")
         announced = {int(slot): since_s for slot, since_s in form.items()}

@@ -1,10 +1,12 @@
-"""Rewrites filters for a metastore of Hive 4: those of old clients (``translate_filter``), and those that a database would read otherwise.
+"""Rewrites filters for a metastore of Hive 4: those of old clients (``translate_filter``), and those that a
+database would read otherwise.
 
 Hive 4 reads three things of clients of Hive 2 and 3 in another way, the first of them silently:
 
 - LIKE: old clients write ``.*`` and ``.``, Hive 4 reads ``%`` and ``_``. ``ds like "2024.*"`` finds nothing.
 - Columns named ``date``, ``timestamp``, ``is``, ``true`` or ``false``: Hive 4 requires backquotes.
-- Texts that Spark writes although no Hive version can read them: those that end in a backslash, and patterns with double quotes.
+- Texts that Spark writes although no Hive version can read them: those that end in a backslash, and patterns
+  with double quotes.
 
 Spark writes texts into patterns without escaping them, so its ``.`` means a dot and Hive's any character. The
 translation matches both; Spark checks every partition again. Whether a pattern is one of old clients shows in
@@ -13,9 +15,11 @@ its form, because clients such as Spark connect again at any time: only old ones
 Readers compare texts by their bytes. What a metastore compares differs in ways that lose partitions
 (``compare_by_bytes``):
 
-- Derby and MySQL pad texts with blanks: ``'a '`` equals ``'a'``, so ``s != 'a'`` does not find it. PostgreSQL does not pad.
+- Derby and MySQL pad texts with blanks: ``'a '`` equals ``'a'``, so ``s != 'a'`` does not find it. PostgreSQL
+  does not pad.
 - Derby compares UTF-16 units, in which characters beyond U+FFFF come before U+E000.
-- Hive 4.1 and later compare names as well. ``s != 'x_y'`` reads ``_`` and ``%`` as wildcards, and ``hr = 7`` does not find ``hr=07``.
+- Hive 4.1 and later compare names as well. ``s != 'x_y'`` reads ``_`` and ``%`` as wildcards, and ``hr = 7``
+  does not find ``hr=07``.
 
 The rewritten filter finds the same on a database that compares bytes. It uses LIKE, which never pads. What a
 database finds in addition is left: ``s = 'a'`` may find ``'a '``.
@@ -59,7 +63,8 @@ ALL: Final = ""
 _ANY: Final = ".*"
 _JOINED: Final = re.compile(r"""\blike\s+(?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")\s*["']""", re.DOTALL)
 _QUOTED_TWICE: Final = re.compile(r"\blike\s+(?:'[^']*\"|\"\.\*)")
-"""Spark puts double quotes around a pattern, even if the text contains some: ``like '5".*"``, ``like ".*5".*"``, ``like ".*5"'``."""
+"""Spark puts double quotes around a pattern, even if the text contains some: ``like '5".*"``,
+``like ".*5".*"``, ``like ".*5"'``."""
 REWRITTEN_MAX: Final = 64
 """Conditions up to which a filter is rewritten exactly; Derby takes minutes to plan more."""
 _MAY_DIFFER: Final = re.compile(r"[<>!=]|\bnot\b|\bin\b|\bbetween\b", re.IGNORECASE)
@@ -85,7 +90,9 @@ class ClientVersion(Enum):
 
 
 def translate_filter(text: str, client: ClientVersion = ClientVersion.UNKNOWN) -> str:
-    """Return the filter as Hive 4 reads it; a filter that cannot be read, and one that means the same, are returned unchanged."""
+    """Return the filter as Hive 4 reads it; a filter that cannot be read, and one that means the same, are
+    returned unchanged.
+    """
     if client is ClientVersion.NEW:
         return text
     if _ANY in text and _JOINED.search(text):
@@ -137,7 +144,9 @@ def _read_as_spark(pattern: str) -> str:
 
 
 def _compare_backslash(node: Comparison, text: str) -> Node:
-    """Compare with a text that ends in a backslash, which only LIKE can express; ``<`` and ``!=`` match more than they must."""
+    """Compare with a text that ends in a backslash, which only LIKE can express; ``<`` and ``!=`` match more
+    than they must.
+    """
     next_text, pattern = text[:-1] + chr(ord("\\") + 1), escape_pattern(text)
     match FLIPPED[node.operator] if node.reversed else node.operator:
         case Operator.EQUAL:
@@ -218,7 +227,9 @@ def _is_text(value: object) -> TypeGuard[str]:
 
 
 def _add_above(node: Comparison, text: str) -> list[Node]:
-    """Return what is above ``text`` by its bytes, and may not be for a database: what it begins, and characters beyond U+FFFF."""
+    """Return what is above ``text`` by its bytes, and may not be for a database: what it begins, and
+    characters beyond U+FFFF.
+    """
     surrogates = [
         _between(node, text[:at] + _BEYOND, text[:at] + _LOW, Operator.LESS)
         for at, character in enumerate(text)

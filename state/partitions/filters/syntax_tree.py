@@ -105,7 +105,9 @@ class Comparison:
     reversed: bool = False
 
     def by(self, operator: Operator, text: str | None = None) -> Comparison:
-        """Return the comparison of the same column by another operator, and with another text if one is given."""
+        """Return the comparison of the same column by another operator, and with another text if one is
+        given.
+        """
         literal = self.literal if text is None else Literal(text, self.literal.at)
         return Comparison(self.column, operator, literal)
 
@@ -122,7 +124,8 @@ class Membership:
     literals: tuple[Literal, ...]
     negated: bool = False
     is_misread: bool = False
-    """Whether it was written ``NOT IN (..) IS NOT TRUE`` or ``FALSE``, which Hive 4.2 reads as the opposite."""
+    """Whether it was written ``NOT IN (..) IS NOT TRUE`` or ``FALSE``, which Hive 4.2 reads as the
+    opposite."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""Access paths: the boxes of a scan plan as ranges of keys, along the columns of a key as far as the bytes allow, and their choice.
+"""Access paths: the boxes of a scan plan as ranges of keys, along the columns of a key as far as the bytes
+allow, and their choice.
 
 While a column is limited to single values, each value extends a prefix and the next column follows. The first
 column with a real interval ends the range. Limits on later columns are left to the check of each key. Ranges
@@ -34,11 +35,13 @@ if TYPE_CHECKING:
 
 
 RANGES_MAX: Final = 10_000
-"""More ranges are merged with their neighbours, which reads some keys too many. Clients send lists of 1,000 values."""
+"""More ranges are merged with their neighbours, which reads some keys too many. Clients send lists of 1,000
+values."""
 PROBED_KEYS: Final = tuple(32 << number for number in range(14))
 """Keys that are read of each possible path to find the shortest, in rounds that continue each other."""
 PROBED_KEYS_MAX: Final = 1 << 20
-"""Keys that are read of all paths together; where it does not suffice, the path that fixes most of the key is taken."""
+"""Keys that are read of all paths together; where it does not suffice, the path that fixes most of the key is
+taken."""
 FEW_KEYS: Final = 256
 """An answer that reads no more keys is not planned further."""
 ALTERNATIVES_MAX: Final = 64
@@ -61,9 +64,11 @@ class AccessPath:
     capped: bool = False
     """Whether ranges were merged or columns left out because there were too many."""
     whole_keys: bool = False
-    """Whether every range is one value of each column: a get, except for partitions with the same typed values."""
+    """Whether every range is one value of each column: a get, except for partitions with the same typed
+    values."""
     unread: tuple[int, ...] = ()
-    """Where the plan is a single box: the columns that the ranges do not limit, whose limits must be checked."""
+    """Where the plan is a single box: the columns that the ranges do not limit, whose limits must be
+    checked."""
 
 
 def choose_path(plan: FilterPlan, columns: int) -> AccessPath:
@@ -108,7 +113,9 @@ class PathChoice:
         return (apart, total) if total <= size // 2 else ([path], counted)
 
     def _choose_each(self, boxes: Sequence[ScanPlan], most: int) -> tuple[list[AccessPath], int]:
-        """Return a path for every group of boxes that share their best one, and the number of keys; gives up above ``most``."""
+        """Return a path for every group of boxes that share their best one, and the number of keys; gives up
+        above ``most``.
+        """
         groups: dict[int | None, list[ScanPlan]] = {}
         total = 0
         for box in boxes:
@@ -122,7 +129,9 @@ class PathChoice:
         ], total
 
     def _choose_path(self, plan: FilterPlan) -> tuple[AccessPath, int]:
-        """Return the path with the fewest keys and their number, or how many were read where that does not show it."""
+        """Return the path with the fewest keys and their number, or how many were read where that does not
+        show it.
+        """
         paths = find_candidates(plan, self._columns)
         unread = [self._entries(path) for path in paths]
         sizes, limit = [0] * len(paths), 0

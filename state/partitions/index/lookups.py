@@ -50,7 +50,9 @@ _ANY_PART: Final = b"[^/]*"
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The first ``limit`` partitions that a plan finds and whose names match ``pattern``, in the order of names."""
+    """The first ``limit`` partitions that a plan finds and whose names match ``pattern``, in the order of
+    names.
+    """
 
     index: PartitionIndex
     prepared: PreparedFilter
@@ -80,7 +82,9 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class NamedRows:
-    """Partitions that are named one by one: (name, row) in the order of names. Those that do not exist are left out."""
+    """Partitions that are named one by one: (name, row) in the order of names. Those that do not exist are
+    left out.
+    """
 
     index: PartitionIndex
     table: IndexedTable
@@ -99,7 +103,9 @@ class NamedRows:
 
 @dataclass(frozen=True, slots=True)
 class TableLookups:
-    """The lookups in one table of an index, in one dialect of the filter language; they raise NotFound, LimitExceeded."""
+    """The lookups in one table of an index, in one dialect of the filter language; they raise NotFound,
+    LimitExceeded.
+    """
 
     index: PartitionIndex
     name: str
@@ -138,7 +144,8 @@ class TableLookups:
         return self.by_filter("", limit), False
 
     def by_values(self, values: Sequence[str], limit: int = NO_LIMIT) -> Selection:
-        """Find the partitions with these values in key order, "" for any value; columns after the last are not limited.
+        """Find the partitions with these values in key order, "" for any value; columns after the last are
+        not limited.
 
         Values are compared as text, as in the metastore: 5 does not match 05. Raises InvalidRequest for more
         values than columns.

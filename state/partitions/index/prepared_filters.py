@@ -1,4 +1,6 @@
-"""Filters that are bound to a table and planned, and a cache of them, because clients repeat their filters."""
+"""Filters that are bound to a table and planned, and a cache of them, because clients repeat their
+filters.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ if TYPE_CHECKING:
 
 
 REPLANNED_ABOVE: Final = 2, 1_024
-"""A cached choice is made again after an answer that read more than this factor and number of keys beyond those counted at the choice."""
+"""A cached choice is made again after an answer that read more than this factor and number of keys beyond
+those counted at the choice."""
 _PREPARED_MAX: Final = 256
 _PREPARED_CHARS_MAX: Final = 1 << 16
 """Longer filters are planned each time: caching 256 of the longest would take a gigabyte."""
@@ -37,12 +40,15 @@ class PreparedFilter:
     check: Check | None
     """The residual as a function of a key."""
     further: tuple[AccessPath, ...] = ()
-    """Further paths, where the alternatives of the filter are read on different ones; a partition found on several counts once."""
+    """Further paths, where the alternatives of the filter are read on different ones; a partition found on
+    several counts once."""
     replan_above: int | None = None
-    """Keys that show, if an answer reads more, that the table has outgrown the choice of the path; None where there was no choice."""
+    """Keys that show, if an answer reads more, that the table has outgrown the choice of the path; None where
+    there was no choice."""
     cache_key: PlanKey | None = None
     tree: Node | None = None
-    """The syntax tree of a filter that was given as text; None for all partitions, and for what was given otherwise."""
+    """The syntax tree of a filter that was given as text; None for all partitions, and for what was given
+    otherwise."""
 
     @property
     def paths(self) -> tuple[AccessPath, ...]:

@@ -1,6 +1,7 @@
 """The stored form of the partition index: a record for each table, a row for each partition, and postings.
 
-Keys are grouped by a table number. So renaming a table writes one record, and dropping a table deletes one range::
+Keys are grouped by a table number. So renaming a table writes one record, and dropping a table deletes one
+range::
 
     px/n                              -> the last table number
     px/t/<name>                       -> number, columns, the default partition's name (JSON)
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
 
 
 DICTIONARIES: Final = b"pd/"
-"""The prefix under which callers keep what their payloads refer to, under names that follow from the content."""
+"""The prefix under which callers keep what their payloads refer to, under names that follow from the
+content."""
 VERSIONS: Final = b"px/v/"
 """The prefix of the versions of tables' rows."""
 VERSION_BYTES: Final = 16
@@ -103,7 +105,9 @@ def read_tables(reader: Reader) -> Iterator[tuple[str, IndexedTable]]:
 
 
 def read_table(reader: Reader, name: str) -> IndexedTable | None:
-    """Return one indexed table, None where it is not indexed; raise StateCorrupt where its record cannot be read."""
+    """Return one indexed table, None where it is not indexed; raise StateCorrupt where its record cannot be
+    read.
+    """
     value = reader.get(_TABLES + name.encode())
     return None if value is None else _parse_table(value)
 
@@ -131,7 +135,9 @@ def draw_number(txn: Transaction) -> int:
 
 
 def draw_version() -> bytes:
-    """Return a version that was never used before: equal versions mean equal rows, even in a file that was restored from a backup."""
+    """Return a version that was never used before: equal versions mean equal rows, even in a file that was
+    restored from a backup.
+    """
     return secrets.token_bytes(VERSION_BYTES)
 
 
@@ -159,7 +165,9 @@ def clear(txn: Transaction, number: int) -> None:
 
 
 def discard(txn: Transaction, number: int) -> None:
-    """Have all rows and postings under a table number removed by ``sweep``, at a cost that does not depend on their number."""
+    """Have all rows and postings under a table number removed by ``sweep``, at a cost that does not depend on
+    their number.
+    """
     txn.put(_DISCARDED + number.to_bytes(8), b"")
 
 
@@ -230,7 +238,9 @@ def parse_value(value: bytes) -> tuple[tuple[str, ...], bytes]:
 
 
 def check(reader: Reader, table: IndexedTable) -> int:
-    """Assert that rows agree with their keys and that each has its postings and no others; return the number of rows."""
+    """Assert that rows agree with their keys and that each has its postings and no others; return the number
+    of rows.
+    """
     columns, rows = len(table.key_schema.columns), 0
     stored = reader.scan(table.rows, prefix_end(table.rows))
     while chunk := list(islice(stored, _CHECKED_AT_ONCE)):

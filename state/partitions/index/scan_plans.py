@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 BOXES_MAX: Final = 1024
 """Large enough for the lists that clients send, so that a list of structs stays exact."""
 FACTORS_MAX: Final = 32
-"""ORs multiplied under one AND; further ones are left to the check of each key, because planning would take seconds."""
+"""ORs multiplied under one AND; further ones are left to the check of each key, because planning would take
+seconds."""
 
 
 class FilterPlan(ABC):
@@ -107,7 +108,9 @@ def plan_filter(condition: Condition | None) -> FilterPlan:
 
 
 def unite_boxes(plans: Iterable[ScanPlan]) -> FilterPlan:
-    """Return the union of boxes: an unlimited box replaces all others, boxes that differ in their last column are merged."""
+    """Return the union of boxes: an unlimited box replaces all others, boxes that differ in their last column
+    are merged.
+    """
     boxes = list(dict.fromkeys(plans))
     whole = [box for box in boxes if not box.limits]
     if whole:
@@ -153,7 +156,9 @@ def _intersect_boxes(one: ScanPlan, other: ScanPlan) -> ScanPlan | None:
 def _limit_product(
     mine: Sequence[ScanPlan], others: Sequence[ScanPlan]
 ) -> tuple[Sequence[ScanPlan], Sequence[ScanPlan]]:
-    """Return two lists of boxes whose product stays within the limit; otherwise the longer one has fewer, larger boxes."""
+    """Return two lists of boxes whose product stays within the limit; otherwise the longer one has fewer,
+    larger boxes.
+    """
     if len(mine) * len(others) <= BOXES_MAX:
         return mine, others
     if len(mine) >= len(others):
@@ -162,7 +167,9 @@ def _limit_product(
 
 
 def _reduce(boxes: Sequence[ScanPlan], most: int) -> list[ScanPlan]:
-    """Return at most ``most`` boxes: hulls of neighbours, so that little is read beside the boxes themselves."""
+    """Return at most ``most`` boxes: hulls of neighbours, so that little is read beside the boxes
+    themselves.
+    """
     if len(boxes) <= most:
         return list(boxes)
     size = -(-len(boxes) // most)

@@ -45,7 +45,8 @@ INTEGER_BYTES: Final = {TypeKind.TINYINT: 1, TypeKind.SMALLINT: 2, TypeKind.INT:
 DECIMAL_DIGITS_MAX: Final = 38
 """Hive's ``HiveDecimal.MAX_PRECISION``."""
 TEXT_KINDS: Final = frozenset({TypeKind.STRING, TypeKind.VARCHAR, TypeKind.CHAR, TypeKind.OTHER})
-"""Kinds for which every text is a value, including the default partition's name (the metastore compares it as text)."""
+"""Kinds for which every text is a value, including the default partition's name (the metastore compares it as
+text)."""
 
 _FORM: Final = re.compile(r"\s*(\w+)\s*(?:\(\s*(\d{1,6})\s*(?:,\s*(\d{1,6})\s*)?\))?\s*", re.ASCII)
 _KINDS: Final = {kind.value: kind for kind in TypeKind if kind is not TypeKind.OTHER} | {
@@ -57,7 +58,9 @@ _KINDS: Final = {kind.value: kind for kind in TypeKind if kind is not TypeKind.O
 
 @dataclass(frozen=True, slots=True)
 class ColumnType:
-    """A kind; for ``decimal(precision, scale)`` also the number of digits and how many of them follow the point."""
+    """A kind; for ``decimal(precision, scale)`` also the number of digits and how many of them follow the
+    point.
+    """
 
     kind: TypeKind
     precision: int = 0

@@ -1,4 +1,5 @@
-"""The key of a partition: its fields in key order, then its name, then the start of each; and partition names.
+"""The key of a partition: its fields in key order, then its name, then the start of each; and partition
+names.
 
 ::
 
@@ -7,11 +8,13 @@
 
 This layout has three properties (two required by the seed document, and one more):
 
-- The order of bytes is the order of values, compared with ``memcmp``. Every field is prefix-free, so two different rows of
-  fields differ before their names begin, and equal rows have equal positions.
-- Any field is found from the end of the key, without reading the fields before it. Starts are counted backwards, so a key reads
-  the same after any prefix: a table number in the embedded store, database and table in HBase, or the field of a posting.
-- Two partitions whose values have the same typed form (``hr=5`` and ``hr=05``) remain two, because their names differ.
+- The order of bytes is the order of values, compared with ``memcmp``. Every field is prefix-free, so two
+  different rows of fields differ before their names begin, and equal rows have equal positions.
+- Any field is found from the end of the key, without reading the fields before it. Starts are counted
+  backwards, so a key reads the same after any prefix: a table number in the embedded store, database and
+  table in HBase, or the field of a posting.
+- Two partitions whose values have the same typed form (``hr=5`` and ``hr=05``) remain two, because their
+  names differ.
 
 A partition's name (``ds=2020-01-01/hr=5``) is its identity in the metastore. It is escaped as by Hive's
 FileUtils.
@@ -35,7 +38,8 @@ if TYPE_CHECKING:
 
 
 ROW_BYTES_MAX: Final = 6 * 1024
-"""Longest row (a key without its prefix); a posting holds one more field, and the store accepts keys of up to 8 KiB."""
+"""Longest row (a key without its prefix); a posting holds one more field, and the store accepts keys of up to
+8 KiB."""
 COLUMNS_MAX: Final = 64
 _ESCAPED: Final = re.compile(r"[\x00-\x1f\"#%'*/:=?\\\x7f{\[\]^]")
 _TWO_STARTS: Final = struct.Struct(">HH")
@@ -59,7 +63,9 @@ class KeySchema:
         self._encoders = [field_encoder(column.type, default_partition) for column in columns]
 
     def fields(self, values: Sequence[str]) -> list[bytes]:
-        """Return the field of every value; raise BadPartitionValue for another number of values than columns."""
+        """Return the field of every value; raise BadPartitionValue for another number of values than
+        columns.
+        """
         if len(values) != len(self._encoders):
             raise BadPartitionValue(
                 "the number of values must be the number of partition columns",

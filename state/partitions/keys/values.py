@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 
 DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
-"""The value under which Hive stores rows whose partition column is NULL; a metastore may be configured with another name."""
+"""The value under which Hive stores rows whose partition column is NULL; a metastore may be configured with
+another name."""
 
 CACHED_FIELDS_MAX: Final = 1 << 13
 _ENCODERS_MAX: Final = 64
@@ -45,7 +46,9 @@ _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def parse_value(type_: ColumnType, text: str, default_partition: str = DEFAULT_PARTITION) -> Value:
-    """Return the value of a partition's text: None for NULL, ``Unconvertible`` where it is not a value of the type."""
+    """Return the value of a partition's text: None for NULL, ``Unconvertible`` where it is not a value of the
+    type.
+    """
     if type_.is_text:
         return _text(type_, text)
     if text == default_partition:
@@ -85,7 +88,9 @@ def parse_date(text: str) -> dt.date | None:
 
 
 def calendar_day(form: re.Match[str] | None) -> dt.date | None:
-    """Return the day of a matched year, month and day; None without a match, or where it is not a day of the calendar."""
+    """Return the day of a matched year, month and day; None without a match, or where it is not a day of the
+    calendar.
+    """
     if form is None:
         return None
     try:
@@ -100,7 +105,8 @@ def parse_timestamp(text: str) -> Instant | None:
     if form is None:
         return None
     try:
-        moment = dt.datetime(*(int(part) for part in form.groups()[:6]), tzinfo=dt.UTC)  # type: ignore[misc,arg-type]  # six numbers
+        # Six numbers
+        moment = dt.datetime(*(int(part) for part in form.groups()[:6]), tzinfo=dt.UTC)  # type: ignore[misc,arg-type]
     except ValueError:
         return None
     passed = moment - _EPOCH

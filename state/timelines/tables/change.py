@@ -64,7 +64,8 @@ class TimelineChange:
         return current is not None and current.stale
 
     def follow(self, name: str, settings: TableSettings) -> None:
-        """Follow a table, without partitions; nothing changes if it is already followed with the same settings.
+        """Follow a table, without partitions; nothing changes if it is already followed with the same
+        settings.
 
         Other settings keep the storage forms of single timelines, unless they have another form themselves.
         """
@@ -85,7 +86,9 @@ class TimelineChange:
             self._touched[name] = None
 
     def rename(self, old: str, new: str) -> None:
-        """Keep a table's timelines under a new name, at the cost of one record; an unknown table is ignored."""
+        """Keep a table's timelines under a new name, at the cost of one record; an unknown table is
+        ignored.
+        """
         current = self._current(old)
         if current is not None and old != new:
             self.forget(new)
@@ -112,7 +115,9 @@ class TimelineChange:
         self._replace(table, spec, None)
 
     def load(self, name: str, partitions: Iterable[tuple[Spec, UpdatePeriod | None]]) -> None:
-        """Replace a table's timelines by a listing of all its partitions, at once; a repeated partition counts once."""
+        """Replace a table's timelines by a listing of all its partitions, at once; a repeated partition
+        counts once.
+        """
         settings = self._require(name).settings
         unique = {tuple(list_values(settings, spec)): (spec, period) for spec, period in partitions}
         listing = ListingLoad(settings, unique.values)
@@ -123,7 +128,9 @@ class TimelineChange:
         self.finish_listing(name, listing, number)
 
     def finish_listing(self, name: str, listing: ListingLoad, number: int) -> None:
-        """Replace a table's timelines by a listing, for the same settings, that is completely written under ``number``."""
+        """Replace a table's timelines by a listing, for the same settings, that is completely written under
+        ``number``.
+        """
         table = self._copy_on_write(name)
         assert table.settings == listing.settings, name
         self._discard(table.number)
@@ -184,7 +191,9 @@ class TimelineChange:
     def _replace_ignored(
         self, table: TableTimelines, spec: Spec, after: tuple[PartitionEntry, ...] | None
     ) -> None:
-        """Record which values of a partition are ignored; ``after`` are its entries, or None if it is dropped."""
+        """Record which values of a partition are ignored; ``after`` are its entries, or None if it is
+        dropped.
+        """
         if table.ignored is None:
             return
         values = list_values(table.settings, spec)
@@ -230,7 +239,9 @@ class TimelineChange:
         return current
 
     def _renumber(self, name: str) -> TableTimelines:
-        """Return a table under a new number, so that its content is replaced without deleting the old one now."""
+        """Return a table under a new number, so that its content is replaced without deleting the old one
+        now.
+        """
         table = self._copy_on_write(name)
         self._discard(table.number)
         table.number = records.draw_number(self._txn)

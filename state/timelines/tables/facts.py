@@ -45,7 +45,9 @@ class Fact:
         return Fact(table, (StorageTable(table),))
 
     def storages(self, timelines: Timelines, column: str) -> list[Storage]:
-        """Return the partitions of the fact's tables by a time column; raise NotFound if none of them is followed."""
+        """Return the partitions of the fact's tables by a time column; raise NotFound if none of them is
+        followed.
+        """
         followed = set(timelines.tables())
         storages_ = [
             timelines.storage(table.table, column, start_s=table.start_s, end_s=table.end_s)

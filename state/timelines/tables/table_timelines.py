@@ -1,4 +1,5 @@
-"""The timelines of one table: settings, timelines in memory, store records, and loading a whole table at once.
+"""The timelines of one table: settings, timelines in memory, store records, and loading a whole table at
+once.
 
 Published instances are never changed. A change works on ``copy()`` and on copies of the timelines that it
 touches.
@@ -42,7 +43,8 @@ class TableTimelines:
     settings: TableSettings
     timelines: dict[TimelineKey, Timeline] = field(default_factory=dict)
     forms: dict[str, str] = field(default_factory=dict)
-    """Storage forms other than that of the settings, by ``PERIOD.column``: read from properties, or migrated to."""
+    """Storage forms other than that of the settings, by ``PERIOD.column``: read from properties, or migrated
+    to."""
     counted: bool = True
     """Whether every partition is recorded, or need not be; False after loading from properties."""
     stale: bool = False
@@ -110,7 +112,9 @@ class TableTimelines:
         return names.index(column.lower())
 
     def check(self, reader: Reader, stored: TableTimelines) -> None:
-        """Assert that memory equals the store, and that counts and runs agree with the recorded partitions."""
+        """Assert that memory equals the store, and that counts and runs agree with the recorded
+        partitions.
+        """
         runs_by_key = {key: timeline.runs for key, timeline in self.timelines.items() if timeline.runs}
         assert runs_by_key == {key: timeline.runs for key, timeline in stored.timelines.items()}, self.number
         assert self.to_record() == stored.to_record(), self.number

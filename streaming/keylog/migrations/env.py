@@ -1,4 +1,6 @@
-"""Alembic's environment for the scripts: they run on the connection and in the transaction of ``streaming.keylog.migrator``."""
+"""Alembic's environment for the scripts: they run on the connection and in the transaction of
+``streaming.keylog.migrator``.
+"""
 
 from __future__ import annotations
 

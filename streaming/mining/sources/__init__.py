@@ -1,5 +1,6 @@
 """Query sources: one module for each kind of storage from which query texts are read.
 
-``source`` defines the protocol. ``job_history``, ``spark_event_log`` and ``sql_files`` read the files of a ``directory``, which also keeps
-their position; ``trino_topic`` reads Kafka, and ``standard_input`` reads a stream without a position.
+``source`` defines the protocol. ``job_history``, ``spark_event_log`` and ``sql_files`` read the files of a
+``directory``, which also keeps their position; ``trino_topic`` reads Kafka, and ``standard_input`` reads a
+stream without a position.
 """

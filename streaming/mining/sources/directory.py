@@ -1,8 +1,9 @@
 """Directories of query files, and the position of every file-based source.
 
-The position has one entry for each existing file: its size at the last reading, how many bytes of its text have been read, and what the
-source must remember about it (such as the user of its application). Entries of removed files are dropped, so the position grows with the
-directory only; history servers keep theirs small by deleting old files. A file is opened again only if its size has changed.
+The position has one entry for each existing file: its size at the last reading, how many bytes of its text
+have been read, and what the source must remember about it (such as the user of its application). Entries of
+removed files are dropped, so the position grows with the directory only; history servers keep theirs small by
+deleting old files. A file is opened again only if its size has changed.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 FILES_MAX: Final = 200_000
 DEPTH_MAX: Final = 16
 UNREADABLE_ERRORS: Final = (BadInput, Refused)
-"""Errors that concern a single file. The file becomes a dead input, and reading continues with the next one."""
+"""Errors that concern a single file. The file becomes a dead input, and reading continues with the next
+one."""
 _CHUNK_BYTES: Final = 1 << 20
 
 
@@ -92,7 +94,8 @@ class Directory:
     def files(self) -> list[tuple[str, Location, int]]:
         """Return name below the root, location and size of every file, ordered by name, without hidden files.
 
-        Raises NotFound if the directory does not exist, and LimitExceeded beyond FILES_MAX files or DEPTH_MAX levels.
+        Raises NotFound if the directory does not exist, and LimitExceeded beyond FILES_MAX files or DEPTH_MAX
+        levels.
         """
         files: list[tuple[str, Location, int]] = []
         for each in self._walk(self.root, "", DEPTH_MAX):
@@ -110,7 +113,9 @@ class Directory:
         return (self.file_systems.of(location).stat(location).mtime_ns or 0) // 1_000_000_000
 
     def read(self, location: Location, size_bytes_max: int) -> bytes:
-        """Return the content of a file; raise LimitExceeded if it is longer, NotFound if it has been removed."""
+        """Return the content of a file; raise LimitExceeded if it is longer, NotFound if it has been
+        removed.
+        """
         parts, size = [], 0
         for chunk in self.chunks(location):
             size += len(chunk)

@@ -1,8 +1,10 @@
-"""Job history of MapReduce: one configuration file for each job, in which Hive stores the query (``hive.query.string``).
+"""Job history of MapReduce: one configuration file for each job, in which Hive stores the query
+(``hive.query.string``).
 
-The files are untrusted input. The XML reader therefore accepts configuration files only, and refuses document types and with them all
-entities. Newer Hive versions write the query URL-encoded, which shows in a text without blanks. A query with several jobs appears in the
-file of each job under the same ``hive.query.id``, and counts once.
+The files are untrusted input. The XML reader therefore accepts configuration files only, and refuses document
+types and with them all entities. Newer Hive versions write the query URL-encoded, which shows in a text
+without blanks. A query with several jobs appears in the file of each job under the same ``hive.query.id``,
+and counts once.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ _ENCODED: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
 def parse_properties(document: bytes) -> dict[str, str]:
-    """Return the properties of a configuration file that mining needs; raise BadInput for any other document."""
+    """Return the properties of a configuration file that mining needs; raise BadInput for any other
+    document.
+    """
     reader = _Properties()
     parser = expat.ParserCreate()
     parser.buffer_text = True

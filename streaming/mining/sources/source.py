@@ -1,8 +1,9 @@
 """The protocol of query sources.
 
-A source yields batches. Each batch carries the position after it, which is stored in the same transaction as the batch's keys. After a
-crash the source continues from the recorded position, so nothing counts twice and nothing is left out. An unreadable input is counted as
-dead, with its reason, and skipped: one broken file must not block all later ones.
+A source yields batches. Each batch carries the position after it, which is stored in the same transaction as
+the batch's keys. After a crash the source continues from the recorded position, so nothing counts twice and
+nothing is left out. An unreadable input is counted as dead, with its reason, and skipped: one broken file
+must not block all later ones.
 """
 
 from __future__ import annotations
@@ -53,5 +54,6 @@ class QuerySource(Protocol):
     def batches(self, position: str | None) -> Iterator[QueryBatch]:
         """Yield what exists after ``position``, then end.
 
-        Raises StateCorrupt for a position of another kind of source, and a Transient error if the storage does not answer.
+        Raises StateCorrupt for a position of another kind of source, and a Transient error if the storage
+        does not answer.
         """

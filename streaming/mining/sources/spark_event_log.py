@@ -1,14 +1,15 @@
 """Event logs of Spark: the physical plan of every query, and the statement if the application has one.
 
-Logs are files of JSON lines, plain or compressed with zstd: one file for each application, or a directory of rolling files. Their names
-end in ``.inprogress`` while the application runs. Reading continues where it stopped, in whole lines only.
+Logs are files of JSON lines, plain or compressed with zstd: one file for each application, or a directory of
+rolling files. Their names end in ``.inprogress`` while the application runs. Reading continues where it
+stopped, in whole lines only.
 
-The field ``description`` contains a statement only if the query comes from one of Spark's SQL shells or servers; for a program it is
-``collect at job.py:4``. The plan always contains the expressions. Both are mined, so a key may count twice, while its user and day count
-once.
+The field ``description`` contains a statement only if the query comes from one of Spark's SQL shells or
+servers; for a program it is ``collect at job.py:4``. The plan always contains the expressions. Both are
+mined, so a key may count twice, while its user and day count once.
 
-Adaptive execution writes updated plans while a query runs. The first plan is complete; a later one is read only if the log does not
-contain the first.
+Adaptive execution writes updated plans while a query runs. The first plan is complete; a later one is read
+only if the log does not contain the first.
 """
 
 from __future__ import annotations
@@ -120,7 +121,9 @@ class SparkEventLogSource:
                 held, is_skipping = b"", True
 
     def _text(self, name: str, location: Location) -> Iterator[bytes]:
-        """Yield the decompressed text. An incomplete stream simply ends: its application may still be writing it."""
+        """Yield the decompressed text. An incomplete stream simply ends: its application may still be writing
+        it.
+        """
         chunks = self.directory.chunks(location)
         if name.endswith(_UNREAD):
             raise Unsupported(

@@ -1,8 +1,8 @@
 """Standard input: for single queries, and for sources that Tideline does not support directly.
 
-Two forms are supported, distinguished by the first character: JSON lines ``{"query": …, "user": …, "at": …}``, and SQL, whose statements
-end with a semicolon at the end of a line. There is no position: a text that is given twice counts twice, on the same day and for the
-same user.
+Two forms are supported, distinguished by the first character: JSON lines
+``{"query": …, "user": …, "at": …}``, and SQL, whose statements end with a semicolon at the end of a line.
+There is no position: a text that is given twice counts twice, on the same day and for the same user.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class StandardInputSource:
     user: str = ""
     clock: Callable[[], float] = time.time
 
-    def batches(self, position: str | None) -> Iterator[QueryBatch]:  # noqa: ARG002 - part of the protocol; this source has no position
+    # Part of the protocol; this source has no position
+    def batches(self, position: str | None) -> Iterator[QueryBatch]:  # noqa: ARG002
         """Yield everything up to the end of the stream."""
         queries: list[QueryText] = []
         dead: list[DeadInput] = []
@@ -96,5 +97,6 @@ class StandardInputSource:
 
 def _read_time(at: object) -> int:
     if not isinstance(at, (int, float)):
-        raise ValueError("'at' must be seconds since 1970 as a number")  # noqa: TRY004 - one error for all malformed lines
+        # One error for all malformed lines
+        raise ValueError("'at' must be seconds since 1970 as a number")  # noqa: TRY004
     return int(at)

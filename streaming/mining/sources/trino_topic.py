@@ -1,10 +1,10 @@
 """Query events of Trino from Kafka, as its event listener writes them to ``completed-event`` topics.
 
-The position consists of the offsets by partition. The key log stores it together with the keys, instead of a consumer group. A run reads
-up to the end that the topic had when the run began.
+The position consists of the offsets by partition. The key log stores it together with the keys, instead of a
+consumer group. A run reads up to the end that the topic had when the run began.
 
-If the topic was truncated beyond the position or created again, it is read from its first record. This is reported as a dead input with
-the code ``gap``, because the queries in between are lost.
+If the topic was truncated beyond the position or created again, it is read from its first record. This is
+reported as a dead input with the code ``gap``, because the queries in between are lost.
 """
 
 from __future__ import annotations
@@ -112,7 +112,8 @@ class TrinoTopicSource:
                 query = self._query(message)
                 queries.append(query) if isinstance(query, QueryText) else dead.append(query)
             for topic_partition in consumer.position([TopicPartition(self.topic, number) for number in ends]):
-                # The position also advances over offsets without messages: transaction markers and compacted records.
+                # The position also advances over offsets without messages: transaction markers and compacted
+                # records.
                 offsets[topic_partition.partition] = max(
                     offsets[topic_partition.partition], topic_partition.offset
                 )
@@ -190,7 +191,8 @@ def _convert_errors(topic: str) -> Iterator[None]:
         yield
     except KafkaException as error:
         cause = error.args[0]
-        unknown = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)  # noqa: SLF001 - librdkafka's local code
+        # librdkafka's local code
+        unknown = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)  # noqa: SLF001
         kind = NotFound if cause.code() in unknown else KafkaUnavailable
         raise kind(
             "cannot read a query topic", topic=topic, kafka=cause.name(), reason=cause.str()

@@ -1,7 +1,9 @@
-"""Parser: sqlglot, configured so that arguments of JSON functions stay as written and texts that are not statements are refused.
+"""Parser: sqlglot, configured so that arguments of JSON functions stay as written and texts that are not
+statements are refused.
 
-JSON functions are renamed in the token list before parsing, so that the tree holds their arguments unchanged. sqlglot would otherwise
-parse the paths itself, with different rules: it does not read ``$.0``, and warns if a path contains a variable.
+JSON functions are renamed in the token list before parsing, so that the tree holds their arguments unchanged.
+sqlglot would otherwise parse the paths itself, with different rules: it does not read ``$.0``, and warns if a
+path contains a variable.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 
 
 FUNCTION_PREFIX: Final = "j__"
-"""The prefix of JSON functions in the tree. It is short, because sqlglot reads each name again to see whether it is a type."""
+"""The prefix of JSON functions in the tree. It is short, because sqlglot reads each name again to see whether
+it is a type."""
 _FORMULAS: Final = (exp.Condition, exp.Alias, exp.Tuple, exp.Aliases)
 
 # sqlglot warns about statements that it keeps as text; the scanner reads those.
@@ -67,7 +70,9 @@ def _leave_path(path: exp.Expr | None) -> exp.Expr | None:
 
 
 def _is_understood(statement: exp.Expr) -> bool:
-    """Whether sqlglot understood a statement: it did not keep it as text (EXPLAIN, CREATE MACRO) or read a line of code as a formula."""
+    """Whether sqlglot understood a statement: it did not keep it as text (EXPLAIN, CREATE MACRO) or read a
+    line of code as a formula.
+    """
     if isinstance(statement, exp.Command):
         return not any(
             mark in str(part) for part in statement.args.values() for mark in ("(", ":", "->", "#>")

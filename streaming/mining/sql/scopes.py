@@ -1,7 +1,8 @@
 """Scopes: resolves names inside a statement to tables, sub-queries, lateral views and their columns.
 
-Names of tables and columns are compared in lower case, as in Hive and Spark. A column that no known source has does not come from a raw
-table. A column that two sources have is ambiguous; the engine would refuse the statement.
+Names of tables and columns are compared in lower case, as in Hive and Spark. A column that no known source
+has does not come from a raw table. A column that two sources have is ambiguous; the engine would refuse the
+statement.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 class Source:
     """A source in FROM whose columns are unknown or do not come from a raw table."""
 
-    def column(self, name: str, lineage: Lineage) -> tuple[bool, Value]:  # noqa: ARG002, PLR6301 - the shape of all sources
+    # The shape of all sources
+    def column(self, name: str, lineage: Lineage) -> tuple[bool, Value]:  # noqa: ARG002, PLR6301
         """Return whether the source is known to have the column, and its value."""
         return False, ()
 
@@ -85,7 +87,9 @@ class UnionSource(Source):
     right: Source
 
     def column(self, name: str, lineage: Lineage) -> tuple[bool, Value]:
-        """Return a column by name on each side, or by index on the right if all columns of the left are named."""
+        """Return a column by name on each side, or by index on the right if all columns of the left are
+        named.
+        """
         has, value = self.left.column(name, lineage)
         other = self._matching_value(name, lineage)
         if value is None or other is None:
@@ -107,7 +111,9 @@ class UnionSource(Source):
 
 @dataclass(slots=True)
 class Scope:
-    """The names of one SELECT. ``parent`` is the enclosing query, for correlated sub-queries and multi-inserts."""
+    """The names of one SELECT. ``parent`` is the enclosing query, for correlated sub-queries and
+    multi-inserts.
+    """
 
     queries: dict[str, Source]
     """Common table expressions, and views created earlier in the script."""
@@ -122,7 +128,9 @@ class Scope:
             self.sources[name] = source
 
     def resolve(self, parts: Sequence[str], lineage: Lineage) -> tuple[Value, int]:
-        """Return the value of a dotted name, and the number of parts that name it; the remaining parts are fields."""
+        """Return the value of a dotted name, and the number of parts that name it; the remaining parts are
+        fields.
+        """
         scope: Scope | None = self
         while scope is not None:
             value = scope.resolve_here(parts, lineage)

@@ -1,4 +1,5 @@
-"""A source in memory whose calls fail as a drawn sequence says: internal errors, calls without an answer, closed connections."""
+"""A source in memory whose calls fail as a drawn sequence says: internal errors, calls without an answer,
+closed connections."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ CALLS = frozenset(
 
 
 class FlakySource:
-    """Passes calls to a source, or fails: one entry of ``faults`` for each call, None for success; then every call succeeds."""
+    """Passes calls to a source, or fails: one entry of ``faults`` for each call, None for success; then every
+    call succeeds."""
 
     def __init__(self, source: MemorySource) -> None:
         self._source = source

@@ -67,7 +67,8 @@ class FollowedCatalog:
         position = self.projection.open()
         self.projection.load_all()
         position = self._apply(position)
-        # A decision about a table may wait for events that other databases of the metastore have caused meanwhile.
+        # A decision about a table may wait for events that other databases of the metastore have caused
+        # meanwhile.
         while self.projection.states.waiting().keys() - self.projection.states.postponed().keys():
             position = self._apply(position)
         self.timelines.check(self.store)
@@ -136,7 +137,8 @@ def followed_catalog(
 
 @contextmanager
 def catalogs_of(uri: str) -> Iterator[Callable[..., FollowedCatalog]]:
-    """Provide a function that builds catalogs of one metastore as ``followed_catalog`` does; close all of them afterwards."""
+    """Provide a function that builds catalogs of one metastore as ``followed_catalog`` does; close all of
+    them afterwards."""
     with ExitStack() as opened:
 
         def make(rules: Rules, **more: Any) -> FollowedCatalog:
@@ -147,7 +149,8 @@ def catalogs_of(uri: str) -> Iterator[Callable[..., FollowedCatalog]]:
 
 def rules_for(database: str, **rule: object) -> Rules:
     """Return rules that follow every table of one database."""
-    return Rules((Rule((f"{database}.*",), **rule),), lens=False)  # type: ignore[arg-type]  # names are the fields
+    # Names are the fields
+    return Rules((Rule((f"{database}.*",), **rule),), lens=False)  # type: ignore[arg-type]
 
 
 def catalog_settings(stack: Endpoints, topic: str, catalog: dict[str, Any]) -> dict[str, Any]:
@@ -178,7 +181,8 @@ def indexed_content(catalog: FollowedCatalog) -> dict[str, dict[str, str]]:
 
 
 def _format_sorted(partition: Partition) -> str:
-    """Return a partition as text that does not depend on the order in which a metastore lists parameters, which is not defined."""
+    """Return a partition as text that does not depend on the order in which a metastore lists parameters,
+    which is not defined."""
     return json.dumps(plain(partition), sort_keys=True, default=str)
 
 

@@ -31,11 +31,13 @@ KINDS = (
     *("swap", "recreate", "drop_table"),
 )
 _REFUSED_DIRECTORIES = ("The destination path already exists", "FileNotFoundException")
-"""Hive refuses to exchange a partition without a directory, or for one that left its directory, as those of external tables do."""
+"""Hive refuses to exchange a partition without a directory, or for one that left its directory, as those of
+external tables do."""
 
 
 class HiveChanges:
-    """Changes of the tables ``a``, ``b`` and ``c`` of one database, through the client and, where it has no call for it, in SQL."""
+    """Changes of the tables ``a``, ``b`` and ``c`` of one database, through the client and, where it has no
+    call for it, in SQL."""
 
     def __init__(self, client: Metastore, sql: Session, database: str, drawn: random.Random) -> None:
         self._client = client

@@ -1,4 +1,5 @@
-"""A catalog of a source in memory, with timelines and a partition index, and the expected content of the index."""
+"""A catalog of a source in memory, with timelines and a partition index, and the expected content of the
+index."""
 
 from __future__ import annotations
 
@@ -83,13 +84,15 @@ class Indexed:
             self.projection.settle()
 
     def lose_the_position(self) -> None:
-        """Apply the next events, and lose the catalog's own store between the commits; only the separate index store is kept."""
+        """Apply the next events, and lose the catalog's own store between the commits; only the separate
+        index store is kept."""
         with self.position_lost():
             self.apply()
 
     @contextmanager
     def position_lost(self) -> Iterator[None]:
-        """Restore the catalog's own store to its current content, as a crash between the two commits leaves it."""
+        """Restore the catalog's own store to its current content, as a crash between the two commits leaves
+        it."""
         before = list(self.store.scan(b"", None))
         yield
         with self.store.transaction() as txn:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 def begin_at_newest_event(store: Store, source: Any) -> None:
-    """Store the position of a catalog that has begun, so that opening it makes no call; one that is there is kept."""
+    """Store the position of a catalog that has begun, so that opening it makes no call; one that is there is
+    kept."""
     if store.get(POSITION_KEY) is None:
         with store.transaction() as txn:
             txn.put(POSITION_KEY, Position(source.current_event_id()).to_bytes())

@@ -1,4 +1,5 @@
-"""Random histories of a source in memory: single changes, each of which does nothing if it is not possible."""
+"""Random histories of a source in memory: single changes, each of which does nothing if it is not
+possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Storages built from text, and the naive model that covers are checked against: a day-by-day shortest path."""
+"""Storages built from text, and the naive model that covers are checked against: a day-by-day shortest
+path."""
 
 from __future__ import annotations
 

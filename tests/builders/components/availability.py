@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 @contextmanager
 def start_or_skip(component: str) -> Iterator[None]:
-    """Start ``component`` inside the block: if it cannot start, the run fails in CI, and elsewhere its tests are skipped."""
+    """Start ``component`` inside the block: if it cannot start, the run fails in CI, and elsewhere its tests
+    are skipped."""
     try:
         yield
     except StackError as error:

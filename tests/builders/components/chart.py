@@ -16,7 +16,8 @@ Objects = dict[str, dict[str, Any]]
 
 
 def render_chart(values: dict[str, Any]) -> Objects:
-    """Render the chart as release ``demo`` in namespace ``prod``; objects by kind, the test pod as ``Test``."""
+    """Render the chart as release ``demo`` in namespace ``prod``; objects by kind, the test pod as
+    ``Test``."""
     with helm_python.Chart.load(str(CHART)) as chart:
         files = chart.render(values, name=RELEASE, namespace=NAMESPACE)
     objects: Objects = {}

@@ -25,7 +25,8 @@ class Pair:
 
 
 def on_file_system(root: str, settings: ClusterSettings | None = None) -> ClusterSettings:
-    """Return settings with warehouse, external tables and change manager below ``root``, a directory of any file system."""
+    """Return settings with warehouse, external tables and change manager below ``root``, a directory of any
+    file system."""
     given = settings or ClusterSettings()
     directories = {
         "hive.metastore.warehouse.dir": f"{root}/warehouse",

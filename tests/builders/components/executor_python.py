@@ -1,4 +1,5 @@
-"""A Python for executors of copy jobs, as an operator prepares it: the interpreter of this machine, and only the packages that are needed."""
+"""A Python for executors of copy jobs, as an operator prepares it: the interpreter of this machine, and only
+the packages that are needed."""
 
 from __future__ import annotations
 

@@ -20,7 +20,8 @@ ATTEMPTS: Final = 5
 
 
 def write(hdfs: Hdfs, uri: str, content: bytes, block_bytes: int | None = None) -> None:
-    """Create a file, with its directory; a busy machine may need several attempts, because the client does not wait for blocks."""
+    """Create a file, with its directory; a busy machine may need several attempts, because the client does
+    not wait for blocks."""
     options = hdfs_native.WriteOptions(block_size=block_bytes, overwrite=True, create_parent=True)
     client = hdfs_native.Client(hdfs.uri)
     for attempt in range(1, ATTEMPTS + 1):
@@ -44,7 +45,8 @@ def checksum_of(hdfs: Hdfs, uri: str) -> str:
 
 
 def composite_crc_of(hdfs: Hdfs, uri: str) -> str:
-    """Return what Hive would record with ``dfs.checksum.combine.mode`` = COMPOSITE_CRC, which WebHDFS ignores."""
+    """Return what Hive would record with ``dfs.checksum.combine.mode`` = COMPOSITE_CRC, which WebHDFS
+    ignores."""
     mode = "-Ddfs.checksum.combine.mode=COMPOSITE_CRC"
     output = hdfs.administer("org.apache.hadoop.fs.FsShell", mode, "-checksum", uri)
     _, algorithm, found = output.splitlines()[-1].split()  # warnings of the log precede it

@@ -1,4 +1,5 @@
-"""A Hive 3.1 with ACID writes as a source: metastore with compactor, SQL engine, and what tests do with them."""
+"""A Hive 3.1 with ACID writes as a source: metastore with compactor, SQL engine, and what tests do with
+them."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 
 
 SELDOM: Final = {"hive.compactor.check.interval": "3600s"}
-"""The initiator runs at the start only. Each round would forget aborted write ids without files, and request compactions."""
+"""The initiator runs at the start only. Each round would forget aborted write ids without files, and request
+compactions."""
 COMPACTION_S: Final = 90.0
 POLL_S: Final = 0.2
 
@@ -67,7 +69,8 @@ def compact(
 
 
 def stream(cluster: HiveCluster, db: str, table: str, lines: Sequence[str], *, batch_size: int = 1) -> None:
-    """Write lines by Hive's streaming API, each in one transaction; a short-lived third JVM of 300 MB does it."""
+    """Write lines by Hive's streaming API, each in one transaction; a short-lived third JVM of 300 MB does
+    it."""
     engine = cluster.engine
     command = [*engine.jvm("tideline.stack.StreamingWriter", db, table, str(batch_size)), *lines]
     command = [part if not part.startswith("-Xmx") else "-Xmx300m" for part in command]

@@ -34,7 +34,8 @@ def install(api: Api, values: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def create_daemons_pod(api: Api, objects: dict[str, dict[str, Any]]) -> str:
-    """Create the pod of the stateful set, as its controller does, and report that it runs; return its name."""
+    """Create the pod of the stateful set, as its controller does, and report that it runs; return its
+    name."""
     name = f"{ACCOUNT}-0"
     template = objects["StatefulSet"]["spec"]["template"]
     claim = {"name": "state", "persistentVolumeClaim": {"claimName": f"state-{name}"}}

@@ -1,4 +1,5 @@
-"""A client of Kubernetes' API for tests: objects as JSON, with the token of an administrator or of a service account."""
+"""A client of Kubernetes' API for tests: objects as JSON, with the token of an administrator or of a service
+account."""
 
 from __future__ import annotations
 
@@ -108,7 +109,8 @@ class Api:
         )
         trusted = ssl.create_default_context(cafile=self.authority)
         try:
-            with urllib.request.urlopen(request, timeout=TIMEOUT_S, context=trusted) as answer:  # noqa: S310 - likewise
+            # Likewise
+            with urllib.request.urlopen(request, timeout=TIMEOUT_S, context=trusted) as answer:  # noqa: S310
                 found: dict[str, Any] = json.load(answer)
                 return found
         except urllib.error.HTTPError as error:

@@ -1,4 +1,5 @@
-"""A directory on a small file system of its own, which a test fills, makes read-only, and unmounts while processes use it."""
+"""A directory on a small file system of its own, which a test fills, makes read-only, and unmounts while
+processes use it."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
 
 class MountedDirectory:
-    """A directory that is mounted from a file system in memory, so that it can be unmounted without losing its content."""
+    """A directory that is mounted from a file system in memory, so that it can be unmounted without losing
+    its content."""
 
     def __init__(self, point: Path, backing: Path) -> None:
         self._point = point

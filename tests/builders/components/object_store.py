@@ -94,7 +94,8 @@ class TestStore:
 
     @property
     def configured(self) -> dict[str, str]:
-        """The settings without the keys, as in ``spark.conf`` of a flat table; ``environment`` has the keys."""
+        """The settings without the keys, as in ``spark.conf`` of a flat table; ``environment`` has the
+        keys."""
         return {name: value for name, value in self.spark.items() if not name.endswith(".key")}
 
     @property

@@ -1,8 +1,10 @@
-"""Stands in for kubelets: runs the container of each executor pod as a process of this machine and reports it to the API server.
+"""Stands in for kubelets: runs the container of each executor pod as a process of this machine and reports it
+to the API server.
 
-It takes arguments and environment from the pod, as a kubelet does, and starts Tideline's command line in place of the image's entry
-point. Each pod has a loopback address of its own. The configuration map that Spark mounts is written to a directory. Pods have no node,
-so a deleted pod disappears at once, and its process is killed.
+It takes arguments and environment from the pod, as a kubelet does, and starts Tideline's command line in
+place of the image's entry point. Each pod has a loopback address of its own. The configuration map that Spark
+mounts is written to a directory. Pods have no node, so a deleted pod disappears at once, and its process is
+killed.
 """
 
 from __future__ import annotations
@@ -124,7 +126,8 @@ class PodRunner:
         return address if named == "status.podIP" else str(pod["metadata"]["name"])
 
     def _read_configuration(self, pod: Mapping[str, Any]) -> dict[str, str] | None:
-        """Return the files of the pod's configuration maps; None if one does not exist yet, because Spark creates them after the pods."""
+        """Return the files of the pod's configuration maps; None if one does not exist yet, because Spark
+        creates them after the pods."""
         names = [each["configMap"]["name"] for each in pod["spec"]["volumes"] if "configMap" in each]
         found: dict[str, str] = {}
         for name in names:

@@ -1,4 +1,5 @@
-"""A TCP proxy in front of a component, which a test stops to cut the connection while the component serves others."""
+"""A TCP proxy in front of a component, which a test stops to cut the connection while the component serves
+others."""
 
 from __future__ import annotations
 

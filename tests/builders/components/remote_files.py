@@ -1,4 +1,5 @@
-"""Files on a disk, on HDFS or in the object store of the tests, read and written without Tideline's code and without a JVM."""
+"""Files on a disk, on HDFS or in the object store of the tests, read and written without Tideline's code and
+without a JVM."""
 
 from __future__ import annotations
 

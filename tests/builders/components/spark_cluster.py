@@ -1,4 +1,5 @@
-"""A Spark cluster on one machine: Spark's own master and worker, from PySpark's jars, with executors as separate processes."""
+"""A Spark cluster on one machine: Spark's own master and worker, from PySpark's jars, with executors as
+separate processes."""
 
 from __future__ import annotations
 

@@ -46,11 +46,13 @@ def kill_the_application_master(yarn: Yarn) -> int:
 
 
 def kill_the_application(yarn: Yarn) -> int:
-    """Kill the application that runs, as an administrator does; return the number of running applications, which was one."""
+    """Kill the application that runs, as an administrator does; return the number of running applications,
+    which was one."""
     apps = (
         f"http://{yarn.resource_manager.properties['yarn.resourcemanager.webapp.address']}/ws/v1/cluster/apps"
     )
-    with urllib.request.urlopen(f"{apps}?states=RUNNING", timeout=TIMEOUT_S) as answer:  # noqa: S310 - a fixed scheme
+    # A fixed scheme
+    with urllib.request.urlopen(f"{apps}?states=RUNNING", timeout=TIMEOUT_S) as answer:  # noqa: S310
         (running,) = json.load(answer)["apps"]["app"]
     request = urllib.request.Request(  # noqa: S310 - a fixed scheme
         f"{apps}/{running['id']}/state?user.name={running['user']}",

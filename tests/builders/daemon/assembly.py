@@ -60,7 +60,8 @@ def runtime_of(
     config_file: Path | None = None,
     start_job: Callable[[Job], None] = _refuse,
 ) -> Runtime:
-    """Return what capabilities build their parts from, with a registry of its own. Jobs can be started only with ``start_job``."""
+    """Return what capabilities build their parts from, with a registry of its own. Jobs can be started only
+    with ``start_job``."""
     registry = registry_of(status)
     return Runtime(
         config=config or config_of(),

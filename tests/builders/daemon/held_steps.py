@@ -1,4 +1,5 @@
-"""Steps of a running daemon at which one of its threads waits while the test kills something (``handlers.failpoints``)."""
+"""Steps of a running daemon at which one of its threads waits while the test kills something
+(``handlers.failpoints``)."""
 
 from __future__ import annotations
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 TIMEOUT_S = 10.0
 START_S = 300.0
-"""A daemon reads all databases of its source before it responds, and a source that many tests share has hundreds."""
+"""A daemon reads all databases of its source before it responds, and a source that many tests share has
+hundreds."""
 
 
 @contextmanager

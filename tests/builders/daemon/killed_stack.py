@@ -28,7 +28,8 @@ VICTIMS: Final = ("daemon", "source metastore", "target metastore", "broker")
 
 
 def wait_until(condition: Callable[[], object], deadline_s: float = DEADLINE_S) -> None:
-    """Wait until ``condition`` holds, without keeping the daemon busy with questions; fail after ``deadline_s``."""
+    """Wait until ``condition`` holds, without keeping the daemon busy with questions; fail after
+    ``deadline_s``."""
     first_that(bool, condition, deadline_s=deadline_s)
 
 
@@ -54,7 +55,8 @@ def killable_stack(
 
 @dataclass
 class KilledReplica:
-    """A daemon that bootstraps and follows one database of a stack, while it and the components are killed."""
+    """A daemon that bootstraps and follows one database of a stack, while it and the components are
+    killed."""
 
     stack: Stack
     db: str
@@ -65,7 +67,8 @@ class KilledReplica:
     def of(
         stack: Stack, db: str, directory: Path, *, policy: dict[str, Any] | None = None, **loads: Any
     ) -> KilledReplica:
-        """Configure the daemon with these settings of its policy; ``loads`` are settings of the section ``bootstrap``."""
+        """Configure the daemon with these settings of its policy; ``loads`` are settings of the section
+        ``bootstrap``."""
         daemon = configured(
             directory,
             stack.endpoints(),
@@ -98,7 +101,8 @@ class KilledReplica:
         }[victim]
 
     def write(self, *statements: str) -> None:
-        """Run statements at the source; those that fail because its metastore was just killed are repeated."""
+        """Run statements at the source; those that fail because its metastore was just killed are
+        repeated."""
 
         def run() -> bool:
             try:
@@ -125,7 +129,8 @@ class KilledReplica:
         return [load.table for load in loads]
 
     def settle(self) -> None:
-        """Wait until everything that the source has logged is applied, and require that no table is quarantined."""
+        """Wait until everything that the source has logged is applied, and require that no table is
+        quarantined."""
         view = self.daemon.applied(self.stack.source.metastore.last_event_id())
         assert not view.failures, view.failures
         wait_until(lambda: self.loads_left() == [])

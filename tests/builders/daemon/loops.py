@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 DEADLINE_S = 120.0
-"""How long a test waits for an expected state. Only a failing test waits this long; a busy machine must not cause a failure."""
+"""How long a test waits for an expected state. Only a failing test waits this long; a busy machine must not
+cause a failure."""
 
 
 def eventually(
@@ -40,7 +41,8 @@ def first_that(
     *not_yet: type[Exception],
     deadline_s: float = DEADLINE_S,
 ) -> T:
-    """Poll until ``condition`` holds for the result; errors of type ``not_yet`` are retried. Fail after ``deadline_s``."""
+    """Poll until ``condition`` holds for the result; errors of type ``not_yet`` are retried. Fail after
+    ``deadline_s``."""
     end = time.monotonic() + deadline_s
     last, problem = None, None
     while time.monotonic() < end:
@@ -71,7 +73,8 @@ class Counts:
 
 
 class Scripted:
-    """A loop that follows a script, one entry per run: it raises the error, or (None) runs until it is stopped."""
+    """A loop that follows a script, one entry per run: it raises the error, or (None) runs until it is
+    stopped."""
 
     def __init__(self, *script: Exception | None, progress: bool = False) -> None:
         self._script = list(script)
@@ -99,7 +102,8 @@ class Scripted:
 def supervise(
     *jobs: Job, heartbeat_max_s: float = 60.0, attempts_max: int = 3, failed_s: float = 3600.0
 ) -> tuple[Supervisor, Counts]:
-    """Return a supervisor with very short pauses, and its measures; a failed loop is tried again after ``failed_s``."""
+    """Return a supervisor with very short pauses, and its measures; a failed loop is tried again after
+    ``failed_s``."""
     counts = Counts()
     backoff = RestartPolicy(
         min_s=0.001,
@@ -161,4 +165,5 @@ def daemon_status(**changes: object) -> DaemonStatus:
         "points": (),
     }
     sections |= values["sections"] | changes.pop("sections", {})  # type: ignore[operator]  # both are dicts
-    return DaemonStatus(**(values | changes | {"sections": sections}))  # type: ignore[arg-type]  # names are the fields
+    # Names are the fields
+    return DaemonStatus(**(values | changes | {"sections": sections}))  # type: ignore[arg-type]

@@ -23,7 +23,8 @@ SETTINGS = {
 
 
 class TimedLog:
-    """A notification log whose event N has the time N; it still has the events from ``oldest`` to ``newest``."""
+    """A notification log whose event N has the time N; it still has the events from ``oldest`` to
+    ``newest``."""
 
     def __init__(self, oldest: int, newest: int, settings: Mapping[str, str] | None = None) -> None:
         self._oldest, self._newest = oldest, newest

@@ -30,7 +30,8 @@ END_TIMEOUT_S = 30.0
 def status_when(
     state_dir: Path, condition: Callable[[DaemonStatus], object], deadline_s: float = DEADLINE_S
 ) -> DaemonStatus:
-    """Return the first status of the running daemon for which ``condition`` holds; fail after ``deadline_s``."""
+    """Return the first status of the running daemon for which ``condition`` holds; fail after
+    ``deadline_s``."""
     return first_that(
         lambda status: status.state == "running" and condition(status),
         lambda: load_status(state_dir, SECTIONS),
@@ -120,7 +121,8 @@ def configured(
     policy: dict[str, Any] | None = None,
     sections: dict[str, Any] | None = None,
 ) -> RunningDaemon:
-    """Write the configuration of a daemon that keeps ``database`` as ``database_r``, with further settings of its policy and sections.
+    """Write the configuration of a daemon that keeps ``database`` as ``database_r``, with further settings of
+    its policy and sections.
 
     ``source`` replaces the stack's.
     """

@@ -23,7 +23,8 @@ COMMAND_TIMEOUT_S = 60.0
 
 
 def write_config(directory: Path, values: Mapping[str, object]) -> Path:
-    """Write ``values`` with what a daemon in a test needs: its own state directory and port, and short pauses."""
+    """Write ``values`` with what a daemon in a test needs: its own state directory and port, and short
+    pauses."""
     path = directory / "tideline.yaml"
     own = {
         "state": {"dir": str(directory / "state")},

@@ -1,4 +1,5 @@
-"""``tideline serve`` as a component that tests kill and start again on the same port, also while statements run."""
+"""``tideline serve`` as a component that tests kill and start again on the same port, also while statements
+run."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ class EndpointProcess(Component):
         return f"127.0.0.1:{self.port}"
 
     def serve_source(self, config: Path, source: str) -> None:
-        """From the next start on, answer from the index of a configured source, which must listen on ``listen``."""
+        """From the next start on, answer from the index of a configured source, which must listen on
+        ``listen``."""
         self._options = ["--source", source, "--config", str(config)]
 
     @property
@@ -53,7 +55,8 @@ class EndpointProcess(Component):
         """Nothing has to exist."""
 
     def command(self) -> list[str]:
-        """The command as a user runs it; the comment names the directory, by which a component is recognised."""
+        """The command as a user runs it; the comment names the directory, by which a component is
+        recognised."""
         http = ["--http", f"127.0.0.1:{self.http_port}"]
         return [sys.executable, "-c", f"# {self.directory}\n{PROGRAM}", "serve", *self._options, *http]
 

@@ -1,6 +1,8 @@
-"""Hudi 1.2 as its users run it, with the metastore at a URI: in Spark's SQL shell, and its own tool for synchronization with Hive.
+"""Hudi 1.2 as its users run it, with the metastore at a URI: in Spark's SQL shell, and its own tool for
+synchronization with Hive.
 
-Spark is 3.5 with its Hive 2.3 client, from the jars of ``spark-hudi.lock``, since Hudi has a bundle for each Spark version.
+Spark is 3.5 with its Hive 2.3 client, from the jars of ``spark-hudi.lock``, since Hudi has a bundle for each
+Spark version.
 """
 
 from __future__ import annotations
@@ -54,7 +56,8 @@ class Hudi:
         return self._java(options, "org.apache.spark.sql.hive.thriftserver.SparkSQLCLIDriver", "-f", file)
 
     def sync(self, files: Path, database: str, table: str) -> subprocess.CompletedProcess[str]:
-        """Run Hudi's sync tool, which registers the table in ``files``, partitioned by ``dt``, under this name."""
+        """Run Hudi's sync tool, which registers the table in ``files``, partitioned by ``dt``, under this
+        name."""
         options = {
             "metastore-uris": self.uri,
             "sync-mode": "hms",

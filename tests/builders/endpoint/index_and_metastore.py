@@ -1,4 +1,5 @@
-"""The partition calls from an index and from the metastore that it follows: tables, every call, and the comparison of both answers."""
+"""The partition calls from an index and from the metastore that it follows: tables, every call, and the
+comparison of both answers."""
 
 from __future__ import annotations
 
@@ -91,7 +92,8 @@ def responder_of(catalog: FollowedCatalog, uri: str, db: str) -> Iterator[IndexA
 
 @contextmanager
 def indexed_tables(uri: str, db: str, tables: Sequence[str]) -> Iterator[IndexAndMetastore]:
-    """Fill tables of a new database: ``plain``, ``odd`` with ``ODD_ROWS``, ``acid`` and ``bucketed``; follow them with an index."""
+    """Fill tables of a new database: ``plain``, ``odd`` with ``ODD_ROWS``, ``acid`` and ``bucketed``; follow
+    them with an index."""
     with catalogs_of(uri) as make:
         catalog = make(Rules(lens=False), partitions=PartitionRules((f"{db}.*",)))
         client = catalog.source

@@ -1,4 +1,5 @@
-"""Predicates of a Spark session on the partition columns of one table, which has values that metastores read in their own way."""
+"""Predicates of a Spark session on the partition columns of one table, which has values that metastores read
+in their own way."""
 
 from __future__ import annotations
 
@@ -56,7 +57,11 @@ def quote(text: str | None) -> str:
 def rows() -> list[str]:
     """Return the rows of the table, one for each partition, as tuples of Spark."""
     return [
-        f"({number}, {quote(text)}, {HOURS[number % 5] or 'NULL'}, CAST({quote(DAYS[number % 4])} AS DATE), 'x')"
+        (
+            f"({number}, {quote(text)}, {HOURS[number % 5] or 'NULL'}, CAST({quote(DAYS[number % 4])} AS "
+            "DATE), "
+            "'x')"
+        )
         for number, text in enumerate(TEXTS)
     ]
 

@@ -1,4 +1,5 @@
-"""A Spark session in a process of its own, since Spark's Hive client cannot change its metastore within one JVM."""
+"""A Spark session in a process of its own, since Spark's Hive client cannot change its metastore within one
+JVM."""
 
 from __future__ import annotations
 

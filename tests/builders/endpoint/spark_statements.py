@@ -1,8 +1,8 @@
-"""A Spark session as a program: ``spark_statements.py METASTORE_URI DIRECTORY``. It runs each line of its input, a JSON string with a
-statement, and prints a JSON object with rows, or with the error.
+"""A Spark session as a program: ``spark_statements.py METASTORE_URI DIRECTORY``. It runs each line of its
+input, a JSON string with a statement, and prints a JSON object with rows, or with the error.
 
-The metastore client is Spark's built-in one of Hive 2.3. It connects again after a failure, as any client in front of a
-metastore that restarts must.
+The metastore client is Spark's built-in one of Hive 2.3. It connects again after a failure, as any client in
+front of a metastore that restarts must.
 """
 
 from __future__ import annotations

@@ -30,7 +30,8 @@ def a_key(dotted: str) -> KeyPath:
 
 
 def spark_json_path(key: KeyPath) -> str | None:
-    """The path as Spark 4's ``get_json_object`` reads it; None if it cannot be written (Spark skips blanks before names)."""
+    """The path as Spark 4's ``get_json_object`` reads it; None if it cannot be written (Spark skips blanks
+    before names)."""
 
     def is_plain(name: str) -> bool:
         return "." not in name and "[" not in name and not name.startswith("*")

@@ -20,7 +20,8 @@ def tell(event): os.write(fd, (json.dumps(event) + "\\n").encode())
 
 
 def program(directory: Path, body: str) -> list[str]:
-    """Write a driver that runs ``body``, in which ``tell(event)`` writes an event to ``fd``; return its command."""
+    """Write a driver that runs ``body``, in which ``tell(event)`` writes an event to ``fd``; return its
+    command."""
     path = directory / "driver.py"
     path.write_text(_FRAME + textwrap.dedent(body))
     return [sys.executable, "-S", str(path)]

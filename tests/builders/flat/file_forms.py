@@ -1,6 +1,8 @@
-"""Forms of files with lines of raw events: compressed, with other line ends, with unusual names, and files without a line beside them.
+"""Forms of files with lines of raw events: compressed, with other line ends, with unusual names, and files
+without a line beside them.
 
-A form is recognized by the end of a file's name, so that what a directory holds can be read without knowing who wrote it.
+A form is recognized by the end of a file's name, so that what a directory holds can be read without knowing
+who wrote it.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ def _split(content: bytes) -> list[bytes]:
 
 
 def _gzip_members(lines: Sequence[bytes]) -> bytes:
-    """Return two members, as two compressed files that were concatenated; the first one ends within a line."""
+    """Return two members, as two compressed files that were concatenated; the first one ends within a
+    line."""
     content = _join(lines)
     middle = len(content) // 2
     return gzip.compress(content[:middle]) + gzip.compress(content[middle:])

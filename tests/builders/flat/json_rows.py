@@ -72,7 +72,8 @@ def told(
     types: Mapping[KeyPath, ColumnType],
     numeric_strings: Collection[KeyPath] = (),
 ) -> list[Told]:
-    """Split the rows, and call ``get_json_object`` for every key with a path that it supports (others keep the split text)."""
+    """Split the rows, and call ``get_json_object`` for every key with a path that it supports (others keep
+    the split text)."""
     frame = spark.createDataFrame(list(enumerate(texts)), "id int, value string").repartition(2)
     rows = split(frame, layout_of(types), keep=["id", "value"], numeric_strings=numeric_strings)
     flat = [f"CAST(c{index} AS STRING) AS c{index}" for index in range(1, len(types) + 1)]

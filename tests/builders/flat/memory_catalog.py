@@ -1,4 +1,5 @@
-"""A metastore in memory: the calls of ``streaming.table.catalog.Catalog`` on dictionaries, and flat tables on it."""
+"""A metastore in memory: the calls of ``streaming.table.catalog.Catalog`` on dictionaries, and flat tables on
+it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A naive reader of a flat table without an engine: all files of all partitions, with columns by position as in Hive."""
+"""A naive reader of a flat table without an engine: all files of all partitions, with columns by position as
+in Hive."""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ def read_table(metastore: Metastore, database: str, name: str) -> list[Row]:
 
 
 def key_of(column: FieldSchema) -> str:
-    """Return a member of the top level by its exact name, a deeper key as a path, and a column without a key by its name."""
+    """Return a member of the top level by its exact name, a deeper key as a path, and a column without a key
+    by its name."""
     comment = column.comment or ""
     key = json.loads(comment).get("k") if comment.startswith("{") else None
     if key is None:
@@ -62,7 +64,8 @@ def key_of(column: FieldSchema) -> str:
 
 
 def read_by_path(location: str, columns: Iterable[FieldSchema]) -> list[Row]:
-    """Return all rows as programs read them that know only the table's directory; none before the first batch."""
+    """Return all rows as programs read them that know only the table's directory; none before the first
+    batch."""
     store = TestStore.named() if location.startswith("s3a:") else None
     system = S3FileSystem(**store.arrow) if store else None
     try:
@@ -120,7 +123,8 @@ def identity(row: Row) -> str:
 
 
 def check_rows(rows: Iterable[Row], events: Mapping[str, Mapping[str, Any]], keys: Iterable[str]) -> set[str]:
-    """Assert that no row is duplicated and every value is in its column or in ``_rescued``; return the identities.
+    """Assert that no row is duplicated and every value is in its column or in ``_rescued``; return the
+    identities.
 
     ``events`` are all events that were sent, by their identities.
     """

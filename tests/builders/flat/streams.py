@@ -30,7 +30,8 @@ def key(text: str) -> KeyPath:
 
 
 def rules(*keys: str, **changes: Any) -> FlatRules:
-    """Rules with these keys on the whitelist. A few misfits promote a column at once, so that a test needs few rows."""
+    """Rules with these keys on the whitelist. A few misfits promote a column at once, so that a test needs
+    few rows."""
     eager = {"misfits_min": 1, "promotion_delay_hours": 0}
     return FlatRules(whitelist=frozenset(map(key, keys)), **(eager | changes))
 
@@ -78,7 +79,8 @@ class Stream:
         return assemble(self.settings, spark)
 
     def run(self, spark: Any) -> Sequence[Mapping[str, Any]]:
-        """Bring all files of the landing directory into the table; return the progress events of the batches."""
+        """Bring all files of the landing directory into the table; return the progress events of the
+        batches."""
         told: list[Mapping[str, Any]] = []
         Driver(self.parts(spark), told.append).run(once=True)
         self.events += told
@@ -89,7 +91,8 @@ class Stream:
         return self.parts(spark).maintenance.run(everything=True)
 
     def rows(self, spark: Any) -> list[dict[str, Any]]:
-        """All rows of the table's partitions, read by Spark's reader from their locations, with values as text."""
+        """All rows of the table's partitions, read by Spark's reader from their locations, with values as
+        text."""
         parts = self.parts(spark)
         table = parts.stream.table
         layout = table.read().layout

@@ -1,7 +1,8 @@
-"""A model of a flat table as its readers see it: hours with files of columns, read by position (Hive) and by name (Spark).
+"""A model of a flat table as its readers see it: hours with files of columns, read by position (Hive) and by
+name (Spark).
 
-It writes rows as the splitter does and records the content of every file. After each step it checks that no reader would see a
-value under another key, or a type that it cannot read.
+It writes rows as the splitter does and records the content of every file. After each step it checks that no
+reader would see a value under another key, or a type that it cannot read.
 """
 
 from __future__ import annotations
@@ -112,7 +113,8 @@ class FlatWorld:
         self.layout = promote_to_string(self.layout, index)
 
     def check_readers(self) -> None:
-        """Assert that no reader sees a value under another key, misses a value, or reads a type that it cannot filter."""
+        """Assert that no reader sees a value under another key, misses a value, or reads a type that it
+        cannot filter."""
         for files in self.files.values():
             for file in files:
                 for index, column in enumerate(file):

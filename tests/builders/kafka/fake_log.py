@@ -57,7 +57,8 @@ def write(table: str, write_id: int = 1, *, files: Iterable[str] = ("hdfs://s/w/
 
 
 class ListedLog:
-    """A notification log with the events that a test adds; all its connections share it, as with a real one."""
+    """A notification log with the events that a test adds; all its connections share it, as with a real
+    one."""
 
     def __init__(self, events: Iterable[NotificationEvent] = ()) -> None:
         self.events = {event.eventId: event for event in events}

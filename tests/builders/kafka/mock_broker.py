@@ -1,7 +1,7 @@
 """A Kafka broker in this process: librdkafka's own mock cluster, which speaks Kafka's protocol to any client.
 
-It starts within milliseconds, and reads and writes records with offsets, headers and timestamps. It knows no administration of
-topics: the first record creates one, with partition 0 among others.
+It starts within milliseconds, and reads and writes records with offsets, headers and timestamps. It knows no
+administration of topics: the first record creates one, with partition 0 among others.
 """
 
 from __future__ import annotations

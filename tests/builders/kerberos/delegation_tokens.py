@@ -80,7 +80,8 @@ class TokenLogin:
 
 
 class DigestMd5:
-    """The mechanism DIGEST-MD5 (RFC 2831) with a token (``negotiation.Mechanism``), as Hadoop uses it: only to authenticate."""
+    """The mechanism DIGEST-MD5 (RFC 2831) with a token (``negotiation.Mechanism``), as Hadoop uses it: only
+    to authenticate."""
 
     name: Final = "DIGEST-MD5"
     hint: Final = "The token has expired or was cancelled."

@@ -1,4 +1,5 @@
-"""A daemon with all capabilities between two Kerberized clusters: relay, replica, index and endpoint of one database."""
+"""A daemon with all capabilities between two Kerberized clusters: relay, replica, index and endpoint of one
+database."""
 
 from __future__ import annotations
 
@@ -90,7 +91,8 @@ class SecureDaemon:
         return Address(HOST, int((self.endpoint_when(lambda _: True).listen or "").rpartition(":")[2]))
 
     def settle(self, event_id: int) -> None:
-        """Wait until replica and index have applied ``event_id`` and every table is loaded; require that no table is quarantined."""
+        """Wait until replica and index have applied ``event_id`` and every table is loaded; require that no
+        table is quarantined."""
         status = self.daemon.status_when(
             lambda now: all(
                 view.state == "following" and (view.event_id or 0) >= event_id for view in now.projections

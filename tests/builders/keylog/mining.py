@@ -48,7 +48,8 @@ def reasons(found: MinedKeys) -> dict[str, int]:
 
 
 class MemorySink:
-    """A key log that keeps requests and positions in lists; if ``failing`` is set, the next ``record`` raises it."""
+    """A key log that keeps requests and positions in lists; if ``failing`` is set, the next ``record`` raises
+    it."""
 
     def __init__(self) -> None:
         self.positions: dict[str, str] = {}

@@ -18,7 +18,8 @@ _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
 
 def any_struct(cls: Any, depth: int = 4) -> st.SearchStrategy[Any]:
-    """Return a strategy for values of ``cls``; optional fields may be unset, and are below ``depth`` levels."""
+    """Return a strategy for values of ``cls``; optional fields may be unset, and are below ``depth``
+    levels."""
     return _struct(cls, depth)
 
 

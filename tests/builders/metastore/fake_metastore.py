@@ -1,7 +1,7 @@
 """A metastore that misbehaves on request: real sockets and Thrift's own protocol, scripted answers.
 
-It serves paths that a real metastore takes only when it dies. The first reaction in the script of a call determines the
-response; without one the call is answered as usual. Each reaction is used once.
+It serves paths that a real metastore takes only when it dies. The first reaction in the script of a call
+determines the response; without one the call is answered as usual. Each reaction is used once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""A metastore that answers scripted bytes, and a client that sends bytes: for tests in which every byte counts."""
+"""A metastore that answers scripted bytes, and a client that sends bytes: for tests in which every byte
+counts."""
 
 from __future__ import annotations
 

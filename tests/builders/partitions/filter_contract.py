@@ -1,4 +1,5 @@
-"""The contract between a metastore and an index in its dialect: tests of filters that run for every Hive version.
+"""The contract between a metastore and an index in its dialect: tests of filters that run for every Hive
+version.
 
 Tests that are the same for all versions are here; differences of one version are in the subclass.
 """
@@ -67,7 +68,8 @@ any_filters = settings(
 
 
 class BothSidesContract:
-    """``both`` is a fixture of the subclass' module; the class variables are the filters of its Hive version."""
+    """``both`` is a fixture of the subclass' module; the class variables are the filters of its Hive
+    version."""
 
     ALSO_EQUAL: ClassVar[tuple[str, ...]]
     ALSO_REFUSED: ClassVar[tuple[str, ...]]

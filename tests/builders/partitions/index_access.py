@@ -89,7 +89,8 @@ class Opened:
         return str(found.reason) if isinstance(found, Forward) else found[0]
 
     def answer_at(self, table: str) -> tuple[int, dict[tuple[str, ...], Partition]] | None:
-        """Return the event that an answer reflects, and its partitions; None if the call must be forwarded."""
+        """Return the event that an answer reflects, and its partitions; None if the call must be
+        forwarded."""
         asked = positional("get_partitions", DB, table, -1)
         answer = self.responder.respond(asked, self.metastore)
         if answer is None:

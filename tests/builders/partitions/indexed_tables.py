@@ -1,4 +1,5 @@
-"""Indexed tables over stores, and filters in two forms: as text, and as a Python function that gives the expected answer."""
+"""Indexed tables over stores, and filters in two forms: as text, and as a Python function that gives the
+expected answer."""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ class Condition:
 
 @dataclass(frozen=True)
 class NaiveColumn:
-    """A column in plain Python: its texts, the constants to compare with, and the conversion of both to values."""
+    """A column in plain Python: its texts, the constants to compare with, and the conversion of both to
+    values."""
 
     name: str
     declared: str

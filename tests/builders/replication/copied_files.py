@@ -36,7 +36,8 @@ BYTES_PER_S = 1_000_000
 
 @dataclass
 class CopiedFiles:
-    """Files in the directory ``in`` of a source, and the directory ``out`` for their copies, both below the URI ``root``."""
+    """Files in the directory ``in`` of a source, and the directory ``out`` for their copies, both below the
+    URI ``root``."""
 
     root: str
     options: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
@@ -104,7 +105,8 @@ class CopiedFiles:
         return bytes(content[:size])
 
     def check(self, outcomes: Sequence[Outcome]) -> None:
-        """Every file is copied, nothing else is left, and what was copied before the kill was not copied again."""
+        """Every file is copied, nothing else is left, and what was copied before the kill was not copied
+        again."""
         assert all(isinstance(each, Copied) for each in outcomes), outcomes
         assert {name: self.read(name) for name in self.published()} == self.content
         assert self.hidden() == []

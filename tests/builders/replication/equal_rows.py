@@ -1,7 +1,7 @@
 """Compares the rows of all tables of two clusters, as their SQL engines read them.
 
-A query of one table without aggregates is read directly by the engine and takes about 0.1 s; one that sorts or counts starts a job and
-takes a second. Both engines work at the same time.
+A query of one table without aggregates is read directly by the engine and takes about 0.1 s; one that sorts
+or counts starts a job and takes a second. Both engines work at the same time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ def read_rows(address: str, db: str, tables: Sequence[str]) -> Rows:
 
 
 def find_unequal_rows(source: tuple[str, str], target: tuple[str, str], tables: Sequence[str]) -> list[str]:
-    """Return a line for each table whose rows differ; a side is the address of its engine and its database."""
+    """Return a line for each table whose rows differ; a side is the address of its engine and its
+    database."""
     with ThreadPoolExecutor(2) as pool:
         ours, theirs = pool.map(lambda side: read_rows(side[0], side[1], tables), (source, target))
     return [

@@ -1,4 +1,5 @@
-"""Cycles of a replica's external tables that a test runs itself, in its own thread, and a source that counts what is read."""
+"""Cycles of a replica's external tables that a test runs itself, in its own thread, and a source that counts
+what is read."""
 
 from __future__ import annotations
 

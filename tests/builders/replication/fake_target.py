@@ -1,4 +1,5 @@
-"""A target metastore in memory that fails on request, for errors that a real one does not produce on demand."""
+"""A target metastore in memory that fails on request, for errors that a real one does not produce on
+demand."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ if TYPE_CHECKING:
 
 
 class Killed(BaseException):
-    """The process was killed: nothing catches this, and code that runs while it propagates must have no effect."""
+    """The process was killed: nothing catches this, and code that runs while it propagates must have no
+    effect."""
 
 
 class Clock:
@@ -58,9 +60,11 @@ class Clock:
 
 
 class FakeTarget:
-    """The calls that replay makes. ``calls`` has their names in order; ``answers`` overrides the next results of a call.
+    """The calls that replay makes. ``calls`` has their names in order; ``answers`` overrides the next results
+    of a call.
 
-    ``dies_at`` lets the caller's process die at the n-th step from then on (from 1), before or after its effect.
+    ``dies_at`` lets the caller's process die at the n-th step from then on (from 1), before or after its
+    effect.
     """
 
     def __init__(self, warehouse: Path) -> None:
@@ -85,7 +89,8 @@ class FakeTarget:
         self.dead = False
         self._steps = 0
         self.damaged: list[str] = []
-        """Tables whose write ids a real target would have forgotten or mixed up, because several were allocated by one wrong call."""
+        """Tables whose write ids a real target would have forgotten or mixed up, because several were
+        allocated by one wrong call."""
         self.reopened: list[int] = []
         """Source transactions that were opened again after their end, which damages a real target."""
         self._ended: set[int] = set()
@@ -294,7 +299,8 @@ class FakeTarget:
     def allocate_many_replayed(
         self, _policy: str, _db: str, table: str, allocations: Sequence[tuple[int, int]]
     ) -> dict[int, int]:
-        """As Hive: in the order of the target's transactions, from the first named id on; see ``test_replayed_transactions``."""
+        """As Hive: in the order of the target's transactions, from the first named id on; see
+        ``test_replayed_transactions``."""
 
         def allocate() -> dict[int, int]:
             if any(txn not in self._txns for txn, _ in allocations):

@@ -1,4 +1,5 @@
-"""Hive's allocation of write ids for replayed transactions, in memory: also what it does with wrong calls (AllocateTableWriteIdsFunction)."""
+"""Hive's allocation of write ids for replayed transactions, in memory: also what it does with wrong calls
+(AllocateTableWriteIdsFunction)."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ class HiveWriteIds:
     def allocate(
         self, pairs: Sequence[tuple[int, int]], target_txns: Mapping[int, int]
     ) -> list[tuple[int, int]]:
-        """Allocate for source transactions; return write ids, each with its transaction of the target. Raises ServerFault, and then changes nothing."""
+        """Allocate for source transactions; return write ids, each with its transaction of the target. Raises
+        ServerFault, and then changes nothing."""
         targets = sorted(target_txns[txn] for txn, _ in pairs if txn in target_txns)
         if len(targets) != len(pairs):
             return []

@@ -1,4 +1,5 @@
-"""A random history of several writers that a daemon follows while it, the metastores and the broker are killed."""
+"""A random history of several writers that a daemon follows while it, the metastores and the broker are
+killed."""
 
 from __future__ import annotations
 
@@ -34,18 +35,20 @@ log = logging.getLogger(__name__)
 WRITERS: Final = 3
 KILLS: Final = 12
 ABANDONED: Final = {"hive.txn.timeout": "20s", "metastore.acid.housekeeper.interval": "3s"}
-"""Settings of the source: it soon aborts the transactions of statements whose metastore was killed, which keep their locks until then."""
+"""Settings of the source: it soon aborts the transactions of statements whose metastore was killed, which
+keep their locks until then."""
 CYCLE_S: Final = 2
 """Time between two comparisons of all external tables."""
 STATEMENTS_BETWEEN: Final = (8, 40)
 """How many statements the writers attempt between two kills."""
 STATEMENTS_DURING: Final = (0, 2, 40)
-"""One of these is how many they attempt while components are down. After many, replay follows with a lag: what an event concerns was
-renamed, dropped or created again since."""
+"""One of these is how many they attempt while components are down. After many, replay follows with a lag:
+what an event concerns was renamed, dropped or created again since."""
 
 
 def check_random_history(stack: Stack, seed: int, directory: Path) -> None:
-    """Follow a history of ``KILLS`` kills with a daemon, and require that both sides end equal and no table was quarantined."""
+    """Follow a history of ``KILLS`` kills with a daemon, and require that both sides end equal and no table
+    was quarantined."""
     db = f"history_{uuid.uuid4().hex[:8]}"
     with stack.source.sql() as sql:
         create_source(sql, db)
@@ -67,7 +70,8 @@ def check_random_history(stack: Stack, seed: int, directory: Path) -> None:
 
 
 def write_and_kill(replica: KilledReplica, seed: int, kills: int) -> Counter[tuple[str, str]]:
-    """Write at random, and kill one or two components at a time; return the outcomes of each kind of statement.
+    """Write at random, and kill one or two components at a time; return the outcomes of each kind of
+    statement.
 
     While the source's metastore is down, statements fail, so that it never stays away for long.
     """
@@ -77,7 +81,8 @@ def write_and_kill(replica: KilledReplica, seed: int, kills: int) -> Counter[tup
     writers = [
         RandomWriter(
             RandomStatements(
-                Writing(replica.db, Random(f"{seed}/{number}"), tables, outside, elsewhere)  # noqa: S311 - a test
+                # A test
+                Writing(replica.db, Random(f"{seed}/{number}"), tables, outside, elsewhere)  # noqa: S311
             ),
             replica.stack.source.sql,
             stop,
@@ -125,7 +130,8 @@ def abort_abandoned(replica: KilledReplica) -> None:
 
 
 def await_ended(replica: KilledReplica) -> None:
-    """Wait until no transaction is open on the target: Hive logs no event of one that it aborts for a conflict, and replay notices that later."""
+    """Wait until no transaction is open on the target: Hive logs no event of one that it aborts for a
+    conflict, and replay notices that later."""
     with closing(Metastore([replica.stack.target.metastore.uri])) as target:
         wait_until(
             lambda: not any(each.state == TxnState.OPEN for each in target.open_txns_info().open_txns), 300
@@ -133,7 +139,8 @@ def await_ended(replica: KilledReplica) -> None:
 
 
 def find_differences(replica: KilledReplica) -> list[str]:
-    """Compare the rows of all tables as the SQL engines read them, and everything else, with the checksums of all files, by ``tideline verify``."""
+    """Compare the rows of all tables as the SQL engines read them, and everything else, with the checksums of
+    all files, by ``tideline verify``."""
     stack, db = replica.stack, replica.db
     with closing(Metastore([stack.source.metastore.uri])) as source:
         tables = [source.get_table(db, name) for name in source.table_names(db)]

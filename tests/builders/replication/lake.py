@@ -1,4 +1,5 @@
-"""A source database over directories that other programs write into, with its replica; on any file systems."""
+"""A source database over directories that other programs write into, with its replica; on any file
+systems."""
 
 from __future__ import annotations
 
@@ -72,7 +73,8 @@ class Lake:
         return [directory for name, directory in parse_directories(text) if name == table]
 
     def rows(self, query: str) -> list[tuple[str, ...]]:
-        """Return the target's rows in order, which must be those of the source; sorted here, so that Hive starts no job."""
+        """Return the target's rows in order, which must be those of the source; sorted here, so that Hive
+        starts no job."""
         source, target = self.replica.policy.source_db, self.replica.policy.target_db
         found = sorted(self.target_sql.rows(query.format(db=target)))
         assert found == sorted(self.source_sql.rows(query.format(db=source)))

@@ -1,6 +1,8 @@
-"""A database with very many small transactional tables, written through the metastore with copies of one real file.
+"""A database with very many small transactional tables, written through the metastore with copies of one real
+file.
 
-A SQL engine would need minutes for a thousand tables. The files are ORC files that Hive wrote, so a SQL engine can read all tables.
+A SQL engine would need minutes for a thousand tables. The files are ORC files that Hive wrote, so a SQL
+engine can read all tables.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ class ManyTables:
 
 
 def write_many(sql: Session, source: WritingMetastore, db: str, count: int) -> ManyTables:
-    """Create ``count`` tables: a fifth has aborted write ids, a fifth is compacted, and a hundredth is being written to."""
+    """Create ``count`` tables: a fifth has aborted write ids, a fifth is compacted, and a hundredth is being
+    written to."""
     create_source(sql, db)
     sql.run(f"create table {db}.t0000 (id int) {ACID}")
     sql.run(f"insert into {db}.t0000 values (1)")
@@ -81,7 +84,8 @@ def _lay(source: WritingMetastore, db: str, name: str, write_id: int, written: P
 
 
 def _abort_one(source: WritingMetastore, db: str, name: str) -> None:
-    """Abort a transaction that has written no file: only a SQL engine registers its writes, so that Hive remembers the abort."""
+    """Abort a transaction that has written no file: only a SQL engine registers its writes, so that Hive
+    remembers the abort."""
     source.abort_txn(source.open_write(db, name)[0])
 
 

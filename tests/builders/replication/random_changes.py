@@ -46,12 +46,14 @@ def rename(w: Writing, table: Table) -> Statement:
 
 
 def roll_back_rename(w: Writing, table: Table) -> Statement:
-    """Rename a table in a transaction that aborts: the rename remains, as after a kill of the SQL engine before the commit."""
+    """Rename a table in a transaction that aborts: the rename remains, as after a kill of the SQL engine
+    before the commit."""
     return replace(rename(w, table), is_rolled_back=True)
 
 
 def swap(w: Writing, table: Table) -> Statement:
-    """Give two tables each other's names, as those do who build a new version of a table beside the one in use."""
+    """Give two tables each other's names, as those do who build a new version of a table beside the one in
+    use."""
     others = [
         each
         for each in w.tables.listed()
@@ -74,7 +76,8 @@ def swap(w: Writing, table: Table) -> Statement:
 
 
 def leave(w: Writing, table: Table) -> Statement:
-    """Rename a table into a database that no policy replicates; half of the time it returns, perhaps under another name.
+    """Rename a table into a database that no policy replicates; half of the time it returns, perhaps under
+    another name.
 
     Hive refuses most of these, because the database is marked as replicated.
     """

@@ -1,4 +1,5 @@
-"""Random histories of a source database, with its state after every event: the naive model that replicas are compared with."""
+"""Random histories of a source database, with its state after every event: the naive model that replicas are
+compared with."""
 
 from __future__ import annotations
 
@@ -153,7 +154,8 @@ class RandomHistory:
         return SourceFile(f"file:{path}", None, None, path.parent.name)
 
     def find_end(self, name: str, event_id: int) -> int | None:
-        """Return when a load of ``name`` as of ``event_id`` can end: once no transaction is open that it has to wait for.
+        """Return when a load of ``name`` as of ``event_id`` can end: once no transaction is open that it has
+        to wait for.
 
         None if the name belongs to another table, or to none, before that: then the load would start again.
         """
@@ -166,7 +168,8 @@ class RandomHistory:
         return end if same else None
 
     def load(self, name: str, event_id: int) -> tuple[TableState | None, list[SourceFile]]:
-        """Return the table as of an event, with the files of all its write ids that commit, whenever they do."""
+        """Return the table as of an event, with the files of all its write ids that commit, whenever they
+        do."""
         table = self.states[event_id].get(name)
         if table is None:
             return None, []
@@ -180,7 +183,8 @@ class RandomHistory:
         return a_table(name, location=None, parameters=_parameters(state.note))
 
     def _is_unlocked(self, name: str) -> bool:
-        """Whether the table can be renamed or dropped: Hive's locks prevent that while a transaction writes into it."""
+        """Whether the table can be renamed or dropped: Hive's locks prevent that while a transaction writes
+        into it."""
         serial = self.tables[name].serial
         return not any(one.serial == serial for held in self.open.values() for one in held)
 

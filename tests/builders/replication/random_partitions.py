@@ -42,7 +42,8 @@ def swap(w: Writing, table: Table) -> Statement:
 
 
 def exchange(w: Writing, table: Table) -> Statement:
-    """Move a partition from another plain table; Hive requires equal columns. Without such a table, one is made for it."""
+    """Move a partition from another plain table; Hive requires equal columns. Without such a table, one is
+    made for it."""
     others = [
         each
         for each in w.tables.listed()

@@ -26,7 +26,8 @@ def roll_back_overwrite(w: Writing, table: Table) -> Statement:
 def fail(w: Writing, table: Table) -> Statement:
     name = w.of(table)
     return Statement(
-        f"insert into {name} ({table.names}) select id, cast(assert_true(id < 0) as string){w.literals(table)} from {name}"
+        f"insert into {name} ({table.names}) select id, cast(assert_true(id < 0) as "
+        f"string){w.literals(table)} from {name}"
     )
 
 
@@ -82,7 +83,8 @@ def several(w: Writing, table: Table) -> Statement:
     first, second = w.two_written(table)
     n, into = w.number(), f"insert into {w.of(table)}"
     return Statement(
-        f"from (select {n} as n union all select {n} + 1) s {into} {first} select s.n, 'm'{table.extra} where s.n = {n} "
+        f"from (select {n} as n union all select {n} + 1) s {into} {first} select s.n, 'm'{table.extra} "
+        f"where s.n = {n} "
         f"{into} {second} select s.n, 'm'{table.extra} where s.n > {n}"
     )
 
@@ -115,13 +117,17 @@ def two_databases(w: Writing, table: Table) -> Statement:
 
 
 def load(w: Writing, table: Table) -> Statement:
-    """Load a file that was written elsewhere; into transactional tables without the columns of their rows' ids."""
+    """Load a file that was written elsewhere; into transactional tables without the columns of their rows'
+    ids."""
     directory, what = w.new_directory(), w.random.choice(("", "overwrite "))
     stored = "textfile" if table.kind == "insert-only" else "orc"
     return Statement(
         f"load data inpath '{directory}' {what}into table {w.of(table)} {w.into(table)}",
         before=(
-            f"insert overwrite directory '{directory}' stored as {stored} select {w.number()}, 'loaded'{table.extra}",
+            (
+                f"insert overwrite directory '{directory}' stored as {stored} select {w.number()}, "
+                f"'loaded'{table.extra}"
+            ),
         ),
     )
 

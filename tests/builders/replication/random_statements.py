@@ -1,7 +1,8 @@
 """Random statements: tables of every kind with special names, and every statement that changes them.
 
-Writers share their tables, so statements meet dropped and renamed tables, locks and conflicts, and fail. What the writers believe about
-tables only makes most statements valid: both clusters are compared with each other, never with this model.
+Writers share their tables, so statements meet dropped and renamed tables, locks and conflicts, and fail. What
+the writers believe about tables only makes most statements valid: both clusters are compared with each other,
+never with this model.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Tables of random histories: their kinds, what the writers believe about them, and the values of their rows and partitions."""
+"""Tables of random histories: their kinds, what the writers believe about them, and the values of their rows
+and partitions."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ VALUES: Final = (
 NUMBERS: Final = ("1", "2", "10")
 """Values of the partition column ``n``, which is an integer."""
 COMMON: Final = 4
-"""Half of all values of a partition column are of the first ones, so that statements meet partitions that exist."""
+"""Half of all values of a partition column are of the first ones, so that statements meet partitions that
+exist."""
 KEYS: Final[Mapping[str, str]] = {"n": "int", "dt": "string"}
 """Partition columns, in their order, and their types."""
 REUSED_SHARE: Final = 0.3
@@ -64,7 +66,8 @@ class Table:
     """Its partition columns, some of ``KEYS``."""
     columns: int = 2
     home: str = ""
-    """The name whose directory it may still be in, because Hive leaves there what is renamed from a name with special characters."""
+    """The name whose directory it may still be in, because Hive leaves there what is renamed from a name with
+    special characters."""
     written: list[Values] = field(default_factory=list, compare=False)
     """The partitions that statements wrote. A renamed table keeps the list, which its writers extend."""
 
@@ -96,9 +99,9 @@ class Table:
     def may_have(self, name: str) -> bool:
         """Whether Hive can write into this table under a name.
 
-        After a rename it takes ``eq=al`` of the path for a partition value, and refuses the partitions of a dynamic insert
-        ("contains non-partition columns") after their files are in place. It aborts the transaction, later forgets it, and shows its
-        rows after all (``test_forgotten_aborts``).
+        After a rename it takes ``eq=al`` of the path for a partition value, and refuses the partitions of a
+        dynamic insert ("contains non-partition columns") after their files are in place. It aborts the
+        transaction, later forgets it, and shows its rows after all (``test_forgotten_aborts``).
         """
         return "=" not in name or not (self.is_partitioned and self.is_transactional)
 
@@ -135,7 +138,8 @@ class Tables:
             return list(self.live.values())
 
     def reusable(self) -> list[str]:
-        """Return the former names whose directories no other table is in, because Hive cannot read two tables in one directory."""
+        """Return the former names whose directories no other table is in, because Hive cannot read two tables
+        in one directory."""
         with self.lock:
             homes = {each.home for each in self.live.values()}
             return [name for name in self.former if name not in homes and name not in self.left]
@@ -211,7 +215,8 @@ class Writing:
         return f"'{self.random.choice(VALUES[:COMMON] if self.happens() else VALUES)}'"
 
     def literals(self, table: Table, prefix: str = ", ") -> str:
-        """Return the values of a partition that is written, as the end of a SELECT; empty for a table without partitions."""
+        """Return the values of a partition that is written, as the end of a SELECT; empty for a table without
+        partitions."""
         return "".join(f"{prefix}{value}" for _, value in self._write(table))
 
     def partition(self, table: Table) -> str:
@@ -223,7 +228,8 @@ class Writing:
         return _spec(self._know(table))
 
     def known_some(self, table: Table) -> str:
-        """Return a partition that probably exists, or all that have the same value of the first of two partition columns."""
+        """Return a partition that probably exists, or all that have the same value of the first of two
+        partition columns."""
         values = self._know(table)
         return _spec(values[:1] if self.happens(0.3) else values)
 

@@ -1,4 +1,5 @@
-"""Writers of a random history on a real SQL engine (``random_statements``). A failed statement is part of the history and is not repeated."""
+"""Writers of a random history on a real SQL engine (``random_statements``). A failed statement is part of the
+history and is not repeated."""
 
 from __future__ import annotations
 
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LOST: Final = "meta store"
-"""In every message about a metastore that did not answer. A session that goes on after it keeps the locks of the failed statement: it
-continues to send heartbeats for them, and all writers would wait for them without end."""
+"""In every message about a metastore that did not answer. A session that goes on after it keeps the locks of
+the failed statement: it continues to send heartbeats for them, and all writers would wait for them without
+end."""
 
 
 @dataclass

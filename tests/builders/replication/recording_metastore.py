@@ -21,7 +21,8 @@ class Recorded:
 
 @dataclass
 class RecordingMetastore:
-    """``answers`` maps the names of calls to values, to exceptions to raise, or to functions of the arguments."""
+    """``answers`` maps the names of calls to values, to exceptions to raise, or to functions of the
+    arguments."""
 
     answers: dict[str, Any] = field(default_factory=dict)
     calls: list[Recorded] = field(default_factory=list)
@@ -39,7 +40,8 @@ class RecordingMetastore:
 
         return call
 
-    def clone(self, *, guard: Callable[[], None] | None = None) -> RecordingMetastore:  # noqa: ARG002 - as the real one
+    # As the real one
+    def clone(self, *, guard: Callable[[], None] | None = None) -> RecordingMetastore:  # noqa: ARG002
         """Return this object, which has no connection."""
         return self
 

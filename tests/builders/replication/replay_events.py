@@ -1,4 +1,5 @@
-"""Events for tests of replay: every field has a plausible value, so that a test states only what matters to it."""
+"""Events for tests of replay: every field has a plausible value, so that a test states only what matters to
+it."""
 
 from __future__ import annotations
 

@@ -83,7 +83,8 @@ BOOTSTRAP_STEPS = (
 
 
 def killed_replica(settings: dict[str, Any]) -> Replica:
-    """Return the replica of a program's SETTINGS (``KilledReplay.run``), with its state as the last kill left it."""
+    """Return the replica of a program's SETTINGS (``KilledReplay.run``), with its state as the last kill left
+    it."""
     return build_replica(
         settings["source"],
         settings["target"],
@@ -131,7 +132,8 @@ class KilledReplay:
         return [self.source.warehouse, self.source.external, self.source.cmroot]
 
     def run(self, failpoint: str | None = None) -> bool:
-        """Run once; return whether it was killed at ``failpoint``. Any other end except success fails the test."""
+        """Run once; return whether it was killed at ``failpoint``. Any other end except success fails the
+        test."""
         settings = {
             "source": self.source.metastore,
             "target": self.target.metastore,

@@ -1,6 +1,7 @@
 """A replication projection on real metastores that reads the notification log directly, without Kafka.
 
-The records are encoded and decoded by the same code as in the daemon. Only the topic is left out, which has tests of its own.
+The records are encoded and decoded by the same code as in the daemon. Only the topic is left out, which has
+tests of its own.
 """
 
 from __future__ import annotations
@@ -72,7 +73,8 @@ class Replica:
     def differences(self, *, files: bool = True) -> list[str]:
         """Compare both sides except for rows: objects, parameters, statistics, write ids and files.
 
-        A loaded table lacks the files that the source has replaced but not removed; compare it without ``files``.
+        A loaded table lacks the files that the source has replaced but not removed; compare it without
+        ``files``.
         """
         found = compare_databases(
             Side(self.source, _NO_SQL, self.policy.source_db),
@@ -101,10 +103,12 @@ def build_replica(  # noqa: PLR0913 - what a policy can be started with
     overlaps: bool = True,
     **policy: object,
 ) -> Replica:
-    """Return a replica of ``db`` as ``target_db`` (``db_r``); ``roots`` are the directories files may be read from.
+    """Return a replica of ``db`` as ``target_db`` (``db_r``); ``roots`` are the directories files may be read
+    from.
 
-    ``start`` says where it begins: True, with a bootstrap now; a number, after that event, which must precede the creation of the
-    source's database; False, at the position in the store. ``files`` are the options of file systems.
+    ``start`` says where it begins: True, with a bootstrap now; a number, after that event, which must precede
+    the creation of the source's database; False, at the position in the store. ``files`` are the options of
+    file systems.
     """
     source = Metastore([source_uri])
     chosen = Policy(name=db, source_db=db, target_db=target_db or f"{db}_r", **policy)  # type: ignore[arg-type]
@@ -138,7 +142,8 @@ def start_after(store: Store, event_id: int) -> None:
 
 
 def file_differences(replica: Replica) -> list[str]:
-    """Compare the files of every table on both sides; those of transactions that the source aborted must be missing."""
+    """Compare the files of every table on both sides; those of transactions that the source aborted must be
+    missing."""
     lines: list[str] = []
     for name in replica.source.table_names(replica.policy.source_db):
         ours = replica.source.get_table(replica.policy.source_db, name)
@@ -169,13 +174,15 @@ def file_differences(replica: Replica) -> list[str]:
 
 
 def _without_suffix(path: str, wanted: Container[str]) -> str:
-    """Return the path of an overwrite's file at the source; on the target, the base is named after the transaction."""
+    """Return the path of an overwrite's file at the source; on the target, the base is named after the
+    transaction."""
     plain = re.sub(r"(^|/)(base_\d+)_v\d+/", r"\1\2/", path)
     return plain if plain in wanted else path
 
 
 def files_below(location: str, file_systems: FileSystems | None = None) -> dict[str, int]:
-    """Return the sizes in bytes of the visible files below a directory, by their path in it; empty if it does not exist."""
+    """Return the sizes in bytes of the visible files below a directory, by their path in it; empty if it does
+    not exist."""
     systems = file_systems or open_file_systems()
     return dict(_walk(systems, parse_location(location), ""))
 

@@ -77,7 +77,8 @@ def write_all(sql: Session, source: Metastore, db: str) -> Written:
 
 
 def change_partitions(sql: Session, source: Metastore, db: str) -> None:
-    """Add, alter and drop partitions by calls that name one each, with a commit of another table in between: replay joins the events."""
+    """Add, alter and drop partitions by calls that name one each, with a commit of another table in between:
+    replay joins the events."""
     table = source.get_table(db, "visits")
     partitions = [a_partition(table, value) for value in ("p", "q", "r")]
     for partition in partitions[:2]:
@@ -93,7 +94,8 @@ def change_partitions(sql: Session, source: Metastore, db: str) -> None:
 
 
 def change_independent_tables(sql: Session, source: Metastore, db: str) -> None:
-    """Change tables that have nothing to do with each other, with a commit of another in between: replay makes some of the changes at the same time."""
+    """Change tables that have nothing to do with each other, with a commit of another in between: replay
+    makes some of the changes at the same time."""
     for name in ("left", "right", "brief"):
         source.create_table(a_table(db, name, partition_keys=["dt"], parameters=ACID_PARAMETERS))
     for name in ("left", "right"):
@@ -110,7 +112,8 @@ def change_independent_tables(sql: Session, source: Metastore, db: str) -> None:
 
 
 def roll_back(sql: Session, statement: str) -> None:
-    """Run ``statement`` so that its transaction is aborted after its files are written; Hive reports success."""
+    """Run ``statement`` so that its transaction is aborted after its files are written; Hive reports
+    success."""
     for name, during, _ in ROLL_BACK_AFTER_WRITING:
         sql.run(f"set {name}={during}")
     try:
@@ -121,5 +124,6 @@ def roll_back(sql: Session, statement: str) -> None:
 
 
 def remembers_abort(metastore: Metastore, db: str, table: str) -> bool:
-    """Whether readers of a table still get an aborted write id from Hive, which forgets all but the newest transaction."""
+    """Whether readers of a table still get an aborted write id from Hive, which forgets all but the newest
+    transaction."""
     return bool(metastore.valid_write_ids([f"{db}.{table}"])[0].aborted)

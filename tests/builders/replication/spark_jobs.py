@@ -24,7 +24,8 @@ def spark_jobs(
     options: Mapping[str, Mapping[str, object]] | None = None,
     **settings: Any,
 ) -> SparkJobs:
-    """Return jobs for every number of files, on the Spark ``master``; ``options`` are those of file systems."""
+    """Return jobs for every number of files, on the Spark ``master``; ``options`` are those of file
+    systems."""
     conf = {"spark.driver.extraJavaOptions": JAVA, "spark.executor.extraJavaOptions": JAVA}
     given = {"master": master, "driver_memory": "512m", "conf": conf, **(spark or {})}
     chosen = CopyJobsConfig.model_validate({"files_min": 1, "spark": given, **settings})

@@ -1,4 +1,5 @@
-"""The loads of a replica without a daemon: a test decides when they may end, and when replay takes over their results."""
+"""The loads of a replica without a daemon: a test decides when they may end, and when replay takes over their
+results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A verifier over a replica that a test drives itself: its position is what the target's ``repl.last.id`` says."""
+"""A verifier over a replica that a test drives itself: its position is what the target's ``repl.last.id``
+says."""
 
 from __future__ import annotations
 
@@ -89,7 +90,8 @@ def verify_all(verifier: Verifier) -> dict[str, TableResult]:
 
 
 def check_equal(replica: Replica, source_sql: Session, target_sql: Session) -> None:
-    """Require that no table is quarantined, and that all have equal rows, as the engines read them, and no difference."""
+    """Require that no table is quarantined, and that all have equal rows, as the engines read them, and no
+    difference."""
     assert replica.quarantined() == {}
     names = replica.source.table_names(replica.policy.source_db)
     for name in names:

@@ -1,4 +1,5 @@
-"""The workload of the demonstration, run by tests: every kind of table and statement, and the comparison of both sides."""
+"""The workload of the demonstration, run by tests: every kind of table and statement, and the comparison of
+both sides."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ def build_replica_of(pair: Pair, files: Mapping[str, Mapping[str, object]] | Non
 
 
 def replicate_workload(pair: Pair, files: Mapping[str, Mapping[str, object]] | None = None) -> Replica:
-    """Write the workload at the source, follow it, and require that both sides are equal; ``files`` as for ``build_replica``."""
+    """Write the workload at the source, follow it, and require that both sides are equal; ``files`` as for
+    ``build_replica``."""
     replica = build_replica_of(pair, files)
     db = replica.policy.source_db
     with pair.source.sql() as ours, pair.target.sql() as theirs:

@@ -1,6 +1,8 @@
-"""A happybase connection that keeps its rows in memory: versions, deletions by family and the errors of a broken connection.
+"""A happybase connection that keeps its rows in memory: versions, deletions by family and the errors of a
+broken connection.
 
-Of the filters, it only implements sending cells without values; the integration tests run the others on a real HBase.
+Of the filters, it only implements sending cells without values; the integration tests run the others on a
+real HBase.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ Row = dict[bytes, list[tuple[int, bytes]]]
 
 @dataclass
 class FakeHBase:
-    """The server: its tables outlive connections; the next messages raise ``failures``, one each (None: no failure)."""
+    """The server: its tables outlive connections; the next messages raise ``failures``, one each (None: no
+    failure)."""
 
     tables: dict[str, defaultdict[bytes, Row]] = field(default_factory=dict)
     failures: list[BaseException | None] = field(default_factory=list)

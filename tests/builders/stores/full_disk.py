@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 @contextmanager
 def full_disk(file_bytes: int = 64 * 1024) -> Iterator[None]:
-    """Make every write beyond ``file_bytes`` of a file fail, as a full disk does (Python ignores the signal of the limit)."""
+    """Make every write beyond ``file_bytes`` of a file fail, as a full disk does (Python ignores the signal
+    of the limit)."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, hard))
     try:

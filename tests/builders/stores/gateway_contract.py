@@ -1,4 +1,5 @@
-"""What the HBase store relies on, as tests: they run against HBase and against the fake, so the fake may replace it."""
+"""What the HBase store relies on, as tests: they run against HBase and against the fake, so the fake may
+replace it."""
 
 from __future__ import annotations
 

@@ -32,7 +32,8 @@ def expected_scan(
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """Random transactions, committed or rolled back; ``committed`` is the model outside, ``own`` inside a transaction."""
+    """Random transactions, committed or rolled back; ``committed`` is the model outside, ``own`` inside a
+    transaction."""
 
     def __init__(self) -> None:
         super().__init__()

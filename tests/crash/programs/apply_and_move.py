@@ -1,10 +1,11 @@
 """The program that the crash test kills: effects and position in one transaction, again and again.
 
-Each step n writes a few entries that can be told from n alone, deletes those of an older step, and moves the position. What
-any crash may leave is therefore exactly one of the states ``expected(n)``.
+Each step n writes a few entries that can be told from n alone, deletes those of an older step, and moves the
+position. What any crash may leave is therefore exactly one of the states ``expected(n)``.
 
-Usage: ``python apply_and_move.py FILE LAST [checkpoints]`` goes on from where the file stands to step LAST; ``durable`` is on. It prints
-each step that is committed. With ``checkpoints``, the store has snapshots, and a thread copies the log after every commit.
+Usage: ``python apply_and_move.py FILE LAST [checkpoints]`` goes on from where the file stands to step LAST;
+``durable`` is on. It prints each step that is committed. With ``checkpoints``, the store has snapshots, and a
+thread copies the log after every commit.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ STEPS_KEPT = 2
 
 
 def entries(step: int) -> dict[bytes, bytes]:
-    """What step ``step`` writes; one value is larger than a page, so that overflow pages are part of the game."""
+    """What step ``step`` writes; one value is larger than a page, so that overflow pages are part of the
+    game."""
     return {
         b"effect/%08d/%d" % (step, number): b"%d " % step * (2000 if number == 0 else 10)
         for number in range(KEYS_PER_STEP)

@@ -1,6 +1,7 @@
 """The program that a crash test kills: the bootstrap of a policy, and then following to a given event.
 
-``python -m tests.crash.programs.bootstrap_program SETTINGS`` with a JSON object; ends with 0 when everything is loaded and applied.
+``python -m tests.crash.programs.bootstrap_program SETTINGS`` with a JSON object; ends with 0 when everything
+is loaded and applied.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The program that a crash test kills: copies one tree of external files, with records in a state file.
 
-``python -m tests.crash.programs.external_program SETTINGS`` with a JSON object; prints the counts of the run as JSON.
+``python -m tests.crash.programs.external_program SETTINGS`` with a JSON object; prints the counts of the run
+as JSON.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""A flat table's driver in a process to be killed: settings as an argument, one run until the source is exhausted."""
+"""A flat table's driver in a process to be killed: settings as an argument, one run until the source is
+exhausted."""
 
 from __future__ import annotations
 
@@ -16,11 +17,13 @@ from tests.builders.flat.streams import Stream, key, rules
 
 
 SHORT_LIVED = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""Disables the optimizing compiler, which does not pay off in a JVM that runs for seconds: runs take half the time."""
+"""Disables the optimizing compiler, which does not pay off in a JVM that runs for seconds: runs take half the
+time."""
 
 
 def main() -> None:
-    """``flat_program.py JSON``: base, database, metastore, keys, and a topic or a landing directory; with ``follow`` it does not end."""
+    """``flat_program.py JSON``: base, database, metastore, keys, and a topic or a landing directory; with
+    ``follow`` it does not end."""
     given = json.loads(sys.argv[1])
     stream = Stream.of_directory(
         Path(given["base"]),

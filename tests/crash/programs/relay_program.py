@@ -1,7 +1,7 @@
 """Relays a fixed log into a topic and exits: the program that the crash test kills.
 
-``python relay_program.py BOOTSTRAP TOPIC STATE_FILE``; every record is a request of its own, so that a kill can leave an event
-half written.
+``python relay_program.py BOOTSTRAP TOPIC STATE_FILE``; every record is a request of its own, so that a kill
+can leave an event half written.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The program that a crash test kills: one run of a replica, from its stored position to a given event.
 
-``python -m tests.crash.programs.replay_program SETTINGS`` with a JSON object; ends with 0 when everything was applied.
+``python -m tests.crash.programs.replay_program SETTINGS`` with a JSON object; ends with 0 when everything was
+applied.
 """
 
 from __future__ import annotations

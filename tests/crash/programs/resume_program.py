@@ -1,6 +1,8 @@
-"""The program that a crash test kills: a quarantined table is released, resumes where it stopped, and the policy is followed.
+"""The program that a crash test kills: a quarantined table is released, resumes where it stopped, and the
+policy is followed.
 
-``python -m tests.crash.programs.resume_program SETTINGS`` with a JSON object; ends with 0 when everything was applied.
+``python -m tests.crash.programs.resume_program SETTINGS`` with a JSON object; ends with 0 when everything was
+applied.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ def release(replica: Replica) -> None:
 
 
 def follow(replica: Replica, upto: int) -> None:
-    """Let tables catch up in the shortest turns, and follow the others with one event in each batch, up to the event ``upto``."""
+    """Let tables catch up in the shortest turns, and follow the others with one event in each batch, up to
+    the event ``upto``."""
     catch_up.PIECE_EVENTS, follower.TURN_S = 1, 0.0  # type: ignore[misc]  # the shortest turns
     projection = replica.projection
     position, more = projection.open().event_id, True

@@ -1,4 +1,5 @@
-"""A catalog killed with SIGKILL at any step ends with the timelines and the index of a rebuild, on a real metastore."""
+"""A catalog killed with SIGKILL at any step ends with the timelines and the index of a rebuild, on a real
+metastore."""
 
 from __future__ import annotations
 

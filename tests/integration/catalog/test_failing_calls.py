@@ -1,4 +1,5 @@
-"""Random histories on a real metastore whose calls fail: a table that says that it is followed equals the metastore at any time."""
+"""Random histories on a real metastore whose calls fail: a table that says that it is followed equals the
+metastore at any time."""
 
 from __future__ import annotations
 
@@ -87,7 +88,8 @@ class Failing:
         raise AssertionError(self.projection.states.waiting())
 
     def require_exact_or_said(self) -> int:
-        """Assert that each table equals the metastore or says why it does not; return how many are followed."""
+        """Assert that each table equals the metastore or says why it does not; return how many are
+        followed."""
         followed = 0
         for table in (*NAMES, FREE):
             name = f"{self.database}.{table}"

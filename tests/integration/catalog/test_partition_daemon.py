@@ -1,4 +1,5 @@
-"""The partition index of a daemon, used like an operator: over HTTP, on the command line, and from its state file."""
+"""The partition index of a daemon, used like an operator: over HTTP, on the command line, and from its state
+file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The daemon copies the files of external tables in cycles, within its rate, and continues after it was killed."""
+"""The daemon copies the files of external tables in cycles, within its rate, and continues after it was
+killed."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ def test_files_of_external_tables_are_copied_within_a_rate_and_once_although_the
     daemon = configured(tmp_path, stack, topic=topic, database=database, policy=policy)
     create_source(source_sql, database)
     source_sql.run(
-        f"create external table {database}.ext (line string) partitioned by (n int) location 'file:{root}/ext'"
+        f"create external table {database}.ext (line string) partitioned by (n int) location "
+        f"'file:{root}/ext'"
     )
     added = " ".join(f"partition (n={number})" for number in range(FILES))
     source_sql.run(f"alter table {database}.ext add {added}")

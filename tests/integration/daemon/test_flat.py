@@ -1,4 +1,5 @@
-"""The daemon runs the Spark driver of a flat table: it restarts a killed driver, and stops it when the daemon ends."""
+"""The daemon runs the Spark driver of a flat table: it restarts a killed driver, and stops it when the daemon
+ends."""
 
 from __future__ import annotations
 

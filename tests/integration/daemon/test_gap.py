@@ -1,4 +1,5 @@
-"""A notification log that was purged before it was read: both readers stop with both ids, and continue by one command each."""
+"""A notification log that was purged before it was read: both readers stop with both ids, and continue by one
+command each."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ def short_lived_log(stack: Endpoints, tmp_path: Path) -> Iterator[ClusterEndpoin
 
 @dataclass
 class Purged:
-    """Whether the log of a source begins after the event ``event_id``. If it is empty, adds an event with which it can begin."""
+    """Whether the log of a source begins after the event ``event_id``. If it is empty, adds an event with
+    which it can begin."""
 
     source: Metastore
     event_id: int

@@ -1,4 +1,5 @@
-"""A daemon that replicates all databases of a pattern: those that exist, those that are created later, and those that are dropped."""
+"""A daemon that replicates all databases of a pattern: those that exist, those that are created later, and
+those that are dropped."""
 
 from __future__ import annotations
 

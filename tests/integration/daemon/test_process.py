@@ -107,7 +107,8 @@ def test_a_bootstrapped_policy_is_followed_in_little_memory_and_the_daemon_exits
     assert "replication:shop" in tideline(config, "status").stdout
     output = ended(process)
     lines = [json.loads(line) for line in output.splitlines()]
-    # The new topic begins with the relay's start; events of other tests since the bootstrap are read from the log.
+    # The new topic begins with the relay's start; events of other tests since the bootstrap are read from the
+    # log.
     lines = [
         line for line in lines if not line["event"].startswith("events are missing in the topic; reading")
     ]

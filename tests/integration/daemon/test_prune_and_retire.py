@@ -1,4 +1,5 @@
-"""An operator releases a table, drops tables that left a policy, and ends the policy: the commands on real components."""
+"""An operator releases a table, drops tables that left a policy, and ends the policy: the commands on real
+components."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Metastores and broker are killed and restarted while the daemon runs. It recovers by itself, and the replica equals the source.
+"""Metastores and broker are killed and restarted while the daemon runs. It recovers by itself, and the
+replica equals the source.
 
-The test has its own stack, because the shared one must not be stopped. The target needs no SQL engine: differences would show in its
-objects, write ids and files.
+The test has its own stack, because the shared one must not be stopped. The target needs no SQL engine:
+differences would show in its objects, write ids and files.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ DB = "rocky"
 
 @pytest.fixture(scope="module")
 def cluster(stack: Endpoints, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """A stack that may be broken. It requests the shared one too, so that both are skipped on a machine without Java."""
+    """A stack that may be broken. It requests the shared one too, so that both are skipped on a machine
+    without Java."""
     cli.fetch_all()
     with Stack(tmp_path_factory.mktemp("rocky")) as running:
         yield running

@@ -1,4 +1,5 @@
-"""A source or a broker that cannot be reached: what is said then is about the connection, and nothing looks caught up."""
+"""A source or a broker that cannot be reached: what is said then is about the connection, and nothing looks
+caught up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a user of Iceberg on Spark does, as a program: ``iceberg_spark_program.py METASTORE_URI DIRECTORY DATABASE JAR``.
+"""What a user of Iceberg on Spark does, as a program:
+``iceberg_spark_program.py METASTORE_URI DIRECTORY DATABASE JAR``.
 
 Prints one JSON object. It is a process of its own, because its class path differs from that of other tests.
 """

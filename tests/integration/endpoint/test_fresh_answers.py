@@ -1,4 +1,5 @@
-"""Answers from the index in the daemon that follows a real metastore: none is older than its request, none stays wrong."""
+"""Answers from the index in the daemon that follows a real metastore: none is older than its request, none
+stays wrong."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ VALUES = [f"v{number}" for number in range(4)]
 
 @pytest.fixture(scope="module")
 def concurrent_metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MetastoreServer]:
-    """A metastore on PostgreSQL, as in production: with Derby, concurrent drops deadlock for twenty seconds."""
+    """A metastore on PostgreSQL, as in production: with Derby, concurrent drops deadlock for twenty
+    seconds."""
     # PostgreSQL outside pytest's directory, which only root can read if root runs the tests.
     with (
         tempfile.TemporaryDirectory(prefix="tideline-", ignore_cleanup_errors=True) as directory,
@@ -73,7 +75,8 @@ def served(
 
 
 def change_persistently(served: Served, client: Metastore, values: list[str], *, exists: bool) -> None:
-    """Add or drop a partition, again where the metastore's database has chosen this call to end a deadlock."""
+    """Add or drop a partition, again where the metastore's database has chosen this call to end a
+    deadlock."""
     for _ in range(ATTEMPTS):
         try:
             if exists:

@@ -1,4 +1,5 @@
-"""Rewritten filters on real metastores of Hive 4.2: they select by the order of bytes on PostgreSQL, and lose nothing on Derby."""
+"""Rewritten filters on real metastores of Hive 4.2: they select by the order of bytes on PostgreSQL, and lose
+nothing on Derby."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A metastore of Hive 4.2 with TLS and passwords (SASL), and the endpoint between it and clients with TLS and passwords."""
+"""A metastore of Hive 4.2 with TLS and passwords (SASL), and the endpoint between it and clients with TLS and
+passwords."""
 
 from __future__ import annotations
 

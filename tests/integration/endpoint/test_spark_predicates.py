@@ -1,6 +1,7 @@
 """Every predicate of a Spark session has the rows that the same session finds without the metastore's help.
 
-Spark 4.0 with its built-in client of Hive 2.3, in front of a metastore of Hive 4.2: without an index, and with one.
+Spark 4.0 with its built-in client of Hive 2.3, in front of a metastore of Hive 4.2: without an index, and
+with one.
 """
 
 from __future__ import annotations

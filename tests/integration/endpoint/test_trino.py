@@ -1,4 +1,5 @@
-"""A Trino server through an endpoint with an index: its answers are those that it gets from the metastore directly.
+"""A Trino server through an endpoint with an index: its answers are those that it gets from the metastore
+directly.
 
 Trino's client of the metastore is its own: it finds the calls of the server's version by trying them.
 """
@@ -32,7 +33,8 @@ ROWS = ", ".join(f"({number}, '2024-01-0{number % 5 + 1}', {number % 3})" for nu
 CHANGES = (
     f"INSERT INTO {{0}} VALUES {ROWS}",
     "INSERT INTO {0} VALUES (100, NULL, 7), (101, 'a b/c', NULL), (102, 'x_y%', -1)",
-    "DELETE FROM {0} WHERE ds = '2024-01-02' AND w = 1",  # one partition, as concurrent drops deadlock in Derby
+    # One partition, as concurrent drops deadlock in Derby
+    "DELETE FROM {0} WHERE ds = '2024-01-02' AND w = 1",
     "ALTER TABLE {0} ADD COLUMN name VARCHAR",
     "INSERT INTO {0} VALUES (103, 'n', '2024-01-02', 9)",
 )

@@ -99,7 +99,8 @@ def test_partitions_that_hives_write_events_forget_are_found_by_their_directorie
     tmp_path: Path,
 ) -> None:
     tracked.run(
-        "CREATE TABLE p (id INT) PARTITIONED BY (d STRING) STORED AS ORC TBLPROPERTIES ('transactional' = 'true')"
+        "CREATE TABLE p (id INT) PARTITIONED BY (d STRING) STORED AS ORC TBLPROPERTIES ('transactional' = "
+        "'true')"
     )
     tracked.run("CREATE TABLE feed (id INT) STORED AS ORC TBLPROPERTIES ('transactional' = 'true')")
     tracked.run("INSERT INTO feed VALUES (1), (2)")

@@ -1,7 +1,7 @@
 """Copies to and from a real object store.
 
-``TIDELINE_TEST_S3`` names it, as ``http://access:secret@host:port`` (``make s3`` starts one); without it there is nothing to run
-against.
+``TIDELINE_TEST_S3`` names it, as ``http://access:secret@host:port`` (``make s3`` starts one); without it
+there is nothing to run against.
 """
 
 from __future__ import annotations

@@ -55,7 +55,8 @@ def sockets_left() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A session with its own metastore in memory, and with the object store that ``TIDELINE_TEST_S3`` names."""
+    """A session with its own metastore in memory, and with the object store that ``TIDELINE_TEST_S3``
+    names."""
     store = TestStore.named()
     jars = [*locate_jars(read_lock("spark-kafka")), *(hadoop_jars() if store else ())]
     conf = {

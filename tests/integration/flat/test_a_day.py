@@ -1,7 +1,8 @@
-"""A day of simulated hours: keys appear, vanish, change their type and are misspelled; some events are hostile.
+"""A day of simulated hours: keys appear, vanish, change their type and are misspelled; some events are
+hostile.
 
-``get_json_object`` on the raw rows is the reference: at the end every value of every requested key is in its column, or its row's
-text is in ``_rescued``, and no event is missing or duplicated.
+``get_json_object`` on the raw rows is the reference: at the end every value of every requested key is in its
+column, or its row's text is in ``_rescued``, and no event is missing or duplicated.
 """
 
 from __future__ import annotations
@@ -176,7 +177,8 @@ def compare(stream: Stream, spark: Any, raw: list[str]) -> None:
             if value is None and wanted is not None:
                 assert row["_rescued"] == expected[uuid]["value"], (uuid, name, wanted)
             elif value != wanted:
-                # A DOUBLE does not distinguish 2 from 2.0; neither does the text that it becomes by promotion.
+                # A DOUBLE does not distinguish 2 from 2.0; neither does the text that it becomes by
+                # promotion.
                 assert column_type is ColumnType.DOUBLE or name in {"mixed", "price"}, (
                     uuid,
                     name,

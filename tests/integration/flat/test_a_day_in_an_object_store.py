@@ -1,4 +1,5 @@
-"""A day of simulated hours, as in ``test_a_day``, with the table in an object store and the checkpoint on a local disk."""
+"""A day of simulated hours, as in ``test_a_day``, with the table in an object store and the checkpoint on a
+local disk."""
 
 from __future__ import annotations
 

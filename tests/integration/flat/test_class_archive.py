@@ -1,4 +1,5 @@
-"""The class archive of drivers with a real JVM: one that fits is used, and one that does not fit changes nothing but the time."""
+"""The class archive of drivers with a real JVM: one that fits is used, and one that does not fit changes
+nothing but the time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A long-running driver: it waits for files, maintains the table and stops on request; on Spark's own catalog."""
+"""A long-running driver: it waits for files, maintains the table and stops on request; on Spark's own
+catalog."""
 
 from __future__ import annotations
 

@@ -43,7 +43,10 @@ NESTED = {
 }
 NESTED_ROWS = [
     '{"a":1,"b":{"c":"x","d":[1,2.50,{"e":null}]},"longer_than_eight":1.5,"e":true,"f":{"g":{"h":12}}}',
-    '{"longer_than_nine":{"q" : "\\u00e9\\n\\/"},"a":-12,"b":{"c":"\\u6771\\ud83d\\ude00\\"","x":[[],{}]},"e":false}',
+    (
+        '{"longer_than_nine":{"q" : '
+        '"\\u00e9\\n\\/"},"a":-12,"b":{"c":"\\u6771\\ud83d\\ude00\\"","x":[[],{}]},"e":false}'
+    ),
     '{"a":null,"b":{"c":1e5,"d":"é東😀"},"longer_than_eight":-0.0,"longer_than_nine":"","f":{"g":null},"z":1E-3}',
 ]
 

@@ -1,4 +1,5 @@
-"""A promotion to STRING, with readers between every two of its steps: those that begin there, and those planned earlier."""
+"""A promotion to STRING, with readers between every two of its steps: those that begin there, and those
+planned earlier."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ STEPS = (
 
 @dataclass
 class Readers:
-    """Reads the table at every step: with new queries, with one planned at the step before, and with one planned at the start."""
+    """Reads the table at every step: with new queries, with one planned at the step before, and with one
+    planned at the start."""
 
     stream: Stream
     spark: Any
@@ -82,7 +84,8 @@ class Readers:
         return self._parts.stream.table.read().layout
 
     def _query(self, native: str) -> Any:
-        """Analyze a query with a pushed filter, under the type that the table has now; every hour has one such row."""
+        """Analyze a query with a pushed filter, under the type that the table has now; every hour has one
+        such row."""
         self.spark.conf.set("spark.sql.hive.convertMetastoreOrc", native)
         try:
             five = "'5'" if self.type is ColumnType.STRING else "5"
@@ -91,7 +94,8 @@ class Readers:
             self.spark.conf.unset("spark.sql.hive.convertMetastoreOrc")
 
     def _check_files(self) -> None:
-        """Every file names its columns: Spark fails now and then if only some do (``streaming.split.pushdown_guard``)."""
+        """Every file names its columns: Spark fails now and then if only some do
+        (``streaming.split.pushdown_guard``)."""
         names = [slot.name for slot in self._layout.slots]
         for partition in self._parts.stream.table.partitions():
             for file in self._parts.stream.sampler.list_files(str(partition.location)):

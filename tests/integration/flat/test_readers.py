@@ -1,7 +1,8 @@
 """Three readers of one changing table: Spark's own ORC reader, Spark with Hive's SerDe, and Hive 4's engine.
 
-The table lies once on disk and stands in two metastores. It is appended to, widened, given a new key in an old slot, and
-has a number rewritten to text; after every step all readers have to give the same values and the same answers to filters.
+The table lies once on disk and stands in two metastores. It is appended to, widened, given a new key in an
+old slot, and has a number rewritten to text; after every step all readers have to give the same values and
+the same answers to filters.
 """
 
 from __future__ import annotations

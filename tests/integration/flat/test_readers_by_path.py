@@ -1,4 +1,5 @@
-"""A reader that knows only the table's directory has Spark's rows at every step of batches, seals, a promotion, a narrowing and a backfill."""
+"""A reader that knows only the table's directory has Spark's rows at every step of batches, seals, a
+promotion, a narrowing and a backfill."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ class Comparison:
     """Numbers of rows that a dataset over the whole directory would have had more."""
 
     def reach(self, step: str) -> None:
-        """Compare the rows; types may be those of the step before until files of the new types are published."""
+        """Compare the rows; types may be those of the step before until files of the new types are
+        published."""
         if not (self.location / ".tideline/current.json").exists():
             return
         self.spark.catalog.refreshTable(self.name)

@@ -1,4 +1,5 @@
-"""From users' queries to columns: mined keys go through the key log into a flat table, with a reason for each decision."""
+"""From users' queries to columns: mined keys go through the key log into a flat table, with a reason for each
+decision."""
 
 from __future__ import annotations
 

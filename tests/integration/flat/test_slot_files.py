@@ -1,4 +1,5 @@
-"""Files of slots from Tideline's own writer are those that Spark's writer makes of the same rows, byte by byte."""
+"""Files of slots from Tideline's own writer are those that Spark's writer makes of the same rows, byte by
+byte."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ def write_both(
     options: Mapping[str, str] = ZSTD,
     textual: frozenset[int] = frozenset(),
 ) -> list[list[bytes]]:
-    """Write the rows by both writers, malformed ones beside the others, and return the contents of their files."""
+    """Write the rows by both writers, malformed ones beside the others, and return the contents of their
+    files."""
     contents = []
     for used in (session, without_parser(session)):
         frame = used.createDataFrame([(text,) for text in texts], "value string").coalesce(1)
@@ -60,7 +62,8 @@ def write_both(
     "options", [ZSTD, {"compression": "snappy"}, {**ZSTD, **SHORT_LIVED_OPTIONS}], ids=str
 )
 def test_files_of_all_types_are_equal(session: Any, tmp_path: Path, options: Mapping[str, str]) -> None:
-    """More rows than one batch of ORC has, some longer than what is collected, with columns without any value and malformed rows."""
+    """More rows than one batch of ORC has, some longer than what is collected, with columns without any value
+    and malformed rows."""
     rows: list[str | None] = [
         json.dumps(
             {

@@ -1,4 +1,5 @@
-"""The columns of a flat table hold what ``get_json_object`` returns for the raw row, except for the cases listed here."""
+"""The columns of a flat table hold what ``get_json_object`` returns for the raw row, except for the cases
+listed here."""
 
 from __future__ import annotations
 
@@ -187,7 +188,8 @@ EXCEPTIONS = {
     '{"a":"\\udc00x"}': "?x",
     '{"a":"\\ud800\\u0041"}': "?A",
 }
-"""All there are: of two members of one name the last counts, and half a surrogate pair is a question mark (raw: first, NULL)."""
+"""All there are: of two members of one name the last counts, and half a surrogate pair is a question mark
+(raw: first, NULL)."""
 ODD_NAMES = [
     "fooBar",
     "foobar",

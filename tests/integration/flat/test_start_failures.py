@@ -1,4 +1,5 @@
-"""What ``tideline split run`` reports if Spark does not start: real Sparks with settings that fail in different ways."""
+"""What ``tideline split run`` reports if Spark does not start: real Sparks with settings that fail in
+different ways."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""From a topic of a real broker to a flat table, in batches of limited size; then another topic of the same name."""
+"""From a topic of a real broker to a flat table, in batches of limited size; then another topic of the same
+name."""
 
 from __future__ import annotations
 

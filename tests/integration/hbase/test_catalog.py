@@ -1,4 +1,5 @@
-"""The catalog with its index in HBase: effects commit before the position, and a crash between the two loses nothing."""
+"""The catalog with its index in HBase: effects commit before the position, and a crash between the two loses
+nothing."""
 
 from __future__ import annotations
 
@@ -75,7 +76,8 @@ def lose_the_connection(*_: object) -> None:
 
 
 def test_effects_whose_position_was_lost_are_applied_again(store: HBaseStore) -> None:
-    """The catalog's own store goes back to before the last batch, as a crash between the two commits leaves it."""
+    """The catalog's own store goes back to before the last batch, as a crash between the two commits leaves
+    it."""
     source = MemorySource()
     source.create("a")
     source.add("a", "2015-01-01", "x")

@@ -1,4 +1,5 @@
-"""An index on HBase that is killed anywhere never lacks a row or a posting, answers correctly, and ends as without a crash."""
+"""An index on HBase that is killed anywhere never lacks a row or a posting, answers correctly, and ends as
+without a crash."""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ def partitions(index: PartitionIndex, text: str = "") -> Partitions:
 
 
 def expect_right_answers(store: HBaseStore) -> None:
-    """Before anybody puts anything right: all that is in both neighbouring states is there, and no more than in one of them."""
+    """Before anybody puts anything right: all that is in both neighbouring states is there, and no more than
+    in one of them."""
     step = int(store.get(MARK) or b"0")
     before, after = set(expected(step)), set(expected(min(step + 1, STEPS)))
     index = PartitionIndex(store)

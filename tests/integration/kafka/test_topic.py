@@ -1,11 +1,14 @@
-"""The topic is created with the required settings, and one that would break the order of events is refused."""
+"""The topic is created with the required settings, and one that would break the order of events is
+refused."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # re-exported implicitly
+
+# re-exported implicitly
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from daemon.kafka.broker import BrokerSettings
 from daemon.kafka.topic import Topic, TopicSettings, Watermarks

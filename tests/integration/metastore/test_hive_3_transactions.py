@@ -1,4 +1,5 @@
-"""What a Hive 3.1 logs about its transactions, and what its compactions leave in the directories: the facts that a source of 3.1 rests on."""
+"""What a Hive 3.1 logs about its transactions, and what its compactions leave in the directories: the facts
+that a source of 3.1 rests on."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ pytestmark = [pytest.mark.old_hive, pytest.mark.long]
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
 ANALYSIS = ["OPEN_TXN", "ALTER_TABLE", "COMMIT_TXN"]
-"""What a compaction of a table with column statistics logs: its worker computes them again. The compaction itself logs nothing."""
+"""What a compaction of a table with column statistics logs: its worker computes them again. The compaction
+itself logs nothing."""
 WRITE = ["OPEN_TXN", "ALLOC_WRITE_ID_EVENT", "ALTER_TABLE", "INSERT", "ALTER_TABLE", "COMMIT_TXN"]
 
 

@@ -1,4 +1,5 @@
-"""What a real target does with calls that allocate for several transactions of the source, right and wrong ones."""
+"""What a real target does with calls that allocate for several transactions of the source, right and wrong
+ones."""
 
 from __future__ import annotations
 
@@ -111,7 +112,8 @@ def test_a_partly_repeated_allocation_from_the_next_write_id_on_is_refused(
 def test_the_model_of_allocations_does_what_hive_does(  # noqa: PLR0913 - fixtures
     client: WritingMetastore, policy: str, db: str, table: str, new_txns: NewTxns, seed: int
 ) -> None:
-    """Also with pairs out of order, with gaps, partly repeated, and in the order of transactions that were opened otherwise."""
+    """Also with pairs out of order, with gaps, partly repeated, and in the order of transactions that were
+    opened otherwise."""
     chance, model = random.Random(seed), HiveWriteIds()  # noqa: S311 - not for secrets
     txns = new_txns(6)
     for txn in chance.sample(txns, 5):

@@ -1,4 +1,5 @@
-"""What a real target does with replayed transactions that are repeated, late, unknown or of another policy."""
+"""What a real target does with replayed transactions that are repeated, late, unknown or of another
+policy."""
 
 from __future__ import annotations
 
@@ -144,7 +145,8 @@ def test_an_open_after_the_commit_opens_another_transaction_and_moves_the_write_
 def test_an_open_after_an_abort_opens_another_transaction_that_commits(
     client: WritingMetastore, policy: str, db: str, table: str, source_txn: NewTxn
 ) -> None:
-    """One that was opened ahead and is not needed is aborted; its table may be released and resume from before it."""
+    """One that was opened ahead and is not needed is aborted; its table may be released and resume from
+    before it."""
     txn = source_txn()
     first = client.open_replayed(policy, txn)
     client.abort_replayed(policy, txn)

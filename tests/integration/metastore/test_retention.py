@@ -1,4 +1,5 @@
-"""A real metastore reports how long it keeps events and deleted files, and how old the next event of a reader is."""
+"""A real metastore reports how long it keeps events and deleted files, and how old the next event of a reader
+is."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The event log of a real Spark session: its plans contain all requested keys.
 
-The session runs in a process of its own: a JVM lives as long as its Python, and other tests have sessions with other settings.
+The session runs in a process of its own: a JVM lives as long as its Python, and other tests have sessions
+with other settings.
 """
 
 from __future__ import annotations

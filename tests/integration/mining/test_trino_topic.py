@@ -56,7 +56,8 @@ def event(key: str) -> bytes:
 
 
 def run(stack: Endpoints, topic: str, sink: MemorySink) -> MiningReport:
-    """Mine, with retries: shortly after its creation a topic may have no leader, which raises KafkaUnavailable."""
+    """Mine, with retries: shortly after its creation a topic may have no leader, which raises
+    KafkaUnavailable."""
     source, deadline_s = TrinoTopicSource("trino", stack.kafka, topic), time.monotonic() + 120
     while True:
         try:

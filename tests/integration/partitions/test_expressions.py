@@ -1,4 +1,5 @@
-"""Expressions written by the classes of Hive 2.3 and of Hive 4, read by the Java process, and answered as Hive 4 answers them."""
+"""Expressions written by the classes of Hive 2.3 and of Hive 4, read by the Java process, and answered as
+Hive 4 answers them."""
 
 from __future__ import annotations
 
@@ -143,7 +144,8 @@ def test_the_answer_equals_that_of_hive_4_or_is_larger_and_marked_as_inexact(
     if not is_exact:
         assert set(ours) >= set(answer)
     else:
-        # Hive takes the default partition of a text column for a text, or for NULL, depending on the constants.
+        # Hive takes the default partition of a text column for a text, or for NULL, depending on the
+        # constants.
         without = [values for values in answer if values[1] != DEFAULT or name in NO_TEXT]
         assert ours == without
 

@@ -1,4 +1,5 @@
-"""Fields are, byte for byte, what Hive's own BinarySortableSerDe writes (the class in the pinned hive-exec, no server)."""
+"""Fields are, byte for byte, what Hive's own BinarySortableSerDe writes (the class in the pinned hive-exec,
+no server)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Avro tables whose schema is a file of the source: read by Hive on the target after the source's files are gone."""
+"""Avro tables whose schema is a file of the source: read by Hive on the target after the source's files are
+gone."""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ def test_hive_reads_avro_tables_on_the_target_without_the_schema_files_of_the_so
     source_sql.run(f"insert into {db}.late values (1, 'a')")
     source_sql.run(
         f"create external table {db}.parts partitioned by (p int) row format serde "
-        f"'org.apache.hadoop.hive.serde2.avro.AvroSerDe' with serdeproperties ('avro.schema.url'='{second}') stored as avro"
+        "'org.apache.hadoop.hive.serde2.avro.AvroSerDe' with serdeproperties "
+        f"('avro.schema.url'='{second}') stored as avro"
     )
     source_sql.run(f"insert into {db}.parts partition (p=1) values (1, 'a')")
     source_sql.run(f"alter table {db}.late set tblproperties ('avro.schema.url'='{wide}')")

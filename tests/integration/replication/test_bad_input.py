@@ -1,4 +1,5 @@
-"""Bad records in a real topic: their table is quarantined, a dead letter is kept, and everything else continues."""
+"""Bad records in a real topic: their table is quarantined, a dead letter is kept, and everything else
+continues."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ Message = dict[str, Any]
 
 @dataclass(frozen=True)
 class Bad:
-    """One kind of bad input: how which records of the table of the same name are spoiled, and the expected result."""
+    """One kind of bad input: how which records of the table of the same name are spoiled, and the expected
+    result."""
 
     kind: str
     code: str

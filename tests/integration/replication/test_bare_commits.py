@@ -1,4 +1,5 @@
-"""Commits that reach replay without their write events, as from a publisher that copies the notification log."""
+"""Commits that reach replay without their write events, as from a publisher that copies the notification
+log."""
 
 from __future__ import annotations
 

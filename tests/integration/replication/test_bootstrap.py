@@ -1,4 +1,5 @@
-"""Bootstrap of a database that holds data, killed on the way. The full matrix is in ``tests/crash/test_bootstrap_crash.py``."""
+"""Bootstrap of a database that holds data, killed on the way. The full matrix is in
+``tests/crash/test_bootstrap_crash.py``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Changes of columns with CASCADE, which the metastore applies to all partitions and logs for the table only, on real metastores."""
+"""Changes of columns with CASCADE, which the metastore applies to all partitions and logs for the table only,
+on real metastores."""
 
 from __future__ import annotations
 
@@ -93,7 +94,8 @@ def test_the_same_for_tables_that_were_renamed_before_the_change_was_replayed(
 def test_partitions_of_several_write_ids_get_their_columns_after_a_rename_that_moves_no_directory(
     source_sql: Session, replica: Replica
 ) -> None:
-    """Hive moves no directory of a table with a special name, so that the rename gives the partitions no common write id."""
+    """Hive moves no directory of a table with a special name, so that the rename gives the partitions no
+    common write id."""
     db, target_db = replica.policy.source_db, replica.policy.target_db
     create_source(source_sql, db)
     source_sql.run(f"create table {db}.`a=b` (id int) partitioned by (dt string) {ACID}")

@@ -50,7 +50,8 @@ def make(source: ClusterEndpoints, target: ClusterEndpoints, written: Written) -
 
 
 def state_of_target(replica: Replica) -> dict[str, Any]:
-    """Return everything that an effect would change: objects, write ids, the target's log, and files with their times."""
+    """Return everything that an effect would change: objects, write ids, the target's log, and files with
+    their times."""
     target, db = replica.target, replica.policy.target_db
     tables = sorted(target.table_names(db))  # the metastore lists them in any order
     return {
@@ -154,7 +155,8 @@ def _at_rest(events: list[Event], written: Written) -> int:
 
 
 def _inside_of_the_insert_into_two_partitions(events: list[Event], written: Written) -> int:
-    """Return the last event before the end of the transaction that writes ``dt=b`` and ``dt=c`` of ``visits``.
+    """Return the last event before the end of the transaction that writes ``dt=b`` and ``dt=c`` of
+    ``visits``.
 
     Hive omits one of these partitions from its write events. Write events have the id of their commit.
     """

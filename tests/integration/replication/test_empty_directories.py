@@ -1,4 +1,5 @@
-"""Directories of plain tables and partitions that have no file: the target needs them as well, because Hive refuses to truncate what has none."""
+"""Directories of plain tables and partitions that have no file: the target needs them as well, because Hive
+refuses to truncate what has none."""
 
 from __future__ import annotations
 
@@ -44,7 +45,10 @@ HISTORIES: Final = {
     ),
     "moved table": (
         "create table {db}.sales (id int) " + PLAIN,
-        "create table {db}.orders (id int) stored as orc location '{outside}/orders' tblproperties ('transactional'='false')",
+        (
+            "create table {db}.orders (id int) stored as orc location '{outside}/orders' tblproperties "
+            "('transactional'='false')"
+        ),
         "alter table {db}.sales set location '{outside}/orders'",
         "truncate table {db}.sales",
     ),

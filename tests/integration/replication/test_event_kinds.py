@@ -1,4 +1,5 @@
-"""Statements of kinds that the other modules do not run, replayed to two databases of a target, on real metastores."""
+"""Statements of kinds that the other modules do not run, replayed to two databases of a target, on real
+metastores."""
 
 from __future__ import annotations
 
@@ -67,7 +68,8 @@ def constraints(db: str) -> Sequence[str]:
             f"unique (code) disable novalidate) {ACID}"
         ),
         (
-            f"create table {db}.child (id int not null enable, parent int default 5, qty int check (qty > 0) enable, "
+            f"create table {db}.child (id int not null enable, parent int default 5, qty int check (qty > "
+            "0) enable, "
             f"constraint fk_{db} foreign key (parent) references {db}.parent(id) disable novalidate rely, "
             f"constraint uk_{db} unique (id) disable novalidate) {ACID}"
         ),

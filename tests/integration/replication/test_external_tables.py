@@ -1,4 +1,5 @@
-"""External tables whose files change without any event, on real metastores; rows are compared through the SQL engine.
+"""External tables whose files change without any event, on real metastores; rows are compared through the SQL
+engine.
 
 The same tests run on HDFS (``tests/hdfs``) and from HDFS into an object store, with another fixture ``lake``.
 """
@@ -126,7 +127,8 @@ def test_rows_of_hive_itself_and_of_others_are_there_once(lake: Lake) -> None:
 def test_files_that_are_being_written_and_unusual_directories_are_copied_as_readers_see_them(
     lake: Lake, request: pytest.FixtureRequest
 ) -> None:
-    """``hadoop fs -put`` renames a file when it is complete, and so does Flume; Spark writes a partition of the column ``_date``."""
+    """``hadoop fs -put`` renames a file when it is complete, and so does Flume; Spark writes a partition of
+    the column ``_date``."""
     lake.put("fed/a.txt", "1")
     lake.put("fed/b.txt._COPYING_", "2")
     lake.put("fed/c.txt.tmp", "3")

@@ -1,4 +1,5 @@
-"""External tables of a source on HDFS whose copies are in an object store: the tests of ``test_external_tables``, with other clusters.
+"""External tables of a source on HDFS whose copies are in an object store: the tests of
+``test_external_tables``, with other clusters.
 
 ``TIDELINE_TEST_S3`` names the store (``make s3`` starts one); without it there is nothing to run against.
 """

@@ -1,4 +1,5 @@
-"""A failover drill: the replica is promoted while a transaction is open, writers use it, and the old source follows it."""
+"""A failover drill: the replica is promoted while a transaction is open, writers use it, and the old source
+follows it."""
 
 from __future__ import annotations
 

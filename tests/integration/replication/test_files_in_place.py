@@ -1,4 +1,5 @@
-"""Transactional tables whose rows come with their files instead of by a write event: restored backups, and directories that are shown later."""
+"""Transactional tables whose rows come with their files instead of by a write event: restored backups, and
+directories that are shown later."""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ def loaded(replica: Replica) -> list[str]:
 def test_partitions_that_come_with_their_files_are_loaded_with_their_write_ids(
     follower: Replica, source_sql: Session, target_sql: Session, kind: str
 ) -> None:
-    """A backup that is restored by a copy and MSCK REPAIR, into a new table and beside rows; ADD PARTITION; and later inserts."""
+    """A backup that is restored by a copy and MSCK REPAIR, into a new table and beside rows; ADD PARTITION;
+    and later inserts."""
     db = follower.policy.source_db
     create_source(source_sql, db)
     for table in ("backed_up", "restored", "filled"):
@@ -87,7 +89,8 @@ def test_partitions_that_come_with_their_files_are_loaded_with_their_write_ids(
 def test_tables_that_show_files_of_other_tables_are_loaded(
     follower: Replica, source_sql: Session, target_sql: Session
 ) -> None:
-    """CREATE TABLE over files, conversions and SET LOCATION. Hive allows these in a database that is not marked as replicated."""
+    """CREATE TABLE over files, conversions and SET LOCATION. Hive allows these in a database that is not
+    marked as replicated."""
     db = follower.policy.source_db
     source_sql.run(f"create database {db}")  # a policy that follows it marks it
     for table in ("plain", "converted"):

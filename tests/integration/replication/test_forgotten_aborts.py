@@ -53,9 +53,11 @@ def load(
 def test_a_replica_does_not_show_them_and_verify_reports_them_and_a_load_takes_them_over(
     source_sql: Session, target_sql: Session, database: str, replica: Replica, load: Callable[[], Replica]
 ) -> None:
-    """Hive refuses the changed partitions for the ``=`` that the rename put into the directory, after their files are in place.
+    """Hive refuses the changed partitions for the ``=`` that the rename put into the directory, after their
+    files are in place.
 
-    The branch for new rows, which are none, has by then removed the only record that the transaction writes into the table.
+    The branch for new rows, which are none, has by then removed the only record that the transaction writes
+    into the table.
     """
     table = f"{database}.`eq=al`"
     create_source(source_sql, database)
@@ -64,7 +66,8 @@ def test_a_replica_does_not_show_them_and_verify_reports_them_and_a_load_takes_t
     source_sql.run(f"insert into {table} partition (dt='a') values (1, 'old'), (2, 'old')")
     with pytest.raises(SqlFailed, match="Exception when loading"):
         source_sql.run(
-            f"merge into {table} t using (select 9 as id) s on t.id % 2 = 1 when matched and t.id > 7 then delete "
+            f"merge into {table} t using (select 9 as id) s on t.id % 2 = 1 when matched and t.id > 7 then "
+            "delete "
             "when matched then update set v = 'new' when not matched then insert values (s.id, 'new', 'c')"
         )
     source_sql.run(f"insert into {table} partition (dt='b') values (3, 'old')")
@@ -101,7 +104,8 @@ def test_statistics_that_the_target_ignores_until_it_also_forgets_an_abort_are_n
 def test_files_of_a_write_that_the_table_does_not_know_are_neither_copied_nor_compared(
     source_sql: Session, target_sql: Session, database: str, replica: Replica, load: Callable[[], Replica]
 ) -> None:
-    """They lie where an insert leaves them whose table, a partitioned one of the same name, is renamed before it ends."""
+    """They lie where an insert leaves them whose table, a partitioned one of the same name, is renamed before
+    it ends."""
     create_source(source_sql, database)
     source_sql.run(f"create table {database}.older (id int) partitioned by (dt string) {ACID}")
     source_sql.run(f"insert into {database}.older values (1, 'a')")

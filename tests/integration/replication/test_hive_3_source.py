@@ -1,6 +1,8 @@
-"""Transactional tables of a Hive 3.1 source with a target of Hive 4.2, through the relay's own encoder: what issue 33 has to make work.
+"""Transactional tables of a Hive 3.1 source with a target of Hive 4.2, through the relay's own encoder: what
+issue 33 has to make work.
 
-Each test states the behaviour that is required and fails today. ``strict`` makes it an error to leave the mark once it is met.
+Each test states the behaviour that is required and fails today. ``strict`` makes it an error to leave the
+mark once it is met.
 """
 
 from __future__ import annotations
@@ -117,7 +119,8 @@ def old(hive_3: HiveCluster, target: ClusterEndpoints, database: str) -> Iterato
 
 @pytest.fixture(params=["as-it-is", "with-its-highest-write-id"])
 def highest_write_id(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hive 3.1 has no call for it, so loads fail today; with the obvious substitute, they succeed without a single file."""
+    """Hive 3.1 has no call for it, so loads fail today; with the obvious substitute, they succeed without a
+    single file."""
     if request.param == "as-it-is":
         return
     asked = Metastore.highest_write_id

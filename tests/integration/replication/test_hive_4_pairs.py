@@ -1,4 +1,5 @@
-"""Source and target of different versions of Hive 4: the whole workload, written and compared through each version's own SQL engine."""
+"""Source and target of different versions of Hive 4: the whole workload, written and compared through each
+version's own SQL engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Renames during which the target's metastore is killed after it has moved the directory, before its database commits."""
+"""Renames during which the target's metastore is killed after it has moved the directory, before its database
+commits."""
 
 from __future__ import annotations
 
@@ -108,7 +109,8 @@ def test_a_transactional_table_whose_files_were_moved_in_part_is_loaded_when_it_
 
 
 def move_one_of_two_partitions(sql: Session, replica: Replica, kind: str) -> None:
-    """Rename a table at the source, and leave the target as a metastore that was killed in the middle of the same rename."""
+    """Rename a table at the source, and leave the target as a metastore that was killed in the middle of the
+    same rename."""
     db = replica.policy.source_db
     create_source(sql, db)
     sql.run(f"create table {db}.sales (id int) partitioned by (dt string) {kind}")

@@ -1,4 +1,5 @@
-"""One replica, killed once at each failpoint of replay. The full matrix is in ``tests/crash/test_replay_crash.py``."""
+"""One replica, killed once at each failpoint of replay. The full matrix is in
+``tests/crash/test_replay_crash.py``."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ def test_a_replica_killed_once_at_each_failpoint_equals_its_source(
         directory = tmp_path / str(number)
         directory.mkdir()
         replay = KilledReplay.of(written, source, target, directory)
-        # Commits are proved in batches, so a step may be passed while another one is waited for. A second replica is killed there.
+        # Commits are proved in batches, so a step may be passed while another one is waited for. A second
+        # replica is killed there.
         left = [step for step in left if not replay.run(f"{step}:1")]
         assert not replay.run()
         assert replay.differences() == []

@@ -1,4 +1,5 @@
-"""Constraints of tables that are loaded under another name while they are still followed under the former one."""
+"""Constraints of tables that are loaded under another name while they are still followed under the former
+one."""
 
 from __future__ import annotations
 

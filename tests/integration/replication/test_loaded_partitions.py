@@ -1,4 +1,5 @@
-"""Which partitions a load alters after it has added them, on two real clusters, also after a try that was killed."""
+"""Which partitions a load alters after it has added them, on two real clusters, also after a try that was
+killed."""
 
 from __future__ import annotations
 
@@ -81,7 +82,8 @@ class Loaded:
         self.writer.update_partition_statistics(statistics)
 
     def give_outdated_statistics(self, value: str) -> None:
-        """Write column statistics of a partition of the source, and remove the mark, as a change of rows does."""
+        """Write column statistics of a partition of the source, and remove the mark, as a change of rows
+        does."""
         self.give_statistics(value)
         partition = self.writer.get_partition(self.db, TABLE, [value])
         partition.parameters = {k: v for k, v in (partition.parameters or {}).items() if k != ACCURATE}
@@ -135,7 +137,8 @@ def test_partitions_without_write_id_are_only_added(
 
 
 def test_only_partitions_with_column_statistics_are_altered_and_keep_their_marks(loaded: Loaded) -> None:
-    """Hive marks the statistics of a partition as accurate when they are written, also those that are outdated at the source."""
+    """Hive marks the statistics of a partition as accurate when they are written, also those that are
+    outdated at the source."""
     loaded.create(None, accurate=BASIC, outdated={}, without=BASIC)
     loaded.give_statistics("accurate")
     loaded.give_outdated_statistics("outdated")
@@ -158,7 +161,8 @@ def test_a_load_that_continues_alters_the_partitions_that_the_source_has_changed
 def test_a_load_that_was_killed_between_statistics_and_marks_writes_the_marks_when_it_continues(
     loaded: Loaded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The source deletes the statistics meanwhile, so that only the comparison with the target shows what is left of them."""
+    """The source deletes the statistics meanwhile, so that only the comparison with the target shows what is
+    left of them."""
     loaded.create(None, a=BASIC, b=BASIC)
     loaded.give_outdated_statistics("a")
     loaded.die_in("alter_partitions", monkeypatch)

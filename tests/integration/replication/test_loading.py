@@ -152,7 +152,8 @@ def sort_columns(statistics: list[ColumnStatisticsObj]) -> list[ColumnStatistics
 
 
 def drop_marks(source: Metastore, db: str) -> None:
-    """Remove the marks of accurate statistics and nothing else, which a client may do outside of a transaction."""
+    """Remove the marks of accurate statistics and nothing else, which a client may do outside of a
+    transaction."""
     table, partition = source.get_table(db, "orders"), source.get_partition(db, "visits", ["a"])
     for item in (table, partition):
         item.parameters = {key: value for key, value in (item.parameters or {}).items() if key != ACCURATE}
@@ -209,7 +210,8 @@ def writer(source: ClusterEndpoints) -> Iterator[WritingMetastore]:
 
 @pytest.fixture
 def changing(database: str, source_sql: Session, build: Build) -> Replica:
-    """A replica of a database with two transactional tables of two rows each; ``t`` also has an aborted write id, 2."""
+    """A replica of a database with two transactional tables of two rows each; ``t`` also has an aborted write
+    id, 2."""
     create_source(source_sql, database)
     source_sql.run(f"create table {database}.t (id int) {ACID}")
     source_sql.run(f"create table {database}.other (id int) {ACID}")
@@ -258,7 +260,8 @@ def test_a_load_names_the_transactions_that_do_not_end_or_aborts_them_if_it_may(
 def test_rows_above_aborted_write_ids_are_visible_at_once(
     changing: Replica, writer: WritingMetastore, source_sql: Session, target_sql: Session
 ) -> None:
-    """Hive's own bootstrap hides them: it takes an aborted id for the high-water mark (hive-replication.md §0c.3)."""
+    """Hive's own bootstrap hides them: it takes an aborted id for the high-water mark (hive-replication.md
+    §0c.3)."""
     db, target_db = changing.policy.source_db, changing.policy.target_db
     for _ in range(2):
         writer.abort_txn(writer.open_write(db, "t")[0])

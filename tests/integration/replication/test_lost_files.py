@@ -41,7 +41,8 @@ class History:
 
 @pytest.fixture(scope="module")
 def history(source: ClusterEndpoints) -> History:
-    """``lost`` loses the file of its second insert, which is one transaction with ``other``'s; ``gone`` is dropped with its file."""
+    """``lost`` loses the file of its second insert, which is one transaction with ``other``'s; ``gone`` is
+    dropped with its file."""
     db = f"lost_{uuid.uuid4().hex[:8]}"
     with Session.connect(source.sql) as sql, closing(Metastore([source.metastore])) as metastore:
         before = metastore.current_event_id()
@@ -176,7 +177,8 @@ def test_a_table_with_unlogged_rows_that_was_renamed_meanwhile_is_loaded_under_i
     target_sql: Session,
     database: str,
 ) -> None:
-    """Hive logs a write event only for the first partition of a multi-insert; the others must be listed at the source."""
+    """Hive logs a write event only for the first partition of a multi-insert; the others must be listed at
+    the source."""
     with closing(Metastore([source.metastore])) as metastore:
         before = metastore.current_event_id()
         create_source(source_sql, database)

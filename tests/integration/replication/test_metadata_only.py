@@ -1,4 +1,5 @@
-"""Tables of which only the metadata is replicated, on real metastores: by events, by loads, and when the patterns change."""
+"""Tables of which only the metadata is replicated, on real metastores: by events, by loads, and when the
+patterns change."""
 
 from __future__ import annotations
 
@@ -75,7 +76,8 @@ def build(source: ClusterEndpoints, target: ClusterEndpoints, shop: Shop) -> Ite
 
 
 def require_metadata_only(replica: Replica, sql: Session, *tables: str) -> None:
-    """Assert that the tables have no rows, files, write ids or statistics, and are otherwise those of the source."""
+    """Assert that the tables have no rows, files, write ids or statistics, and are otherwise those of the
+    source."""
     db = replica.policy.target_db
     for name in tables:
         table = replica.target.get_table(db, name)

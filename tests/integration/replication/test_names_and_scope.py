@@ -93,7 +93,8 @@ def test_renamed_tables_are_followed_and_their_old_names_can_be_reused(follow: F
 
 
 def test_statistics_of_rolled_back_rows_are_marked_as_inaccurate(follow: Follow, target_sql: Session) -> None:
-    """Hive logs statistics before the abort, and a target that forgot the write id would answer count(*) from them."""
+    """Hive logs statistics before the abort, and a target that forgot the write id would answer count(*) from
+    them."""
     replica = follow()
     table = replica.target.get_table(replica.policy.target_db, "fact_a")
     assert "COLUMN_STATS_ACCURATE" not in (table.parameters or {})

@@ -1,4 +1,5 @@
-"""Sources of Hive 2.3 and 3.1 with a target of Hive 4.2: what is replicated, and what is refused with the reason."""
+"""Sources of Hive 2.3 and 3.1 with a target of Hive 4.2: what is replicated, and what is refused with the
+reason."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ INSERT_ONLY = {"transactional": "true", "transactional_properties": "insert_only
 
 
 def write_history(client: WritingMetastore, db: str) -> None:
-    """Write what a source of this version can report: tables, partitions, inserts, statistics, a rename and a drop."""
+    """Write what a source of this version can report: tables, partitions, inserts, statistics, a rename and a
+    drop."""
     client.create_database(Database(name=db))
     for name in ("plain", "gone", "before"):
         client.create_table(text_table(db, name))

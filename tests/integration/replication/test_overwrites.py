@@ -1,4 +1,5 @@
-"""INSERT OVERWRITE of transactional tables: Hive may show a base before its transaction ends, and replay must not let it."""
+"""INSERT OVERWRITE of transactional tables: Hive may show a base before its transaction ends, and replay must
+not let it."""
 
 from __future__ import annotations
 
@@ -72,7 +73,8 @@ def test_rows_of_an_overwrite_are_updated_and_deleted(
     source_sql.run(f"create table {db}.t (id int, name string) partitioned by (dt string) {ACID}")
     source_sql.run(f"insert into {db}.t values (1, 'old', 'a'), (2, 'old', 'b')")
     source_sql.run(
-        f"insert overwrite table {db}.t partition (dt) values (3, 'new', 'a'), (4, 'new', 'b'), (5, 'new', 'b')"
+        f"insert overwrite table {db}.t partition (dt) values (3, 'new', 'a'), (4, 'new', 'b'), (5, 'new', "
+        "'b')"
     )
     source_sql.run(f"update {db}.t set name = 'changed' where id = 3")
     source_sql.run(f"delete from {db}.t where id = 4")
@@ -88,7 +90,8 @@ def test_files_loaded_in_place_of_all_rows_are_read_on_the_target(
     create_source(source_sql, db)
     source_sql.run(f"create table {db}.t (id int, name string) {kind}")
     source_sql.run(
-        f"create table {db}.plain (id int, name string) {kind.partition(' tblproperties')[0]} tblproperties ('transactional'='false')"
+        f"create table {db}.plain (id int, name string) {kind.partition(' tblproperties')[0]} tblproperties "
+        "('transactional'='false')"
     )
     source_sql.run(f"insert into {db}.plain values (1, 'loaded'), (2, 'loaded')")
     source_sql.run(f"insert into {db}.t values (9, 'old')")

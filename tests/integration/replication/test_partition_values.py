@@ -1,4 +1,5 @@
-"""Values of partitions that Hive allows but that are no ordinary names: each is one directory, and is replicated like any other."""
+"""Values of partitions that Hive allows but that are no ordinary names: each is one directory, and is
+replicated like any other."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ VALUES = (
     "a\\\\b",
     "é" * 100,
 )
-"""As SQL writes them. Hive escapes a slash, tab or backslash in the name of the directory, and none of the others."""
+"""As SQL writes them. Hive escapes a slash, tab or backslash in the name of the directory, and none of the
+others."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""Plain tables whose files are in sub-directories or move, and objects that a policy leaves out, on real metastores."""
+"""Plain tables whose files are in sub-directories or move, and objects that a policy leaves out, on real
+metastores."""
 
 from __future__ import annotations
 

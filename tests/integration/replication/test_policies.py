@@ -1,4 +1,5 @@
-"""Several policies and sources for one target, and tables that are switched off and on, on real metastores."""
+"""Several policies and sources for one target, and tables that are switched off and on, on real
+metastores."""
 
 from __future__ import annotations
 

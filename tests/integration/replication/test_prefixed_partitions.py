@@ -1,6 +1,8 @@
-"""Writes into partitions of which one's name is a prefix of another's, such as ``month=1`` and ``month=10``, on real metastores.
+"""Writes into partitions of which one's name is a prefix of another's, such as ``month=1`` and ``month=10``,
+on real metastores.
 
-Hive's write event of a partition then also names the files of the other one (``handlers.decoding.write_events``).
+Hive's write event of a partition then also names the files of the other one
+(``handlers.decoding.write_events``).
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
 KINDS: Final = {
     "acid": ACID,
     "bucketed": f"clustered by (id) into 2 buckets {ACID}",
-    "insert-only": "stored as orc tblproperties ('transactional'='true', 'transactional_properties'='insert_only')",
+    "insert-only": (
+        "stored as orc tblproperties ('transactional'='true', 'transactional_properties'='insert_only')"
+    ),
     "plain": PLAIN,
 }
 

@@ -90,7 +90,8 @@ def test_a_quarantined_table_and_a_newcomer_are_loaded_while_the_others_are_foll
 def test_a_released_table_resumes_without_copying_earlier_files_unless_a_writer_ended_meanwhile(
     replica: Replica, source: ClusterEndpoints, source_sql: Session, target_sql: Session
 ) -> None:
-    """The target refuses an alteration because another client renamed the tables there; the cause is removed later."""
+    """The target refuses an alteration because another client renamed the tables there; the cause is removed
+    later."""
     db, copy = replica.policy.source_db, replica.policy.target_db
     create_source(source_sql, db)
     for table in ("resumed", "ended", "other"):
@@ -110,7 +111,8 @@ def test_a_released_table_resumes_without_copying_earlier_files_unless_a_writer_
             _rename_on_target(replica, f"{table}_away", table)
         source_sql.run(f"insert into {db}.resumed values (2)")
         source_sql.run(
-            f"from {db}.resumed s insert into {db}.resumed select s.id + 10 insert into {db}.other select s.id"
+            f"from {db}.resumed s insert into {db}.resumed select s.id + 10 insert into {db}.other select "
+            "s.id"
         )
         source_sql.run(f"delete from {db}.resumed where id = 2")
         writer.commit_txn(held["ended"])

@@ -1,8 +1,9 @@
 """Two tables in one directory, on real metastores.
 
-Hive gives a table whose name has special characters a directory of another name, and leaves it there when the table is renamed. The next table
-of the old name then gets the same directory, and the write event of its CREATE TABLE AS SELECT names everything in it
-(``handlers.decoding.write_events``). If one of the two is dropped, Hive removes the files of both.
+Hive gives a table whose name has special characters a directory of another name, and leaves it there when the
+table is renamed. The next table of the old name then gets the same directory, and the write event of its
+CREATE TABLE AS SELECT names everything in it (``handlers.decoding.write_events``). If one of the two is
+dropped, Hive removes the files of both.
 """
 
 from __future__ import annotations

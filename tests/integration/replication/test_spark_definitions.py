@@ -1,4 +1,5 @@
-"""Definitions as Spark stores them, on real metastores: their copies name nothing of the source. ``test_spark_tables`` runs Spark itself."""
+"""Definitions as Spark stores them, on real metastores: their copies name nothing of the source.
+``test_spark_tables`` runs Spark itself."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Tables that Spark 4 creates: a Spark session on the replica reads each of them when nothing is left of the source.
+"""Tables that Spark 4 creates: a Spark session on the replica reads each of them when nothing is left of the
+source.
 
-The source's session is closed before the one on the target starts, since Spark's Hive client cannot change its metastore within one JVM.
+The source's session is closed before the one on the target starts, since Spark's Hive client cannot change
+its metastore within one JVM.
 """
 
 from __future__ import annotations
@@ -54,7 +56,8 @@ def create_tables(spark: SparkSession, db: str, files: Path) -> None:
     for kind in FORMATS:
         spark.run(f"create table {db}.managed_{kind} (id int, item string) using {kind}")
         spark.run(
-            f"create table {db}.external_{kind} (id int, item string) using {kind} location 'file:{files}/ext/{kind}'"
+            f"create table {db}.external_{kind} (id int, item string) using {kind} location "
+            f"'file:{files}/ext/{kind}'"
         )
         spark.run(
             f"create table {db}.parts_{kind} (id int, dt string) using {kind} partitioned by (dt) "
@@ -201,7 +204,8 @@ def test_spark_reads_every_table_of_the_replica_without_the_source(
 
 
 def require_equal(lake: SparkLake) -> None:
-    """Require that all tables are replicated, that none names a directory of the source, and that verification finds no difference."""
+    """Require that all tables are replicated, that none names a directory of the source, and that
+    verification finds no difference."""
     assert list_unreplicated("p", lake.replica.context) == ()
     assert lake.replica.quarantined() == {}
     naming = [text for each in lake.definitions() for text in list_texts(each) if str(lake.files) in text]

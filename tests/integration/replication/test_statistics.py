@@ -36,7 +36,9 @@ def steps(sql: Session, source: Metastore, db: str) -> Iterator[Step]:
     statements = {
         "insert into an ACID table": f"insert into {db}.orders values (1,'pen'),(2,'ink')",
         "update": f"update {db}.orders set item = 'INK' where id = 2",
-        "insert into a new ACID partition": f"insert into {db}.visits partition (dt='a') values (1,'x'),(2,'y')",
+        "insert into a new ACID partition": (
+            f"insert into {db}.visits partition (dt='a') values (1,'x'),(2,'y')"
+        ),
         "insert into a plain table": f"insert into {db}.plain values (1,'one'),(2,'two')",
         "insert into a new plain partition": f"insert into {db}.archive partition (dt='a') values (1,'x')",
         "analyze": f"analyze table {db}.orders compute statistics for columns",
@@ -114,7 +116,8 @@ def test_a_change_outside_of_a_transaction_keeps_the_marks_that_rolled_back_rows
 def test_statistics_that_a_client_writes_after_its_transaction_was_aborted_are_not_used_on_the_target(
     source_sql: Session, target_sql: Session, source: ClusterEndpoints, replica: Replica
 ) -> None:
-    """A client does so if its metastore was down until Hive aborted the transaction. The target forgets that, and would count lost rows."""
+    """A client does so if its metastore was down until Hive aborted the transaction. The target forgets that,
+    and would count lost rows."""
     check_rows_are_counted(
         source_sql,
         target_sql,
@@ -126,7 +129,8 @@ def test_statistics_that_a_client_writes_after_its_transaction_was_aborted_are_n
 def check_rows_are_counted(
     source_sql: Session, target_sql: Session, replica: Replica, write: Callable[[str], None]
 ) -> None:
-    """Create a table of each kind with one row, let ``write`` change the statistics of both, and require that the target counts one row."""
+    """Create a table of each kind with one row, let ``write`` change the statistics of both, and require that
+    the target counts one row."""
     db, target_db = replica.policy.source_db, replica.policy.target_db
     create_source(source_sql, db)
     for table, keys in (("orders", ""), ("visits", "partitioned by (dt string) ")):
@@ -141,7 +145,8 @@ def check_rows_are_counted(
 
 
 def count_after_abort(source: ClusterEndpoints, db: str, name: str) -> None:
-    """Write statistics with one more row of a table, or of its partition, under the write id of a transaction that is aborted before."""
+    """Write statistics with one more row of a table, or of its partition, under the write id of a transaction
+    that is aborted before."""
     with closing(WritingMetastore([source.metastore])) as writer:
         txn_id, write_id = writer.open_write(db, name)
         writer.abort_txn(txn_id)
@@ -167,7 +172,8 @@ def count_two(item: Table | Partition, write_id: int) -> None:
 def test_a_truncation_that_began_during_an_insert_removes_the_mark_on_both_sides(
     source_sql: Session, source: ClusterEndpoints, replica: Replica, *, has_seen_the_insert: bool
 ) -> None:
-    """Its snapshot does not contain the statistics of the insert; Hive logs the truncation as if they were still accurate."""
+    """Its snapshot does not contain the statistics of the insert; Hive logs the truncation as if they were
+    still accurate."""
     db, target_db = replica.policy.source_db, replica.policy.target_db
     create_source(source_sql, db)
     source_sql.run(f"create table {db}.orders (id int, item string) {ACID}")
@@ -190,7 +196,8 @@ def test_a_truncation_that_began_during_an_insert_removes_the_mark_on_both_sides
 def truncate_at(
     source: ClusterEndpoints, db: str, table: str, partitions: list[str] | None, snapshot: str
 ) -> None:
-    """Truncate in a transaction of its own with this list of valid write ids, whose newest is the transaction's."""
+    """Truncate in a transaction of its own with this list of valid write ids, whose newest is the
+    transaction's."""
     with closing(WritingMetastore([source.metastore])) as writer:
         txn_id, write_id = writer.open_write(db, table)
         writer.truncate_table(
@@ -202,7 +209,8 @@ def truncate_at(
 def test_a_mark_that_hive_removes_from_the_wrong_partition_of_an_insert_is_removed_on_the_target(
     source_sql: Session, source: ClusterEndpoints, replica: Replica
 ) -> None:
-    """Which one depends on the order of a hash map; of these partitions, one loses its mark in most orders."""
+    """Which one depends on the order of a hash map; of these partitions, one loses its mark in most
+    orders."""
     db = replica.policy.source_db
     create_source(source_sql, db)
     source_sql.run(f"create table {db}.visits (id int, item string) partitioned by (dt string) {ACID}")
@@ -251,14 +259,16 @@ def test_basic_statistics_that_hive_marks_without_knowing_them_are_not_marked_on
 def test_statistics_of_overlapping_inserts_are_not_used_on_the_target(
     source_sql: Session, target_sql: Session, source: ClusterEndpoints, replica: Replica
 ) -> None:
-    """The second one's do not count the rows of the first. The source's metastore removes the mark, but logs the change with it."""
+    """The second one's do not count the rows of the first. The source's metastore removes the mark, but logs
+    the change with it."""
     check_rows_are_counted(
         source_sql, target_sql, replica, lambda table: overlap(source, replica.policy.source_db, table)
     )
 
 
 def overlap(source: ClusterEndpoints, db: str, name: str) -> None:
-    """Write statistics with one more row in each of two transactions, of which the second does not see the first."""
+    """Write statistics with one more row in each of two transactions, of which the second does not see the
+    first."""
     with closing(WritingMetastore([source.metastore])) as writer:
         first, second = writer.open_txns(2)
         ids = writer.allocate_write_ids(db, name, [first, second])
@@ -285,7 +295,8 @@ def alter_rows(writer: WritingMetastore, db: str, name: str, write_id: int, snap
 
 
 def alter_under(source: Metastore, db: str, write_id: int | None) -> None:
-    """Write a property of a table and of a partition, as a client that sends this write id and leaves the statistics alone."""
+    """Write a property of a table and of a partition, as a client that sends this write id and leaves the
+    statistics alone."""
     table, partition = source.get_table(db, "orders"), source.get_partition(db, "visits", ["a"])
     for each in (table, partition):
         each.parameters = {**(each.parameters or {}), "note": str(write_id)}

@@ -1,4 +1,5 @@
-"""Streams of small transactions: what each costs the target's metastore, and what a policy repeats that lost its state within one."""
+"""Streams of small transactions: what each costs the target's metastore, and what a policy repeats that lost
+its state within one."""
 
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ def count_calls(monkeypatch: pytest.MonkeyPatch, target: ClusterEndpoints) -> Co
 
 
 def freeze_position(replica: Replica) -> None:
-    """Let the time stand still for the projection, so that the target's position is not raised within a batch."""
+    """Let the time stand still for the projection, so that the target's position is not raised within a
+    batch."""
     replica.projection = ReplicationProjection(
         source_name="test", context=replica.context, store=replica.store, clock=lambda: 0.0
     )
@@ -84,7 +86,8 @@ def test_small_commits_of_a_batch_cost_the_target_two_calls_each_and_share_all_o
 def test_a_policy_that_loses_its_state_within_a_stream_of_commits_repeats_none_of_them(
     replica: Replica, source: ClusterEndpoints, target: ClusterEndpoints
 ) -> None:
-    """The target's position is behind all of them: a transaction that is opened again after its end would damage the table."""
+    """The target's position is behind all of them: a transaction that is opened again after its end would
+    damage the table."""
     freeze_position(replica)
     position = replica.projection.open()
     db = replica.policy.source_db

@@ -1,4 +1,5 @@
-"""Plain managed tables of older sources on a target of Hive 4.2, which makes them external when they are created."""
+"""Plain managed tables of older sources on a target of Hive 4.2, which makes them external when they are
+created."""
 
 from __future__ import annotations
 
@@ -100,7 +101,8 @@ class Source:
         return table.tableType, {k: v for k, v in (table.parameters or {}).items() if k in TRANSLATED}
 
     def differences(self) -> dict[str, list[str]]:
-        """Return what differs by table; without statistics, which metastores of two versions keep differently."""
+        """Return what differs by table; without statistics, which metastores of two versions keep
+        differently."""
         following = AppliedEvents(self.replica, applied=self.applied)
         with verifier_of(self.replica, following) as verifier:
             results = {name: verifier.verify_table(name) for name in self.replica.source.table_names(self.db)}

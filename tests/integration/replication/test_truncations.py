@@ -1,4 +1,5 @@
-"""Truncations of transactional tables, which add an empty base and leave the files to the readers of older snapshots."""
+"""Truncations of transactional tables, which add an empty base and leave the files to the readers of older
+snapshots."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
 def test_a_truncation_that_is_rolled_back_takes_effect_on_both_sides_when_hive_forgets_the_abort(
     source_sql: Session, target_sql: Session, replica: Replica, columns: str, kind: str
 ) -> None:
-    """Hive forgets it within seconds, because it does not record a truncation among the writes of its transaction."""
+    """Hive forgets it within seconds, because it does not record a truncation among the writes of its
+    transaction."""
     db, target_db = replica.policy.source_db, replica.policy.target_db
     create_source(source_sql, db)
     source_sql.run(f"create table {db}.t {columns} {kind}")
@@ -64,7 +66,8 @@ def test_a_truncation_that_is_rolled_back_takes_effect_on_both_sides_when_hive_f
 def test_a_truncation_of_impala_which_hive_ignores_is_no_difference(
     source_sql: Session, target_sql: Session, replica: Replica
 ) -> None:
-    """Impala writes ``base_3/_empty`` and logs no write event. Hive finds no file in that base and still reads the rows."""
+    """Impala writes ``base_3/_empty`` and logs no write event. Hive finds no file in that base and still
+    reads the rows."""
     db = replica.policy.source_db
     create_source(source_sql, db)
     source_sql.run(f"create table {db}.t (id int) {ACID}")

@@ -1,4 +1,5 @@
-"""Two instances replicate into one target: the one that was stopped and replaced writes nothing when it continues."""
+"""Two instances replicate into one target: the one that was stopped and replaced writes nothing when it
+continues."""
 
 from __future__ import annotations
 

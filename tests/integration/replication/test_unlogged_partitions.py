@@ -1,7 +1,8 @@
 """A multi-insert into static partitions whose files are compacted before the replica copies them.
 
-Hive logs a write event for the first partition only. Compaction is done by hand, because the shared stack has no compactor: one base
-replaces the writes, and the change manager keeps their files, as Hive's cleaner does for a replicated database.
+Hive logs a write event for the first partition only. Compaction is done by hand, because the shared stack has
+no compactor: one base replaces the writes, and the change manager keeps their files, as Hive's cleaner does
+for a replicated database.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
 def write_and_compact(
     sql: Session, source: ClusterEndpoints, db: str, *, listing: bool
 ) -> tuple[int, list[Event]]:
-    """Write into partitions a, b and c, relay the events, then compact b; return the event before, and the relayed ones."""
+    """Write into partitions a, b and c, relay the events, then compact b; return the event before, and the
+    relayed ones."""
     with closing(Metastore([source.metastore])) as metastore:
         before = metastore.current_event_id()
         create_source(sql, db)

@@ -1,4 +1,5 @@
-"""Events that cannot be read and name no table harm only the tables that they concern, and these are loaded."""
+"""Events that cannot be read and name no table harm only the tables that they concern, and these are
+loaded."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
 
 def nameless(event: Event) -> Undecodable:
-    """Return the event as the relay writes it if the metastore cannot return it and its names are not found."""
+    """Return the event as the relay writes it if the metastore cannot return it and its names are not
+    found."""
     error = LimitExceeded("the metastore's answer is too large")
     return Undecodable(event_id=event.event_id, time_s=event.time_s, kind="UNREADABLE", error=error)
 

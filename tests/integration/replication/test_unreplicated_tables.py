@@ -1,4 +1,5 @@
-"""Tables whose rows are elsewhere are left out and reported, on real metastores, by events and by a bootstrap."""
+"""Tables whose rows are elsewhere are left out and reported, on real metastores, by events and by a
+bootstrap."""
 
 from __future__ import annotations
 

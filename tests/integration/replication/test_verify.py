@@ -1,4 +1,5 @@
-"""Verification on real metastores with files of a SQL engine: one shared replica, of which each test damages a table of its own."""
+"""Verification on real metastores with files of a SQL engine: one shared replica, of which each test damages
+a table of its own."""
 
 from __future__ import annotations
 
@@ -70,12 +71,17 @@ def shared(source: ClusterEndpoints, target: ClusterEndpoints) -> Iterator[Repli
 
 
 def write_rows(sql: Session, table: str) -> None:
-    """Write rows of many types in three partitions, with updates, deletions and a transaction that is rolled back."""
+    """Write rows of many types in three partitions, with updates, deletions and a transaction that is rolled
+    back."""
     sql.run(
-        f"create table {table} (id int, word varchar(5), price decimal(10,2), tags map<string,int>, at timestamp, "
+        f"create table {table} (id int, word varchar(5), price decimal(10,2), tags map<string,int>, at "
+        "timestamp, "
         f"`where` struct<x:int,y:string>) partitioned by (dt string) {ACID}"
     )
-    row = "{0}, 'w{0}', {0}.5, map('a', {0}), timestamp '2024-01-01 00:00:0{0}', named_struct('x', {0}, 'y', 'z')"
+    row = (
+        "{0}, 'w{0}', {0}.5, map('a', {0}), timestamp '2024-01-01 00:00:0{0}', named_struct('x', {0}, "
+        "'y', 'z')"
+    )
     dates = {1: "a", 2: "a", 3: "c:/d", 4: "c:/d", 5: "e"}
     rows = " union all ".join(f"select {row.format(each)}, '{dt}'" for each, dt in dates.items())
     sql.run(f"insert into {table} {rows}")
@@ -227,7 +233,8 @@ def test_rows_are_read_under_the_write_id_list_as_the_sql_engine_reads_them(
     ours, theirs = f"{shared.policy.source_db}.rowed", f"{shared.policy.target_db}.rowed"
     target_sql.run(f"delete from {theirs} where id = 1")
     target_sql.run(
-        f"insert into {theirs} partition (dt='a') select id, word, price, tags, at, `where` from {theirs} where id = 4"
+        f"insert into {theirs} partition (dt='a') select id, word, price, tags, at, `where` from {theirs} "
+        "where id = 4"
     )
     done = tideline(config, "verify", "shop", "rowed", "calm", "plain", "--rows", "--json")
     assert done.returncode == 1, done.stderr
@@ -246,7 +253,8 @@ def test_rows_are_read_under_the_write_id_list_as_the_sql_engine_reads_them(
 
 
 def test_a_compaction_on_either_side_is_no_difference_but_is_counted(shared: Replica) -> None:
-    """Compactions by hand: the shared stack has no compactor. Its results have the names and the layout of Hive's."""
+    """Compactions by hand: the shared stack has no compactor. Its results have the names and the layout of
+    Hive's."""
     for table in ("here", "either"):
         compact_by_hand(files_of(shared, table, at_source=True), base=2)
     for table in ("there", "either"):

@@ -22,7 +22,9 @@ VIEWS: Final = {
     "by_function": "select {db}.mask(v) as masked from {db}.t where {db}.MASK(v) is not null",
     "in_capitals": "select id from {capitals}.T",
     "of_namesake": "select {db}.id, {db}.s.a from {db}.{db} where {db}.id in (select {db}.id from {db}.{db})",
-    "of_joined_namesake": "select t.id, {db}.s from {db}.t join {db}.{db} on t.id = {db}.id, {db}.in_capitals c",
+    "of_joined_namesake": (
+        "select t.id, {db}.s from {db}.t join {db}.{db} on t.id = {db}.id, {db}.in_capitals c"
+    ),
     "of_alias": "select {db}.id from {db}.t {db} where extract(year from {db}.d) > 1999",
     "with_text": "select id, '`{db}`.t {db}.mask(v)' as v from {db}.t -- it''s `{db}`.t\nwhere v = 'x'",
 }

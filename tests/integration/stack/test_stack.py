@@ -26,7 +26,8 @@ def test_an_acid_insert_is_logged_with_its_transaction_and_read_back(
         f"create table {database}.t (id int, v string) stored as orc tblproperties ('transactional'='true')"
     )
     inserted = source_sql.run(f"insert into {database}.t values (1, 'a'), (2, null)")
-    # Other tests write to the same metastore meanwhile; of these three events, only the allocation has the name of its database.
+    # Other tests write to the same metastore meanwhile; of these three events, only the allocation has the
+    # name of its database.
     (allocated,) = (
         index
         for index, event in enumerate(inserted.events)

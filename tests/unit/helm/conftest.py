@@ -16,5 +16,6 @@ Render = Callable[[Values], Objects]
 
 @pytest.fixture(scope="session")
 def render() -> Render:
-    """Render the chart as release ``demo`` in namespace ``prod``; objects by kind, the test pod as ``Test``."""
+    """Render the chart as release ``demo`` in namespace ``prod``; objects by kind, the test pod as
+    ``Test``."""
     return render_chart

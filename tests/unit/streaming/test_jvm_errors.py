@@ -231,7 +231,8 @@ CONF = {
             [
                 Cause(
                     RUNTIME,
-                    "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found",
+                    "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not "
+                    "found",
                 ),
                 Cause(
                     ("java.lang.ClassNotFoundException", "java.lang.ReflectiveOperationException", *OBJECT),
@@ -253,8 +254,10 @@ CONF = {
             [
                 Cause(
                     ("java.net.BindException", *SOCKET),
-                    "Address already in use: Service 'sparkDriver' failed after 0 retries (starting from 45999)! Consider "
-                    "explicitly setting the appropriate port (for example spark.ui.port for SparkUI) to an available port.",
+                    "Address already in use: Service 'sparkDriver' failed after 0 retries (starting from "
+                    "45999)! Consider "
+                    "explicitly setting the appropriate port (for example spark.ui.port for SparkUI) to an "
+                    "available port.",
                 )
             ],
             Transient,
@@ -264,8 +267,10 @@ CONF = {
             [
                 Cause(
                     ("java.net.BindException", *SOCKET),
-                    "Cannot assign requested address: Service 'sparkDriver' failed after 16 retries (on a random free port)! "
-                    "Consider explicitly setting the appropriate binding address (for example spark.driver.bindAddress).",
+                    "Cannot assign requested address: Service 'sparkDriver' failed after 16 retries (on a "
+                    "random free port)! "
+                    "Consider explicitly setting the appropriate binding address (for example "
+                    "spark.driver.bindAddress).",
                 )
             ],
             Transient,
@@ -275,7 +280,8 @@ CONF = {
             [
                 Cause(
                     ("org.apache.spark.SparkException", "java.lang.Exception", *OBJECT),
-                    "The YARN application has already ended! It might have been killed or the Application Master may have failed "
+                    "The YARN application has already ended! It might have been killed or the Application "
+                    "Master may have failed "
                     "to start. Check the YARN application logs for more details.",
                 )
             ],

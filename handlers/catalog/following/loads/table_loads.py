@@ -1,8 +1,11 @@
 """The loads of one listing: each follower's share of it, which every follower takes in the same way.
 
-1. ``Follower.begin_load`` and ``TableLoad.read``, in the thread of calls: what is computed from the listing alone.
-2. ``TableLoad.write``, in short transactions between those of events: what a follower writes beside the table's content.
-3. ``FollowerChange.take_load``, in the transaction that stores the listing, or the piece, with the events that were missed.
+1. ``Follower.begin_load`` and ``TableLoad.read``, in the thread of calls: what is computed from the listing
+   alone.
+2. ``TableLoad.write``, in short transactions between those of events: what a follower writes beside the
+   table's content.
+3. ``FollowerChange.take_load``, in the transaction that stores the listing, or the piece, with the events
+   that were missed.
 
 A load that ends before step 3 changes nothing that readers see.
 """
@@ -55,7 +58,9 @@ class TableLoads:
         return any(load.write(store) for _, load in self._loads)
 
     def take(self, pairs: Sequence[tuple[Follower, FollowerChange]]) -> bool:
-        """Step 3; return False where staged content does not fit, so that the table must be loaded from its beginning."""
+        """Step 3; return False where staged content does not fit, so that the table must be loaded from its
+        beginning.
+        """
         return all(
             change.take_load(load)
             for loading, load in self._loads
@@ -72,7 +77,9 @@ class TableLoads:
 def read_loads(
     followers: Sequence[Follower], request: ListingRequest, turns: Turns, source: Metastore
 ) -> TableLoads:
-    """Read a table or its next piece, and compute the loads, in the thread of calls; raise as ``read_listing`` does."""
+    """Read a table or its next piece, and compute the loads, in the thread of calls; raise as
+    ``read_listing`` does.
+    """
     with _containing_defects():
         listing = read_listing(source, followers, request)
         with turns.computing():

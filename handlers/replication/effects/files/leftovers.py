@@ -1,15 +1,17 @@
 """Files that a dropped table or partition left in its directory.
 
-Hive drops a table or partition in its database first and removes the files after that. If that fails, the metastore only logs it
-(``HMSHandler.deleteTableData``), and one that is killed in between does not repeat it. Readers choose files by the names of their
-directories, so a new transactional table or partition there would show the old rows. A plain one is compared with the source
-(``copy_first_files``).
+Hive drops a table or partition in its database first and removes the files after that. If that fails, the
+metastore only logs it (``HMSHandler.deleteTableData``), and one that is killed in between does not repeat it.
+Readers choose files by the names of their directories, so a new transactional table or partition there would
+show the old rows. A plain one is compared with the source (``copy_first_files``).
 
-Replay therefore removes what is still there after a drop, before a partition is added, and after a table is created. The position is
-recorded between a drop and a later creation of the same table, so nothing that was written since is there then.
+Replay therefore removes what is still there after a drop, before a partition is added, and after a table is
+created. The position is recorded between a drop and a later creation of the same table, so nothing that was
+written since is there then.
 
-Hive also refuses a rename whose new directory exists (``HiveAlterHandler``). A metastore that was killed leaves one in an object store, where it
-copies all objects before it removes them from the former directory (of large tables: before it removes the first few hundred).
+Hive also refuses a rename whose new directory exists (``HiveAlterHandler``). A metastore that was killed
+leaves one in an object store, where it copies all objects before it removes them from the former directory
+(of large tables: before it removes the first few hundred).
 
 A directory in which any table or partition of the target database is, is never removed.
 """
@@ -51,7 +53,9 @@ def clear_table(name: str, context: Context) -> None:
 
 
 def clear_partitions(owner: Table, names: Sequence[str], context: Context) -> None:
-    """Remove the directories of partitions that are about to be added to a transactional table, except for those it already has."""
+    """Remove the directories of partitions that are about to be added to a transactional table, except for
+    those it already has.
+    """
     if not is_transactional(owner) or owner.sd.location is None:
         return
     root = parse_location(owner.sd.location)
@@ -74,9 +78,11 @@ def remove_dropped_partitions(owner: Table, names: Sequence[str], context: Conte
 
 
 def make_room(place: str, moved: str, context: Context) -> bool:
-    """Remove the directory ``moved``, to which a rename could not move ``place`` because it exists; return whether that was done.
+    """Remove the directory ``moved``, to which a rename could not move ``place`` because it exists; return
+    whether that was done.
 
-    It is removed only if ``place`` still has all its files, because a metastore that was killed may have moved some.
+    It is removed only if ``place`` still has all its files, because a metastore that was killed may have
+    moved some.
     """
     if not has_directory(context, place) or not has_directory(context, moved):
         return False
@@ -95,7 +101,9 @@ def _find_files(directory: str, context: Context) -> set[tuple[str, str, int]]:
 
 
 def remove_unused(places: Collection[Location], context: Context, *, but_for: str = "") -> bool:
-    """Remove those directories in which neither a table other than ``but_for`` nor a partition is; return whether that were all."""
+    """Remove those directories in which neither a table other than ``but_for`` nor a partition is; return
+    whether that were all.
+    """
     used = find_used(places, context, but_for=but_for)
     for place in places:
         if place in used:
@@ -107,7 +115,9 @@ def remove_unused(places: Collection[Location], context: Context, *, but_for: st
 
 
 def find_used(places: Collection[Location], context: Context, *, but_for: str = "") -> set[Location]:
-    """Return those directories in which a table of the target database is, other than ``but_for``, or a partition."""
+    """Return those directories in which a table of the target database is, other than ``but_for``, or a
+    partition.
+    """
     directories = set(places)
     above = {each for place in directories for each in _list_ancestors(place)}
     used: set[Location] = set()

@@ -26,7 +26,8 @@ class LoadSettings:
     """How tables are loaded: the section ``bootstrap`` of the configuration."""
 
     open_transaction_timeout_s: Annotated[float, Interval(ge=0)] = 3600
-    """How long the load of a table waits for transactions of the source that wrote into it and are still open."""
+    """How long the load of a table waits for transactions of the source that wrote into it and are still
+    open."""
     abort_open_transactions: bool = False
     """Whether these transactions are aborted at the source after that time. If not, the load fails with
     transactions-open, which names them, and is repeated."""

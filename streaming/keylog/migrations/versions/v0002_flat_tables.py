@@ -1,4 +1,6 @@
-"""Snapshots of flat tables, written by their Spark drivers, and the history of their columns, both for display."""
+"""Snapshots of flat tables, written by their Spark drivers, and the history of their columns, both for
+display.
+"""
 
 from __future__ import annotations
 

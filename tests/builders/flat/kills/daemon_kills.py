@@ -1,4 +1,5 @@
-"""A flat table of a running daemon: the daemon, its driver or the driver's JVM is killed while the driver is at a known step."""
+"""A flat table of a running daemon: the daemon, its driver or the driver's JVM is killed while the driver is
+at a known step."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ RECURRING: Final = (*BATCH[2:], *SEAL[:4])
 
 @dataclass
 class KilledDaemon(ConfiguredTable):
-    """A table of a daemon whose driver is held at one step after the other; ``victim`` is what ``dies`` kills."""
+    """A table of a daemon whose driver is held at one step after the other; ``victim`` is what ``dies``
+    kills."""
 
     victim: str = "daemon"
     _steps: HeldSteps = field(init=False)
@@ -48,9 +50,10 @@ class KilledDaemon(ConfiguredTable):
     def dies(self, failpoint: str, *, follow: bool = False) -> None:
         """Let a driver reach this step, kill the daemon there, and check the table.
 
-        A JVM is killed at the beginning of the next call instead, because its driver continues, and the table must not change while it is
-        checked. This driver may reach further steps before it needs its JVM. It is then held at the next one, as if its JVM had been
-        killed there. A narrowing begins with a command, which is killed whatever the victim is.
+        A JVM is killed at the beginning of the next call instead, because its driver continues, and the table
+        must not change while it is checked. This driver may reach further steps before it needs its JVM. It
+        is then held at the next one, as if its JVM had been killed there. A narrowing begins with a command,
+        which is killed whatever the victim is.
         """
         assert not follow
         if self.narrows:
@@ -99,7 +102,8 @@ class KilledDaemon(ConfiguredTable):
         assert done.returncode == -signal.SIGKILL, done.stdout[-2_000:] + done.stderr[-4_000:]
 
     def kill(self, victim: str, *, while_held: bool = True) -> None:
-        """Kill the victim while the driver is held, or just after it was released. Wait until the driver and its JVM have ended.
+        """Kill the victim while the driver is held, or just after it was released. Wait until the driver and
+        its JVM have ended.
 
         Nothing else ends an orphaned driver, so that it ends shows that it has noticed.
         """
@@ -116,7 +120,8 @@ class KilledDaemon(ConfiguredTable):
         self._release()
 
     def ends_well(self) -> None:
-        """Kill the daemon if it runs, then process what is left and check that every event is in the table once."""
+        """Kill the daemon if it runs, then process what is left and check that every event is in the table
+        once."""
         if self.is_running:
             self.kill("daemon", while_held=False)
         log = self.directory / "daemon.log"
@@ -154,7 +159,8 @@ class KilledDaemon(ConfiguredTable):
 
 
 def wait_for(condition: Callable[[], object]) -> None:
-    """Wait for a process that takes seconds; looking at every process of the machine more often would slow it down."""
+    """Wait for a process that takes seconds; looking at every process of the machine more often would slow it
+    down."""
     eventually(condition, DEADLINE_S, pause_s=0.05)
 
 
@@ -164,10 +170,11 @@ def machines_of(driver: int) -> list[int]:
 
 
 def survive_random_kills(table: KilledDaemon, random: Random, rounds: int) -> list[tuple[str, str]]:
-    """Send events, let the driver reach a random step, and kill a random victim there or just after; return steps and victims.
+    """Send events, let the driver reach a random step, and kill a random victim there or just after; return
+    steps and victims.
 
-    The values of ``n`` are sometimes texts, so that columns become wider and hours are rewritten in between. The events are accompanied
-    by hostile records, and the files of a directory have hostile forms.
+    The values of ``n`` are sometimes texts, so that columns become wider and hours are rewritten in between.
+    The events are accompanied by hostile records, and the files of a directory have hostile forms.
     """
     table.hostile = True
     table.keys = [*table.keys, *HOSTILE_KEYS]

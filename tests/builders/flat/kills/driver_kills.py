@@ -119,7 +119,8 @@ class Killed:
         return self.feed
 
     def land(self, hours: range, value: Callable[[int], Any], *, count: int = 20, **more: Any) -> None:
-        """Send ``count`` events of each of these hours, a text that is not JSON and an event without a time."""
+        """Send ``count`` events of each of these hours, a text that is not JSON and an event without a
+        time."""
         first = int(time.time()) // HOUR_S * HOUR_S - 20 * HOUR_S
         for hour in hours:
             name = f"{self.landed}-{hour}"
@@ -193,7 +194,8 @@ class Killed:
         self.check()
 
     def check(self) -> set[str]:
-        """Check the table, with and without an engine, and the dead letters; return the identities in both."""
+        """Check the table, with and without an engine, and the dead letters; return the identities in
+        both."""
         rows = self.rows()
         found = check_rows(rows, self.events, self.keys)
         letters = self.letters()
@@ -246,7 +248,8 @@ class Killed:
             return metastore.get_table(self.database, TABLE).sd.cols or []
 
     def letters(self) -> list[str]:
-        """Return the dead letters that are not in the table; texts that are not JSON are in both, once each."""
+        """Return the dead letters that are not in the table; texts that are not JSON are in both, once
+        each."""
         by_reason = read_letters(f"{self.location}/.dead-letters")
         malformed = by_reason.pop("malformed", [])
         assert len(malformed) == len(set(malformed))
@@ -275,7 +278,8 @@ class Killed:
 
 
 def hive_text(column: FieldSchema) -> str:
-    """Return an expression whose value Hive prints as ``digest`` does: texts as hashes, because they may contain control characters."""
+    """Return an expression whose value Hive prints as ``digest`` does: texts as hashes, because they may
+    contain control characters."""
     return f"md5(`{column.name}`)" if column.type == "string" else f"cast(`{column.name}` as string)"
 
 

@@ -35,9 +35,11 @@ class LocalTable(ConfiguredTable):
 def survive_executor_kills(
     table: ConfiguredTable, master: str, executors: Callable[[], Collection[int]], kill: Callable[[], int]
 ) -> None:
-    """Kill an executor in a batch, later the driver in a batch; then promote, backfill and seal. The table is on any file system.
+    """Kill an executor in a batch, later the driver in a batch; then promote, backfill and seal. The table is
+    on any file system.
 
-    Its source is a topic whose batches are larger than what is sent at once. ``kill`` kills one of ``executors`` and returns it.
+    Its source is a topic whose batches are larger than what is sent at once. ``kill`` kills one of
+    ``executors`` and returns it.
     """
     table.spark = {"master": master, **EXECUTORS}
     table.land(range(2), lambda n: n % 100, count=ROWS, pad=PAD, late="x")
@@ -74,7 +76,8 @@ def survive_executor_kills(
 
 
 def begins_batch(table: ConfiguredTable) -> Callable[[], bool]:
-    """Return whether a batch has begun since now: on a disk, whether it is being written, elsewhere, whether Spark has begun a stage."""
+    """Return whether a batch has begun since now: on a disk, whether it is being written, elsewhere, whether
+    Spark has begun a stage."""
     if isinstance(table, LocalTable):
         return table.is_writing
     begun = len(table.spark_events("StageSubmitted"))

@@ -1,7 +1,7 @@
 """Records that break careless parsers, each with what becomes of it by docs/SPLITTING.md and docs/FLAT.md.
 
-Every record has an identity of its own, so that a lost or duplicated one is noticed. Records that cannot have one, such as an empty
-line, are sent once.
+Every record has an identity of its own, so that a lost or duplicated one is noticed. Records that cannot have
+one, such as an empty line, are sent once.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ FINITE_CALLS: Final = 3
 
 @dataclass(frozen=True)
 class HostileRow:
-    """The bytes of a record and the values that Spark reads from it; none if it is malformed, ``is_lost`` if it has no valid time."""
+    """The bytes of a record and the values that Spark reads from it; none if it is malformed, ``is_lost`` if
+    it has no valid time."""
 
     text: bytes
     event: dict[str, Any] = field(default_factory=dict)

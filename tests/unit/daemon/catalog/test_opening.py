@@ -1,4 +1,5 @@
-"""A catalog that cannot be opened leaves nothing open, so that the next attempt finds the state file unlocked."""
+"""A catalog that cannot be opened leaves nothing open, so that the next attempt finds the state file
+unlocked."""
 
 from __future__ import annotations
 

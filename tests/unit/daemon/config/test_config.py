@@ -1,4 +1,5 @@
-"""Reading the configuration: every problem at once, each with its place; nothing secret shown; nothing passed over."""
+"""Reading the configuration: every problem at once, each with its place; nothing secret shown; nothing passed
+over."""
 
 from __future__ import annotations
 
@@ -211,7 +212,10 @@ def test_two_sources_with_one_topic_are_a_problem(read: Read) -> None:
 
 
 def test_mining_requires_raw_tables_and_sources(read: Read) -> None:
-    whole = "mining: {every_s: 60, raw_tables: {web.raw: {json_column: json}}, sources: {r: {kind: sql-files, path: /q}}}"
+    whole = (
+        "mining: {every_s: 60, raw_tables: {web.raw: {json_column: json}}, sources: {r: {kind: "
+        "sql-files, path: /q}}}"
+    )
     assert read(whole).problems == ()
     assert "must have raw_tables" in problem(read("mining: {every_s: 60}"), "mining").reason
     without_sources = read("mining: {every_s: 60, raw_tables: {web.raw: {json_column: json}}}")

@@ -1,4 +1,5 @@
-"""A default that the configuration shares with the code below it is declared once: ``daemon.config.section.setting`` reads it from there."""
+"""A default that the configuration shares with the code below it is declared once:
+``daemon.config.section.setting`` reads it from there."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).parents[4]
 PACKAGES: Final = ("state", "handlers", "streaming", "daemon")
 UNRELATED: Final = {"format", "freshness"}
-"""Settings that only look alike: the format of logs and that of records; a setting of the endpoint, and its status."""
+"""Settings that only look alike: the format of logs and that of records; a setting of the endpoint, and its
+status."""
 
 
 def test_no_default_of_the_configuration_is_declared_again_in_a_dataclass() -> None:
@@ -63,7 +65,8 @@ def written_defaults(definition: ast.ClassDef, *, is_section: bool) -> Iterator[
 def plain(node: ast.expr) -> str | None:
     """Return a written default as text; None for names, which another module defines, and for "not given"."""
     try:
-        value = eval(compile(ast.Expression(node), "", "eval"), {"__builtins__": {}})  # noqa: S307 - our own source
+        # Our own source
+        value = eval(compile(ast.Expression(node), "", "eval"), {"__builtins__": {}})  # noqa: S307
     except (NameError, TypeError, AttributeError):
         return None
     if value is None or value in ("", 0, False, (), [], {}):  # noqa: PLR6201 - some are not hashable

@@ -1,4 +1,5 @@
-"""Settings of logins: what each mechanism needs, that secrets stay secret, and that loading them makes connections use them."""
+"""Settings of logins: what each mechanism needs, that secrets stay secret, and that loading them makes
+connections use them."""
 
 from __future__ import annotations
 
@@ -42,7 +43,10 @@ def write(tmp_path: Path) -> Callable[[str, str], Path]:
     return write_file
 
 
-KERBEROS = "auth: {mechanism: kerberos, principal: hive/_HOST@R, client_principal: tideline@R, keytab: /k, protection: auth-int}"
+KERBEROS = (
+    "auth: {mechanism: kerberos, principal: hive/_HOST@R, client_principal: tideline@R, keytab: /k, "
+    "protection: auth-int}"
+)
 PLAIN = "auth: {mechanism: plain, user: tideline, password: {env: PASSWORD}}"
 
 

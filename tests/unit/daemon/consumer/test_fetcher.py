@@ -1,4 +1,5 @@
-"""The fetcher against a broker in this process: records, the end of the topic, lost offsets, a full queue, and failures."""
+"""The fetcher against a broker in this process: records, the end of the topic, lost offsets, a full queue,
+and failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Where a reader continues, in a broker of this process: by event ids, by offsets, and after the topic was created again."""
+"""Where a reader continues, in a broker of this process: by event ids, by offsets, and after the topic was
+created again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A reader delivers events in order, each once. Events that the topic lost are read from the log, or reported as a gap."""
+"""A reader delivers events in order, each once. Events that the topic lost are read from the log, or reported
+as a gap."""
 
 from __future__ import annotations
 
@@ -329,7 +330,8 @@ def test_without_event_ids_the_offsets_are_the_ids(reader_of: ReaderOf, letters:
 
 @st.composite
 def mangled(draw: st.DrawFn) -> tuple[ListedLog, list[Record | bytes | None]]:
-    """Generate a log, and a topic that lost some of its events, repeats others, and contains markers and garbage."""
+    """Generate a log, and a topic that lost some of its events, repeats others, and contains markers and
+    garbage."""
     log = ListedLog()
     for event_id in range(1, draw(st.integers(2, 30))):
         if draw(st.booleans()):

@@ -1,4 +1,5 @@
-"""The endpoint on real sockets: what reaches the metastore and the client, byte for byte, and how failures end."""
+"""The endpoint on real sockets: what reaches the metastore and the client, byte for byte, and how failures
+end."""
 
 from __future__ import annotations
 

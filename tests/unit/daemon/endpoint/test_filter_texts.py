@@ -1,4 +1,5 @@
-"""The texts of filters on their way to a metastore: which clients' and which servers' are rewritten, in every call that has one."""
+"""The texts of filters on their way to a metastore: which clients' and which servers' are rewritten, in every
+call that has one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Tables of the index, opened by another process: never older than the request allows, and never a state that did not exist."""
+"""Tables of the index, opened by another process: never older than the request allows, and never a state that
+did not exist."""
 
 from __future__ import annotations
 

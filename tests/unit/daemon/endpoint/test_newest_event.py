@@ -1,4 +1,5 @@
-"""One query for many requests, each of which arrived before the query was sent; and many waits on one position."""
+"""One query for many requests, each of which arrived before the query was sent; and many waits on one
+position."""
 
 from __future__ import annotations
 

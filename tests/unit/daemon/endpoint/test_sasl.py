@@ -1,4 +1,5 @@
-"""SASL on real sockets: the negotiation passes through the endpoint, which then serves plain calls and passes protected ones on."""
+"""SASL on real sockets: the negotiation passes through the endpoint, which then serves plain calls and passes
+protected ones on."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ def token(status: int, payload: bytes = b"") -> bytes:
 
 
 class Server:
-    """The server's part of a negotiation: what it received, and what it answers to each response of the client."""
+    """The server's part of a negotiation: what it received, and what it answers to each response of the
+    client."""
 
     def __init__(self, *answers: bytes) -> None:
         self.answers = answers

@@ -1,4 +1,5 @@
-"""Messages as bytes: what is written is read again, transports are recognized, and no bytes raise anything unexpected."""
+"""Messages as bytes: what is written is read again, transports are recognized, and no bytes raise anything
+unexpected."""
 
 from __future__ import annotations
 

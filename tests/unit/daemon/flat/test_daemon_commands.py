@@ -83,7 +83,8 @@ def test_a_plan_shows_promotions_apart_because_the_next_batch_does_not_make_them
 
 def test_a_batch_is_one_line_with_what_matters() -> None:
     assert event_text(progress(12, rows=1_234)) == (
-        "batch 12: 1,234 rows, 4.9 KiB, 5 columns, 2.0 s, 3 misfits, 4 dead letters, 7 behind, 2 hours to seal"
+        "batch 12: 1,234 rows, 4.9 KiB, 5 columns, 2.0 s, 3 misfits, 4 dead letters, 7 behind, 2 hours to "
+        "seal"
     )
     assert ", 1 dead letter, " in event_text(progress(12, dead_letters={"too-late": 1}))
     assert ", 5 with text behind their document, " in event_text(progress(12, trailing=5))
@@ -261,7 +262,10 @@ def test_commands_tell_what_they_did_in_words_or_as_json(split: Callable[..., tu
         [
             "2016-04-18 21h sealed, 1 of 3",
             "3 hours sealed",
-            "2016-04-18 22h is open: sealed when events reach 2016-04-18 23:15:00; the latest are of 2016-04-18 22:01:40",
+            (
+                "2016-04-18 22h is open: sealed when events reach 2016-04-18 23:15:00; the latest are of "
+                "2016-04-18 22:01:40"
+            ),
         ],
     )
     assert json.loads(split("seal", "web.flat", "--json")[1].partition("\n")[2])["sealed"] == 3

@@ -1,4 +1,5 @@
-"""From the configuration to a flat table's driver: what is said elsewhere is taken along, what cannot be is told with its place."""
+"""From the configuration to a flat table's driver: what is said elsewhere is taken along, what cannot be is
+told with its place."""
 
 from __future__ import annotations
 
@@ -114,7 +115,8 @@ def test_the_broker_is_reached_by_java_as_by_librdkafka_and_no_secret_is_shown(t
 def test_a_source_with_brokers_of_its_own_takes_nothing_from_kafka(tmp_path: Path) -> None:
     text = GOOD.replace(
         "{kind: kafka, topic: web.events}",
-        "{kind: kafka, topic: t, bootstrap: 'other:1', options: {security.protocol: SSL}, secrets: {ssl.key: {env: KAFKA_PASSWORD}}}",
+        "{kind: kafka, topic: t, bootstrap: 'other:1', options: {security.protocol: SSL}, secrets: "
+        "{ssl.key: {env: KAFKA_PASSWORD}}}",
     )
     loaded = config(tmp_path, text)
     source = flat_settings(loaded, "events").source
@@ -200,7 +202,10 @@ def test_a_wrong_setting_is_reported_with_its_place(
 
 
 def test_two_tables_never_share_a_table_a_place_or_a_checkpoint(tmp_path: Path) -> None:
-    entry = "{table: a.b, raw_table: a.c, location: 'file:/x', checkpoint: 'file:/c', source: {kind: directory, path: 'file:/l'}, event_time: {key: t}}"
+    entry = (
+        "{table: a.b, raw_table: a.c, location: 'file:/x', checkpoint: 'file:/c', source: {kind: "
+        "directory, path: 'file:/l'}, event_time: {key: t}}"
+    )
     found = reasons(read(tmp_path, f"flat:\n  one: {entry}\n  two: {entry}\n"))
     assert {"flat.two.table", "flat.two.location", "flat.two.checkpoint"} <= set(found)
 

@@ -1,4 +1,5 @@
-"""Flat tables in the daemon's status: in text, as metrics, for readiness; and which of them the daemon runs."""
+"""Flat tables in the daemon's status: in text, as metrics, for readiness; and which of them the daemon
+runs."""
 
 from __future__ import annotations
 

@@ -236,7 +236,8 @@ def test_queries_are_mined_into_the_key_log_although_another_source_fails(
     path.write_text(MINING.format(directory=tmp_path))
     (tmp_path / "reports").mkdir()
     (tmp_path / "reports" / "explorer.sql").write_text(
-        "select p.* from web.raw_events e lateral view event_parser(e.json, 'action.name', 'user.id') p as a, b;"
+        "select p.* from web.raw_events e lateral view event_parser(e.json, 'action.name', 'user.id') p as "
+        "a, b;"
     )
 
     def run(*arguments: str, code: int = 0) -> Any:

@@ -1,4 +1,5 @@
-"""A state disk that is full for a while: the policy's loop fails, is retried, and continues without a restart of the process."""
+"""A state disk that is full for a while: the policy's loop fails, is retried, and continues without a restart
+of the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A relay whose log was cleaned beyond its position continues in the same topic, with a record of the lost events."""
+"""A relay whose log was cleaned beyond its position continues in the same topic, with a record of the lost
+events."""
 
 from __future__ import annotations
 

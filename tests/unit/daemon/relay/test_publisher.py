@@ -1,4 +1,5 @@
-"""The producer of a relay against a broker in this process: every record once and in order, and failures of both sides."""
+"""The producer of a relay against a broker in this process: every record once and in order, and failures of
+both sides."""
 
 from __future__ import annotations
 

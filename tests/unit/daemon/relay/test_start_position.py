@@ -1,4 +1,5 @@
-"""A relay continues after the last record of its topic, and first verifies that log and topic belong together."""
+"""A relay continues after the last record of its topic, and first verifies that log and topic belong
+together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The status of compactions on the target: what is counted, what counts as failed, and what is shown if the target does not answer."""
+"""The status of compactions on the target: what is counted, what counts as failed, and what is shown if the
+target does not answer."""
 
 from __future__ import annotations
 

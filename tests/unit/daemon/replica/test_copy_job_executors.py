@@ -1,4 +1,5 @@
-"""Copy jobs: what executors get from the machine of the driver, and what is said about executors and clusters that are not prepared."""
+"""Copy jobs: what executors get from the machine of the driver, and what is said about executors and clusters
+that are not prepared."""
 
 from __future__ import annotations
 
@@ -116,7 +117,10 @@ def test_copies_get_the_mode_that_the_daemon_would_give_them(tmp_path: Path) -> 
             {"path": "/opt/x/python"},
         ),
         (
-            "Exception: Python in worker has different version: 3.9 than that in driver: 3.11, PySpark cannot run",
+            (
+                "Exception: Python in worker has different version: 3.9 than that in driver: 3.11, PySpark "
+                "cannot run"
+            ),
             "another version of Python",
             {"reason": "Python in worker has different version: 3.9 than that in driver: 3.11"},
         ),

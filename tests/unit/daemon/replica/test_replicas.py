@@ -1,4 +1,5 @@
-"""Databases that a pattern covers get a replica: those known from an earlier run at once, others when they are found."""
+"""Databases that a pattern covers get a replica: those known from an earlier run at once, others when they
+are found."""
 
 from __future__ import annotations
 

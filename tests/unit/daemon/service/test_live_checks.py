@@ -66,7 +66,8 @@ class Answers:
 
 
 def config() -> Config:
-    """Return a configuration with one source and one target, without Kafka: the integration tests check topics."""
+    """Return a configuration with one source and one target, without Kafka: the integration tests check
+    topics."""
     return config_of(
         {
             "sources": {},

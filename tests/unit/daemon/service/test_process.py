@@ -36,7 +36,8 @@ def drain_s() -> int:
 def config(tmp_path: Path, drain_s: int) -> Path:
     path = tmp_path / "tideline.yaml"
     path.write_text(
-        f"state: {{dir: {tmp_path}/state}}\nhttp: {{port: 0}}\nlogs: {{format: json}}\nsupervisor: {{drain_s: {drain_s}}}\n"
+        f"state: {{dir: {tmp_path}/state}}\nhttp: {{port: 0}}\nlogs: {{format: json}}\nsupervisor: "
+        f"{{drain_s: {drain_s}}}\n"
     )
     return path
 

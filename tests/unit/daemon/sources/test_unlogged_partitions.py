@@ -1,4 +1,5 @@
-"""The relay lists the partitions that Hive left out of a transaction's write events, when it meets the commit."""
+"""The relay lists the partitions that Hive left out of a transaction's write events, when it meets the
+commit."""
 
 from __future__ import annotations
 
@@ -141,7 +142,8 @@ def multi_insert(warehouse: Warehouse, *, days: str = "abc", logged: str = "a") 
 
 
 def writes_of(box: Outbox, event_id: int) -> tuple[dict[str, tuple[SourceFile, ...]], TxnCommitted]:
-    """Return the files by partition, and the commit, as a relay that starts before ``event_id`` publishes them."""
+    """Return the files by partition, and the commit, as a relay that starts before ``event_id`` publishes
+    them."""
     (item,) = [item for item in box.read(0) if item.event_id == event_id]
     events = [decode(record.value, record.headers) for record in item.records]
     assert isinstance(events[-1], TxnCommitted)

@@ -1,4 +1,5 @@
-"""The list of everything that needs an operator: no state can be missing, and each has its command and its runbook."""
+"""The list of everything that needs an operator: no state can be missing, and each has its command and its
+runbook."""
 
 from __future__ import annotations
 

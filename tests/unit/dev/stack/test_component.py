@@ -109,7 +109,8 @@ def test_another_process_stops_it_by_its_pid_file(tmp_path: Path) -> None:
 def test_a_process_that_is_slow_to_end_is_waited_for_after_it_was_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise its process object is forgotten while it runs, which fails the test that runs when it is collected."""
+    """Otherwise its process object is forgotten while it runs, which fails the test that runs when it is
+    collected."""
     script, signals, polls = Script(tmp_path, STUBBORN), list[int](), iter(range(1_000_000))
     script.start()
     script.stop_timeout_s = 0.0

@@ -1,4 +1,5 @@
-"""Loads whose metastore calls are slow or fail: events are applied meanwhile, and the result equals that of a rebuild."""
+"""Loads whose metastore calls are slow or fail: events are applied meanwhile, and the result equals that of a
+rebuild."""
 
 from __future__ import annotations
 

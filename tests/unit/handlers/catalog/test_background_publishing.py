@@ -1,4 +1,5 @@
-"""Publishing and migrating while the metastore's answers are late or fail: events are applied meanwhile, and nothing is lost."""
+"""Publishing and migrating while the metastore's answers are late or fail: events are applied meanwhile, and
+nothing is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Columns that are appended without CASCADE change no partition, so the partitions are not loaded again; with CASCADE they are."""
+"""Columns that are appended without CASCADE change no partition, so the partitions are not loaded again; with
+CASCADE they are."""
 
 from __future__ import annotations
 
@@ -253,7 +254,8 @@ def test_a_reading_that_fails_does_not_end_the_doubt(columns: Columns, fault: Ex
 
 
 def test_a_table_that_a_listing_under_way_may_have_changed_is_loaded(columns: Columns) -> None:
-    """An event that the listing may contain in part: partitions listed before it lack the column, later ones may have it."""
+    """An event that the listing may contain in part: partitions listed before it lack the column, later ones
+    may have it."""
     columns.projection.request_load(NAME)
     columns.projection.settle()
     columns.source.cascade("a")

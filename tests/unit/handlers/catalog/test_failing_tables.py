@@ -1,4 +1,5 @@
-"""A table that the metastore fails to serve: it is tried again with growing pauses, and never stops or delays the others."""
+"""A table that the metastore fails to serve: it is tried again with growing pauses, and never stops or delays
+the others."""
 
 from __future__ import annotations
 

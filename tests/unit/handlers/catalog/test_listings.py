@@ -1,4 +1,5 @@
-"""What is kept of a listing of whole partitions: their values and the parameters that followers read, in few objects."""
+"""What is kept of a listing of whole partitions: their values and the parameters that followers read, in few
+objects."""
 
 from __future__ import annotations
 

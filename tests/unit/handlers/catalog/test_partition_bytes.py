@@ -1,4 +1,5 @@
-"""Partitions that share a storage descriptor, as one specification; anything else is left to the metastore."""
+"""Partitions that share a storage descriptor, as one specification; anything else is left to the
+metastore."""
 
 from __future__ import annotations
 

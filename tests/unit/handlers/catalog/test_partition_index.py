@@ -1,4 +1,5 @@
-"""The partition index as a follower: any history, with tables loaded in pieces at any time, ends equal to the source."""
+"""The partition index as a follower: any history, with tables loaded in pieces at any time, ends equal to the
+source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The catalog projection against a source in memory: any history, with tables listed at any time, ends like a rebuild."""
+"""The catalog projection against a source in memory: any history, with tables listed at any time, ends like a
+rebuild."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Loads of timelines that are interrupted continue with what they have written, and end with the content of the new listing."""
+"""Loads of timelines that are interrupted continue with what they have written, and end with the content of
+the new listing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Readers and the follower share the processor: readers give way, are never locked out, and never delay the follower for long."""
+"""Readers and the follower share the processor: readers give way, are never locked out, and never delay the
+follower for long."""
 
 from __future__ import annotations
 

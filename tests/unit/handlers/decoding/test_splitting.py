@@ -36,7 +36,8 @@ def messages(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
 
 
 def whole(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """The naive reading of parts: what they share, their lists one after the other, a partition's files together."""
+    """The naive reading of parts: what they share, their lists one after the other, a partition's files
+    together."""
     joined = dict(parts[0])
     for name, value in joined.items():
         if isinstance(value, list):

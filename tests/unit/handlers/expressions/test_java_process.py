@@ -1,4 +1,5 @@
-"""The Java process for expressions: what is missing or does not start is reported, and nothing is left behind."""
+"""The Java process for expressions: what is missing or does not start is reported, and nothing is left
+behind."""
 
 from __future__ import annotations
 

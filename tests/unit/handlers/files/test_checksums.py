@@ -1,4 +1,5 @@
-"""Checksums of file entries, computed from bytes in any pieces; real HDFS checks the same in tests/integration/files/test_hdfs.py."""
+"""Checksums of file entries, computed from bytes in any pieces; real HDFS checks the same in
+tests/integration/files/test_hdfs.py."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ def naive_checksum(data: bytes, bytes_per_crc: int, crcs_per_block: int, crc: Ca
 
 
 def naive_coded_checksum(data: bytes, units: int, cells_per_block: int, crc: Callable[[bytes], int]) -> str:
-    """Compute the checksum of an erasure-coded file with chunks of 2 and cells of 6 bytes, as its DataNodes do: block by block."""
+    """Compute the checksum of an erasure-coded file with chunks of 2 and cells of 6 bytes, as its DataNodes
+    do: block by block."""
     group_bytes = 6 * cells_per_block * units or max(1, len(data))
     digests = b""
     for start in range(0, len(data), group_bytes):
@@ -109,7 +111,8 @@ def test_any_pieces_have_the_checksum_of_the_whole(
 def test_many_chunks_are_split_at_once_with_the_same_checksum(
     bytes_per_crc: int, more: int, crc: Callable[[bytes], int]
 ) -> None:
-    content = random.Random(7).randbytes(2 * CHUNKS_SPLIT * bytes_per_crc + more)  # noqa: S311 - reproducible test data
+    # Reproducible test data
+    content = random.Random(7).randbytes(2 * CHUNKS_SPLIT * bytes_per_crc + more)  # noqa: S311
     digest = BlockChecksums(bytes_per_crc, 0)
     digest.update(memoryview(content)[:5])
     digest.update(content[5:])

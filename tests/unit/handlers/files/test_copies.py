@@ -279,7 +279,8 @@ def test_a_cancelled_copy_stops_and_leaves_no_file(warehouse: Warehouse) -> None
 
 
 def in_child(act: Callable[[], None], expected: type[Exception]) -> None:
-    """Run ``act`` in a forked process, where limits and user ids do not outlive the test, and require ``expected``."""
+    """Run ``act`` in a forked process, where limits and user ids do not outlive the test, and require
+    ``expected``."""
     child = os.fork()
     if child == 0:
         code = 1
@@ -302,7 +303,8 @@ def shared_warehouse() -> Iterator[Warehouse]:
 
 
 def rehearse(warehouse: Warehouse) -> None:
-    """Copy with all rights, so that Python has loaded what it loads at first use (codecs) from where nobody may read."""
+    """Copy with all rights, so that Python has loaded what it loads at first use (codecs) from where nobody
+    may read."""
     recycled = warehouse.wrote()
     warehouse.recycled(recycled, b"rows")
     path_of(recycled).unlink()

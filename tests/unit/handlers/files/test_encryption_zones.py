@@ -1,4 +1,5 @@
-"""Files that HDFS stores encrypted: recognised by a client without key server, and copied without the checksum of the stored bytes."""
+"""Files that HDFS stores encrypted: recognised by a client without key server, and copied without the
+checksum of the stored bytes."""
 
 from __future__ import annotations
 

@@ -50,7 +50,8 @@ class RecordingClient:
     def __init__(self) -> None:
         self.calls: list[str] = []
 
-    def mkdirs(self, path: str, mode: int, *, create_parent: bool) -> None:  # noqa: ARG002 - the client's signature
+    # The client's signature
+    def mkdirs(self, path: str, mode: int, *, create_parent: bool) -> None:  # noqa: ARG002
         self.calls.append(f"mkdirs {path}")
 
     def create(self, path: str, options: Any) -> RecordingStream:  # noqa: ARG002 - likewise

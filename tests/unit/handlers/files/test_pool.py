@@ -251,7 +251,8 @@ def test_copies_that_only_verify_count_as_progress(warehouse: Warehouse) -> None
 
 
 class Settling(Gated):
-    """Publishes at once, and says in which order files are published and directories settled; a directory ``bad`` fails."""
+    """Publishes at once, and says in which order files are published and directories settled; a directory
+    ``bad`` fails."""
 
     def __init__(self) -> None:
         super().__init__()

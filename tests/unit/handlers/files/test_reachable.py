@@ -1,4 +1,5 @@
-"""A file system that is not mounted is an empty or missing directory, and must not be taken for lost files or empty tables."""
+"""A file system that is not mounted is an empty or missing directory, and must not be taken for lost files or
+empty tables."""
 
 from __future__ import annotations
 

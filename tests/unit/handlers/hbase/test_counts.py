@@ -1,4 +1,5 @@
-"""The catalog's index on HBase counts its partitions right, whatever a failed transaction had already written."""
+"""The catalog's index on HBase counts its partitions right, whatever a failed transaction had already
+written."""
 
 from __future__ import annotations
 

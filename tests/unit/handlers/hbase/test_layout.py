@@ -1,4 +1,5 @@
-"""Conditions in HBase's filter language: what is sent and what the client checks. HBase itself is used in the integration tests."""
+"""Conditions in HBase's filter language: what is sent and what the client checks. HBase itself is used in the
+integration tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The store on HBase beyond the port: transactions interrupted anywhere, long ones, and readers at the same time."""
+"""The store on HBase beyond the port: transactions interrupted anywhere, long ones, and readers at the same
+time."""
 
 from __future__ import annotations
 
@@ -193,7 +194,8 @@ OTHER = "other.table"
 
 
 def long_change(change: IndexChange) -> None:
-    """Additions, replacements and removals, of which most are written before the commit; some rows are written twice."""
+    """Additions, replacements and removals, of which most are written before the commit; some rows are
+    written twice."""
     change.follow(OTHER, COLUMNS)
     for number in range(9):
         change.add(OTHER, (str(number), "1", "x"), b"new")
@@ -413,7 +415,8 @@ def test_any_changes_in_any_pieces_leave_the_same_content_as_in_memory(
 def test_any_changes_that_fail_anywhere_and_are_repeated_leave_the_same_content_as_in_memory(
     transactions: list[tuple[list[tuple[str, str, Any]], int]], spill: int, reopens: bool
 ) -> None:
-    """Every transaction fails at some message, is rolled back or finished, and is repeated if it had not taken effect."""
+    """Every transaction fails at some message, is rolled back or finished, and is repeated if it had not
+    taken effect."""
     server, memory = FakeHBase(), MemoryStore()
     store = server.store()
     with pytest.MonkeyPatch.context() as patch:

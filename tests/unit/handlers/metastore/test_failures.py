@@ -269,7 +269,10 @@ def test_a_declared_exception_keeps_its_class_and_message_in_the_context(
         "Failed to execute function: com.mysql.cj.jdbc.exceptions.CommunicationsException",
         "Failed to execute function: Deadlock found when trying to get lock; the table already exists",
         "Timeout when executing method: get_partitions_by_names_req; 600005ms exceeds 600000ms",
-        "Got exception: org.apache.hadoop.security.AccessControlException Permission denied: user=hive, access=WRITE",
+        (
+            "Got exception: org.apache.hadoop.security.AccessControlException Permission denied: user=hive, "
+            "access=WRITE"
+        ),
         "something that no version of Hive was known to say",
     ],
 )
@@ -298,7 +301,8 @@ SAFE_MODE = (
         ),
         InvalidOperationException(message="Unable to access new location hdfs://nn/w/t for table d.t"),
         InvalidOperationException(
-            message="Alter Table operation for d.t failed to move data due to: 'Call From a to b failed on connection exception'"
+            message="Alter Table operation for d.t failed to move data due to: 'Call From a to b failed on "
+            "connection exception'"
         ),
     ],
 )

@@ -1,4 +1,5 @@
-"""The list of calls in the package's DESIGN.md: which ones hmsclient answers, and which ones are declared with own structs."""
+"""The list of calls in the package's DESIGN.md: which ones hmsclient answers, and which ones are declared
+with own structs."""
 
 from __future__ import annotations
 

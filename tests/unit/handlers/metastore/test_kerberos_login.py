@@ -1,4 +1,5 @@
-"""The Kerberos mechanism without a KDC: hints for each failure, the choice of a protection, and a missing library."""
+"""The Kerberos mechanism without a KDC: hints for each failure, the choice of a protection, and a missing
+library."""
 
 from __future__ import annotations
 

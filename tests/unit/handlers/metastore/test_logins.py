@@ -1,4 +1,5 @@
-"""Logins over SASL on real sockets: passwords, refusals, frames, and servers that require a login from a client without one."""
+"""Logins over SASL on real sockets: passwords, refusals, frames, and servers that require a login from a
+client without one."""
 
 from __future__ import annotations
 

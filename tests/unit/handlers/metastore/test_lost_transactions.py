@@ -1,4 +1,5 @@
-"""Hive may delete a replayed transaction while it opens it, and keep it in its mapping of transactions; then it is replaced."""
+"""Hive may delete a replayed transaction while it opens it, and keep it in its mapping of transactions; then
+it is replaced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Restarts: events that the target already has, a lost state file, and which events need the position around them."""
+"""Restarts: events that the target already has, a lost state file, and which events need the position around
+them."""
 
 from __future__ import annotations
 

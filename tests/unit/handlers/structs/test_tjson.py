@@ -1,4 +1,5 @@
-"""Thrift JSON, compared with Thrift's own reader and writer and with recordings of a real metastore; and invalid text."""
+"""Thrift JSON, compared with Thrift's own reader and writer and with recordings of a real metastore; and
+invalid text."""
 
 from __future__ import annotations
 

@@ -114,7 +114,8 @@ def test_columns_serve_what_a_naive_reading_of_the_rules_says(
 
 @dataclass
 class NaiveDemand:
-    """Determines which column serves each requested key, by trying every object that could hold it from the outside in."""
+    """Determines which column serves each requested key, by trying every object that could hold it from the
+    outside in."""
 
     requested: list[RequestedKey]
     rules: FlatRules

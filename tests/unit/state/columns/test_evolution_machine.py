@@ -1,4 +1,5 @@
-"""Random histories: every reader always sees each key's own values, and a repeated decision changes nothing."""
+"""Random histories: every reader always sees each key's own values, and a repeated decision changes
+nothing."""
 
 from __future__ import annotations
 

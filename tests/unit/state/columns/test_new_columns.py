@@ -1,4 +1,5 @@
-"""The type of a new column: what most values need, unless so many others were counted that they would promote it."""
+"""The type of a new column: what most values need, unless so many others were counted that they would promote
+it."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ RULES = st.builds(
 
 
 def decide_on(hours: Sequence[Sequence[Value]], rules: FlatRules, layout: Layout | None = None) -> Evolution:
-    """Decide about the key after samples of these values in consecutive hours, the last of which is being written."""
+    """Decide about the key after samples of these values in consecutive hours, the last of which is being
+    written."""
     counts = HourCounts(
         {
             T0 - nth * HOUR_S: sniff([json.dumps({"n": value}) for value in values], rules)

@@ -1,4 +1,5 @@
-"""The time that is left until a reader loses an event, against a naive model of places that remove events one by one."""
+"""The time that is left until a reader loses an event, against a naive model of places that remove events one
+by one."""
 
 from __future__ import annotations
 

@@ -41,7 +41,8 @@ class Side:
 def run_cycle(
     source: Side, target: Side, records: dict[str, CopiedFile], *, delete: bool, during: list[Change]
 ) -> tuple[str, ...]:
-    """Copy one directory as the product does; ``during`` happens after the files were copied. Return what was copied."""
+    """Copy one directory as the product does; ``during`` happens after the files were copied. Return what was
+    copied."""
     before = source.versions()
     plan = plan_directory(before, target.versions(), records, delete=delete)
     written = {name: target.contents().get(name) != source.files[name][0] for name in plan.copied}

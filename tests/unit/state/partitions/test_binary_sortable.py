@@ -1,4 +1,5 @@
-"""Fields: recorded bytes of Hive's serde, their order, decoding, and texts that are not values of their type."""
+"""Fields: recorded bytes of Hive's serde, their order, decoding, and texts that are not values of their
+type."""
 
 from __future__ import annotations
 

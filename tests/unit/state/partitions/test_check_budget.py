@@ -1,4 +1,5 @@
-"""The check of keys: alternatives found by value equal a plain evaluation, and no filter takes processor time without end."""
+"""The check of keys: alternatives found by value equal a plain evaluation, and no filter takes processor time
+without end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The filter language: what is parsed, what is refused and where, limits, LIKE, and filters that clients really send."""
+"""The filter language: what is parsed, what is refused and where, limits, LIKE, and filters that clients
+really send."""
 
 from __future__ import annotations
 

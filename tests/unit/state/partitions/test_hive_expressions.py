@@ -1,4 +1,5 @@
-"""Hive's expression trees as filters: what is translated, what is left out, and that no partition is ever missed."""
+"""Hive's expression trees as filters: what is translated, what is left out, and that no partition is ever
+missed."""
 
 from __future__ import annotations
 

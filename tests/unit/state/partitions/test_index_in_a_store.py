@@ -1,4 +1,5 @@
-"""The index over every store (HBase with a fake connection): changes, tables that come and go, and a check that detects damage."""
+"""The index over every store (HBase with a fake connection): changes, tables that come and go, and a check
+that detects damage."""
 
 from __future__ import annotations
 
@@ -260,7 +261,8 @@ def test_rows_of_one_version_are_the_same_and_other_tables_keep_theirs(
             changed(index, store)
         else:
             arguments = () if name == "drop" else (b"%d" % number,)
-            changed(index, store, lambda change: getattr(change, name)("db.a", values, *arguments))  # noqa: B023 - called at once
+            # Called at once
+            changed(index, store, lambda change: getattr(change, name)("db.a", values, *arguments))  # noqa: B023
         version = index.version("db.a")
         assert version is not None
         assert seen.setdefault(version, rows := list(store.scan(b"px/p/", b"px/p0"))) == rows

@@ -1,4 +1,5 @@
-"""Filters of old clients, translated for Hive 4: they find what they find in Hive 2, and what Spark means by them."""
+"""Filters of old clients, translated for Hive 4: they find what they find in Hive 2, and what Spark means by
+them."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ TESTS = {"startswith": str.startswith, "endswith": str.endswith, "contains": str
 
 
 def as_spark_writes(call: str, column: str, text: str) -> str:
-    """Return the filter of ``HiveShim.convertFilters``; it quotes a text, and then puts double quotes around the pattern."""
+    """Return the filter of ``HiveShim.convertFilters``; it quotes a text, and then puts double quotes around
+    the pattern."""
     quoted = f"'{text}'" if '"' in text else f'"{text}"'
     match call:
         case "startswith":

@@ -43,7 +43,8 @@ VALUES = ("2024-01-01", "5", "2024-01-01", "2024-01-01 10:00:00", "1.5", "2.50")
 
 
 def as_filter(text: str) -> str:
-    """Return the text in the metastore's grammar: a list needs parentheses around its column, and NULL is a name."""
+    """Return the text in the metastore's grammar: a list needs parentheses around its column, and NULL is a
+    name."""
     text = re.sub(r"(\w+) (not )?in \(", r"(\1) \2in (", text)
     return re.sub(r"is (not )?null", lambda found: f"{'!=' if found[1] else '='} '{DEFAULT}'", text)
 

@@ -1,4 +1,5 @@
-"""Scan plans: interval sets against sets of numbers, limits that widen, filters with a thousand values, explanations."""
+"""Scan plans: interval sets against sets of numbers, limits that widen, filters with a thousand values,
+explanations."""
 
 from __future__ import annotations
 

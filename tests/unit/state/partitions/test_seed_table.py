@@ -1,4 +1,5 @@
-"""Every row of the seed's table of plans, with the correct result where the seed or Hive's own attempt was wrong."""
+"""Every row of the seed's table of plans, with the correct result where the seed or Hive's own attempt was
+wrong."""
 
 from __future__ import annotations
 

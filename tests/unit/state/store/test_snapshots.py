@@ -1,4 +1,5 @@
-"""Snapshots of the state file: one moment, without waiting for the writer, and without a log that grows for ever."""
+"""Snapshots of the state file: one moment, without waiting for the writer, and without a log that grows for
+ever."""
 
 from __future__ import annotations
 

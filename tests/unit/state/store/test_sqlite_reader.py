@@ -1,4 +1,5 @@
-"""Reading the state file of another process: one moment, no lock that the writer waits for, and no log that grows for ever."""
+"""Reading the state file of another process: one moment, no lock that the writer waits for, and no log that
+grows for ever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The state file: who may open it, which versions are accepted, and what happens with damage and a full disk."""
+"""The state file: who may open it, which versions are accepted, and what happens with damage and a full
+disk."""
 
 from __future__ import annotations
 

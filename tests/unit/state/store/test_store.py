@@ -1,4 +1,5 @@
-"""The guarantees of the store port, compared with a dictionary: the same steps for every store (HBase over a fake connection)."""
+"""The guarantees of the store port, compared with a dictionary: the same steps for every store (HBase over a
+fake connection)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Covering a range: the reference examples, equality with a naive recursion, and completeness by brute force."""
+"""Covering a range: the reference examples, equality with a naive recursion, and completeness by brute
+force."""
 
 from __future__ import annotations
 

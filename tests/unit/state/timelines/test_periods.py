@@ -1,4 +1,5 @@
-"""Update periods: Lens' names and formats, strict reading, and correct calendar arithmetic, also where Lens is wrong."""
+"""Update periods: Lens' names and formats, strict reading, and correct calendar arithmetic, also where Lens
+is wrong."""
 
 from __future__ import annotations
 

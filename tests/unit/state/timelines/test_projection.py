@@ -565,7 +565,8 @@ def test_check_detects_that_memory_differs_from_the_store() -> None:
 
 
 class ProjectionMachine(RuleBasedStateMachine):
-    """Adds, drops, alters, renames, listings, reopenings and failed transactions against plain dictionaries."""
+    """Adds, drops, alters, renames, listings, reopenings and failed transactions against plain
+    dictionaries."""
 
     names = st.sampled_from(["a", "b"])
     texts = st.sampled_from(

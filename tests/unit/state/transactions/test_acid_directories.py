@@ -42,7 +42,8 @@ class NaiveTable:
         return self.history[-1]
 
     def write(self, outcome: str, *, statements: int, deletes: bool, replaces: bool) -> None:
-        """Write under the next write id: insert a row for each statement, delete one, or overwrite everything."""
+        """Write under the next write id: insert a row for each statement, delete one, or overwrite
+        everything."""
         write_id = len(self.outcomes) + 1
         added = frozenset(f"{write_id}.{number}" for number in range(statements))
         gone = frozenset(sorted(self.rows)[:1]) if deletes and not replaces else frozenset()
@@ -67,7 +68,8 @@ class NaiveTable:
         )
 
     def compact(self, *, major: bool, commits: bool, cleans: bool) -> None:
-        """Compact everything below the lowest open write id, or all deltas above the base, as Hive's compactor does."""
+        """Compact everything below the lowest open write id, or all deltas above the base, as Hive's
+        compactor does."""
         last = self.first_open() - 1
         first = 1 if major else self.base + 1
         if last < first or self.base > last:
@@ -87,7 +89,8 @@ class NaiveTable:
                     del self.directories[name]
 
     def merge(self, first: int, last: int, txn: int) -> dict[str, tuple[Rows, Rows]]:
-        """Return the directories of a minor compaction: committed rows of the range, those added and those deleted."""
+        """Return the directories of a minor compaction: committed rows of the range, those added and those
+        deleted."""
         parts = [rows for write_id, rows in self.writes.items() if first <= write_id <= last]
         inserted = frozenset[str]().union(*(added for added, _ in parts))
         deleted = frozenset[str]().union(*(gone for _, gone in parts))

@@ -1,4 +1,5 @@
-"""A table that was tracked alone while it was loaded is adopted as if its events had always been applied with all others."""
+"""A table that was tracked alone while it was loaded is adopted as if its events had always been applied with
+all others."""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ def apply_steps(steps: Iterable[tuple[str, int, str]], tables: set[str]) -> Writ
 
 
 def in_any_order(txn: SourceTxn | None) -> SourceTxn | None:
-    """Return the transaction with its touched partitions sorted: those of one table keep their order, not those of all."""
+    """Return the transaction with its touched partitions sorted: those of one table keep their order, not
+    those of all."""
     return None if txn is None else replace(txn, touched=tuple(sorted(txn.touched)))
 
 

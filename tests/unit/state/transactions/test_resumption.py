@@ -1,4 +1,5 @@
-"""A quarantined table resumes only if nothing that it needs has passed, compared with a model that reads the whole history."""
+"""A quarantined table resumes only if nothing that it needs has passed, compared with a model that reads the
+whole history."""
 
 from __future__ import annotations
 
@@ -53,7 +54,8 @@ class Replayed:
             self._do_transaction(action, txn)
 
     def _interfere(self, action: str, txn: int) -> None:
-        """Let another client change the target; before the stop, replay would notice it at its next allocation or commit."""
+        """Let another client change the target; before the stop, replay would notice it at its next
+        allocation or commit."""
         if self.stopped is None or (action == "foreign-end" and txn not in self.open):
             return
         if action == "foreign-write":
@@ -87,7 +89,8 @@ class Replayed:
             self.history.append(("stop", 0))
 
     def can_resume(self) -> bool:
-        """Decide naively, from the history: nothing but ends of transactions that did not write into the table."""
+        """Decide naively, from the history: nothing but ends of transactions that did not write into the
+        table."""
         at = self.history.index(("stop", 0))
         ends = {txn for action, txn in self.history[:at] if action == "end"}
         writers = {txn for action, txn in self.history[:at] if action == "write"} - ends

@@ -1,4 +1,5 @@
-"""The write-id mapping under random histories of a source, against lists of facts, with crashes back to the last flush."""
+"""The write-id mapping under random histories of a source, against lists of facts, with crashes back to the
+last flush."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ class Source:
     touched: list[tuple[int, Touched]] = field(default_factory=list)
     remembered: list[int] = field(default_factory=list)
     names: list[tuple[int, str, int, int]] = field(default_factory=list)
-    """Every name that an allocation ever had: transaction, name, write id, and the event of the allocation; latest last."""
+    """Every name that an allocation ever had: transaction, name, write id, and the event of the allocation;
+    latest last."""
     concurrent: dict[int, set[int]] = field(default_factory=dict)
     """By the event of each allocation: the other write ids of the table that were open then."""
     replaced: list[int] = field(default_factory=list)

@@ -228,7 +228,8 @@ def test_the_plan_shows_the_evidence_of_a_promotion_and_when_it_begins(table: Ca
     hour = format_hour(HOUR)
     evidence = "100 of 200 values (50.0000%) do not fit int: 100 not numeric, in at least 1 hour"
     assert reason() == (
-        f"{evidence} from {hour} to {hour}; begins 24 hours after the next batch, unless the key is pinned to int"
+        f"{evidence} from {hour} to {hour}; begins 24 hours after the next batch, unless the key is pinned "
+        "to int"
     )
     state = announce_promotions(table, table.read(), a_proposal(table), FlatRules(), 0)
     assert reason().endswith("; begins at 1970-01-02 00:00 UTC, unless the key is pinned to int")

@@ -1,4 +1,5 @@
-"""From a proposal to the table: a reused slot is proven to be empty, and other changes do not wait for the proof."""
+"""From a proposal to the table: a reused slot is proven to be empty, and other changes do not wait for the
+proof."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ class LookedAt:
 
 
 def decided(*free: int, appends: bool = True) -> Callable[[RetainedValues], Proposal]:
-    """Return a function that gives NEW the first of ``free`` slots not known to hold a value, and appends OTHER."""
+    """Return a function that gives NEW the first of ``free`` slots not known to hold a value, and appends
+    OTHER."""
 
     def decide(held: RetainedValues) -> Proposal:
         slot = next((index for index in free if held.is_empty(index)), None)

@@ -24,7 +24,8 @@ def test_executor_pods_name_their_table_or_policy_and_other_masters_have_none() 
 
 @dataclass
 class Objects:
-    """The objects of one kind that the API server has, or a selection of them, as Kubernetes' Java client shows them."""
+    """The objects of one kind that the API server has, or a selection of them, as Kubernetes' Java client
+    shows them."""
 
     labels: dict[str, dict[str, str]]
     phases: dict[str, str] = field(default_factory=dict)
@@ -74,7 +75,8 @@ class Pod:
 
 
 class Client:
-    """A client of a server with these pods (name: application and phase), one configuration map for each application."""
+    """A client of a server with these pods (name: application and phase), one configuration map for each
+    application."""
 
     def __init__(self, table: str, **pods: str) -> None:
         found = {name: text.split() for name, text in pods.items()}

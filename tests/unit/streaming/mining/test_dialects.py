@@ -1,4 +1,5 @@
-"""Forms of other dialects than Hive's and Spark's, and other ways to quote: the same keys, or a reason why not."""
+"""Forms of other dialects than Hive's and Spark's, and other ways to quote: the same keys, or a reason why
+not."""
 
 from __future__ import annotations
 
@@ -107,17 +108,28 @@ TRINO = [
     ("select json_value(json, 'strict $.a?(@ > 1)') from raw_events", ["$.a"]),
     ("select cast(json_extract(json, '$.u') as row(id bigint, name varchar)).id from raw_events", ["$.u.id"]),
     (
-        "select u.id from raw_events cross join unnest(cast(json_extract(json, '$.items') as array(row(id bigint)))) as u(id)",
+        (
+            "select u.id from raw_events cross join unnest(cast(json_extract(json, '$.items') as "
+            "array(row(id "
+            "bigint)))) as u(id)"
+        ),
         ["$.items"],
     ),
     ("select cast(json_parse(json) as map(varchar, varchar))['k'] from raw_events", ["$.k"]),
     ("select element_at(cast(json_parse(json) as map(varchar, varchar)), 'k') from raw_events", ["$.k"]),
     (
-        "select t.* from raw_events, json_table(json, 'lax $' columns (id for ordinality, name varchar path 'lax $.n', userId bigint)) t",
+        (
+            "select t.* from raw_events, json_table(json, 'lax $' columns (id for ordinality, name varchar "
+            "path "
+            "'lax $.n', userId bigint)) t"
+        ),
         ["$.n", "$.userId"],
     ),
     (
-        "select * from raw_events left join json_table(raw_events.json, '$.a[*]' columns (x int path '$.b')) t on true",
+        (
+            "select * from raw_events left join json_table(raw_events.json, '$.a[*]' columns (x int path "
+            "'$.b')) t on true"
+        ),
         ["$.a", "whole-document"],
     ),
     ("select cast(json_parse(json) as row(a bigint)).a from raw_events", ["$.a"]),
@@ -132,15 +144,25 @@ TRINO = [
         ["$.a.b"],
     ),
     (
-        "select t.x, y from raw_events e cross join json_table(e.json, 'lax $' columns (x int path 'lax $.b', y varchar path 'lax $.c.d')) as t",
+        (
+            "select t.x, y from raw_events e cross join json_table(e.json, 'lax $' columns (x int path 'lax "
+            "$.b', y varchar path 'lax $.c.d')) as t"
+        ),
         ["$.b", "$.c.d"],
     ),
     (
-        "select t.x from raw_events e, json_table(json, '$.l[*]' columns (x int path '$.b', nested path '$.k[*]' columns (z int path '$.m'))) t",
+        (
+            "select t.x from raw_events e, json_table(json, '$.l[*]' columns (x int path '$.b', nested path "
+            "'$.k[*]' columns (z int path '$.m'))) t"
+        ),
         ["$.l"],
     ),
     (
-        "select i from raw_events cross join unnest(cast(json_extract(json,'$.items') as array(json))) as t(i)",
+        (
+            "select i from raw_events cross join unnest(cast(json_extract(json,'$.items') as array(json))) "
+            "as "
+            "t(i)"
+        ),
         ["$.items"],
     ),
     ("select try(json_extract(json,'$.a')) from raw_events", ["$.a"]),

@@ -24,8 +24,15 @@ def mark(text: str, form: Form = Form.SQL) -> str:
 @pytest.mark.parametrize(
     "same",
     [
-        "SELECT get_json_object(json, '$.a')\n\tFROM raw_events -- daily\nWHERE ds = '2016-04-19' and hh in (3) and n = 7",
-        "select /* x */ get_json_object(json,'$.a') from raw_events where ds='x' and hh in (1,2,3,4) and n=5.5e1",
+        (
+            "SELECT get_json_object(json, '$.a')\n\tFROM raw_events -- daily\nWHERE ds = '2016-04-19' and "
+            "hh in "
+            "(3) and n = 7"
+        ),
+        (
+            "select /* x */ get_json_object(json,'$.a') from raw_events where ds='x' and hh in (1,2,3,4) and "
+            "n=5.5e1"
+        ),
     ],
 )
 def test_runs_of_the_same_query_have_the_same_fingerprint(same: str) -> None:
@@ -56,7 +63,10 @@ def test_a_change_of_keys_changes_the_fingerprint(other: str) -> None:
 
 
 def test_a_plan_keeps_its_fingerprint_when_its_ids_change() -> None:
-    plan = "(1) Scan\nOutput [2]: [json#{0}, u#{1}]\nArguments: get_json_object(json#{0}, $.a) AS x#{2}, [plan_id={2}]"
+    plan = (
+        "(1) Scan\nOutput [2]: [json#{0}, u#{1}]\nArguments: get_json_object(json#{0}, $.a) AS x#{2}, "
+        "[plan_id={2}]"
+    )
     assert mark(plan.format(7, 8, 9), Form.PLAN) == mark(plan.format(107, 18, 99), Form.PLAN)
     assert mark(plan.format(7, 8, 9), Form.PLAN) != mark(plan.format(7, 8, 7), Form.PLAN)
     assert mark(plan) != mark(plan, Form.PLAN)

@@ -11,29 +11,49 @@ from tests.builders.keylog.mining import RULES, mined, named, query, reasons
 
 PROGRAMS = [
     (
-        'from pyspark.sql.functions import *\nspark.read.table("raw_events").select(get_json_object(col("json"),"$.a").alias("a")).groupBy("a").count()',
+        (
+            "from pyspark.sql.functions import "
+            '*\nspark.read.table("raw_events").select(get_json_object(col("json"),"$.a").alias("a")).groupBy("a").count()'
+        ),
         ["$.a"],
     ),
     (
-        'def f(df):\n    return df.withColumn("a", F.get_json_object(F.col("json"), "$.a"))\nf(spark.table("raw_events"))',
+        (
+            'def f(df):\n    return df.withColumn("a", F.get_json_object(F.col("json"), '
+            '"$.a"))\nf(spark.table("raw_events"))'
+        ),
         ["$.a"],
     ),
     (
-        'KEYS = {"x": "$.a", "y": "$.b"}\ndf = spark.table("raw_events")\nfor n, p in KEYS.items():\n    df = df.withColumn(n, F.get_json_object("json", p))',
+        (
+            'KEYS = {"x": "$.a", "y": "$.b"}\ndf = spark.table("raw_events")\nfor n, p in '
+            "KEYS.items():\n    df "
+            '= df.withColumn(n, F.get_json_object("json", p))'
+        ),
         ["path-not-literal"],
     ),
     ('TABLE = "raw_events"\nspark.table(TABLE).select(F.get_json_object("json", "$.a"))', ["$.a"]),
     ('spark.table(f"{db}.raw_events").select(F.get_json_object("json", "$.a"))', ["$.a"]),
     (
-        'df = spark.readStream.table("raw_events")\ndf.select(F.from_json(F.col("json"), "a int").alias("j")).select("j.*")',
+        (
+            'df = spark.readStream.table("raw_events")\ndf.select(F.from_json(F.col("json"), "a '
+            'int").alias("j")).select("j.*")'
+        ),
         ["$.a"],
     ),
     (
-        'df = spark.table("raw_events")\ndf.select(*[F.get_json_object("json", f"$.{k}").alias(k) for k in ks])',
+        (
+            'df = spark.table("raw_events")\ndf.select(*[F.get_json_object("json", f"$.{k}").alias(k) for k '
+            "in "
+            "ks])"
+        ),
         ["variable"],
     ),
     (
-        'df = spark.table("raw_events")\ndf.select(F.get_json_object(df["json"], "$.a"), F.get_json_object(df.other, "$.b"))',
+        (
+            'df = spark.table("raw_events")\ndf.select(F.get_json_object(df["json"], "$.a"), '
+            'F.get_json_object(df.other, "$.b"))'
+        ),
         ["$.a"],
     ),
     ('df = spark.table("raw_events")\ndf.rdd.map(lambda r: json.loads(r.json)["a"])', ["whole-document"]),
@@ -43,11 +63,17 @@ PROGRAMS = [
         ["variable"],
     ),
     (
-        'df = spark.table("default.raw_events")\nx = df.select(F.get_json_object("json", "$.a"), F.get_json_object(F.col("json"), "$.b.c"), get_json_object(col("json"), \'$.d\'))',
+        (
+            'df = spark.table("default.raw_events")\nx = df.select(F.get_json_object("json", "$.a"), '
+            'F.get_json_object(F.col("json"), "$.b.c"), get_json_object(col("json"), \'$.d\'))'
+        ),
         ["$.a", "$.b.c", "$.d"],
     ),
     (
-        'df = spark.table("raw_events").withColumn("n", F.get_json_object(df.json, "$.a")).select(F.json_tuple(df["json"], "x", "y"))',
+        (
+            'df = spark.table("raw_events").withColumn("n", F.get_json_object(df.json, '
+            '"$.a")).select(F.json_tuple(df["json"], "x", "y"))'
+        ),
         ["$.a", "$.x", "$.y"],
     ),
     ("spark.sql(f\"select get_json_object(json, '$.{key}') from raw_events\")", ["variable"]),
@@ -56,7 +82,10 @@ PROGRAMS = [
     ('spark.sql("""\nselect get_json_object(json, \'$.a\')\nfrom raw_events""")', ["$.a"]),
     ('df=spark.table("default.raw_events")\ndf.select(F.get_json_object("json","$.a"))', ["$.a"]),
     (
-        'from pyspark.sql import functions as F\nfrom pyspark.sql.functions import col\ndf=spark.table("default.raw_events")\ndf.select(F.get_json_object(col("json").cast("string"),"$.a").alias("x")).filter(col("x")=="1")',
+        (
+            "from pyspark.sql import functions as F\nfrom pyspark.sql.functions import "
+            'col\ndf=spark.table("default.raw_events")\ndf.select(F.get_json_object(col("json").cast("string"),"$.a").alias("x")).filter(col("x")=="1")'
+        ),
         ["$.a"],
     ),
     (
@@ -68,19 +97,31 @@ PROGRAMS = [
         ["$.user", "$.user.id"],
     ),
     (
-        'd=spark.table("default.raw_events").withColumn("j",F.from_json("json","a int, u struct<b:int>"))\nd.select("j.a","j.u.b")',
+        (
+            'd=spark.table("default.raw_events").withColumn("j",F.from_json("json","a int, u '
+            'struct<b:int>"))\nd.select("j.a","j.u.b")'
+        ),
         ["$.a", "$.u.b"],
     ),
     (
-        'd=spark.table("default.raw_events").withColumn("j",F.from_json("json","a int, u struct<b:int>"))\nd.select(F.col("j.a"),F.col("j")["u"]["b"])',
+        (
+            'd=spark.table("default.raw_events").withColumn("j",F.from_json("json","a int, u '
+            'struct<b:int>"))\nd.select(F.col("j.a"),F.col("j")["u"]["b"])'
+        ),
         ["$.a", "$.u.b"],
     ),
     (
-        'd=spark.table("default.raw_events").withColumn("j",F.from_json("json","a int, u struct<b:int>"))\nd.select(d.j.a, d["j"].getField("u").getField("b"))',
+        (
+            'd=spark.table("default.raw_events").withColumn("j",F.from_json("json","a int, u '
+            'struct<b:int>"))\nd.select(d.j.a, d["j"].getField("u").getField("b"))'
+        ),
         ["$.a", "$.u.b"],
     ),
     (
-        'd=spark.table("default.raw_events").withColumn("j",F.from_json("json","a int, u struct<b:int>"))\nd.select("j.*")',
+        (
+            'd=spark.table("default.raw_events").withColumn("j",F.from_json("json","a int, u '
+            'struct<b:int>"))\nd.select("j.*")'
+        ),
         ["$.a", "$.u"],
     ),
     (
@@ -92,7 +133,10 @@ PROGRAMS = [
         ["$.a", "$.b"],
     ),
     (
-        'd=spark.table("default.raw_events").withColumn("json",F.from_json("json","a int, b int"))\nd.select("json.a")',
+        (
+            'd=spark.table("default.raw_events").withColumn("json",F.from_json("json","a int, b '
+            'int"))\nd.select("json.a")'
+        ),
         ["$.a"],
     ),
     ('spark.table("default.raw_events").select(F.json_tuple("json","a","b").alias("x","y"))', ["$.a", "$.b"]),
@@ -117,7 +161,10 @@ PROGRAMS = [
         ["variable"],
     ),
     (
-        'for k in keys:\n  spark.table("default.raw_events").select(F.get_json_object("json","$.{}".format(k)))',
+        (
+            "for k in keys:\n  "
+            'spark.table("default.raw_events").select(F.get_json_object("json","$.{}".format(k)))'
+        ),
         ["variable"],
     ),
     ('spark.table("default.raw_events").select(F.get_json_object("json",k))', ["path-not-literal"]),
@@ -140,12 +187,19 @@ PROGRAMS = [
     ('spark.sql("select " + cols + " , get_json_object(json, \'$.a\') from raw_events")', ["$.a"]),
     ('"""select get_json_object(json, \'$.no\') from raw_events"""\nx=1', []),
     (
-        '# MAGIC %sql\n# MAGIC select get_json_object(json, "$.a") from raw_events\n\n# COMMAND ----------\nprint(1)',
+        (
+            '# MAGIC %sql\n# MAGIC select get_json_object(json, "$.a") from raw_events\n\n# COMMAND '
+            "----------\nprint(1)"
+        ),
         ["$.a"],
     ),
     ('print "python 2"\nspark.sql("select get_json_object(json, \'$.a\') from raw_events")', ["$.a"]),
     (
-        "import pandas as pd\nq = r\"select get_json_object(json, '$.a') from raw_events\"\npd.read_sql(q, c)",
+        (
+            "import pandas as pd\nq = r\"select get_json_object(json, '$.a') from "
+            'raw_events"\npd.read_sql(q, '
+            "c)"
+        ),
         ["$.a"],
     ),
     (
@@ -157,11 +211,18 @@ PROGRAMS = [
         ["$.a"],
     ),
     (
-        'c=F.col("json")\nspark.table("raw_events").select(F.get_json_object(c,"$.a"), F.get_json_object(c,"$.b"))',
+        (
+            'c=F.col("json")\nspark.table("raw_events").select(F.get_json_object(c,"$.a"), '
+            'F.get_json_object(c,"$.b"))'
+        ),
         ["$.a", "$.b"],
     ),
     (
-        'a=spark.table("raw_events"); b=spark.table("web.clicks")\na.select(F.get_json_object("json","$.a")); b.select(F.get_json_object("doc","$.b"))',
+        (
+            'a=spark.table("raw_events"); '
+            'b=spark.table("web.clicks")\na.select(F.get_json_object("json","$.a")); '
+            'b.select(F.get_json_object("doc","$.b"))'
+        ),
         ["$.a", "web.clicks $.b"],
     ),
     ('spark.table("raw_events").select(event_parser(F.col("json"), F.lit("a.b")))', ["$.a.b"]),
@@ -186,7 +247,10 @@ def test_a_program_requests_the_keys_that_it_extracts_from_a_raw_column(
 
 
 def test_a_program_is_recognized_among_statements() -> None:
-    program = 'from pyspark.sql import functions as F\nspark.table("raw_events").select(F.get_json_object("json", "$.a"))'
+    program = (
+        "from pyspark.sql import functions as "
+        'F\nspark.table("raw_events").select(F.get_json_object("json", "$.a"))'
+    )
     assert mined(program).parser is Parser.PYTHON
     statement = "set spark.sql.shuffle.partitions=10; select get_json_object(json, '$.a') from raw_events"
     assert mined(statement).parser is Parser.HIVE
@@ -208,7 +272,10 @@ def test_programs_that_read_other_tables_are_not_taken_for_each_other() -> None:
         "\n".join(f"c{n} = c{n + 1}" for n in range(2_000))
         + "\nspark.table('raw_events').select(F.get_json_object(c0, '$.a'))",
         "a = b\nb = a\nspark.table('raw_events').select(F.get_json_object(a, '$.a'))",
-        "spark.table('raw_events').withColumn('a', F.get_json_object('b', '$.x')).withColumn('b', F.get_json_object('a', '$.y'))",
+        (
+            "spark.table('raw_events').withColumn('a', F.get_json_object('b', '$.x')).withColumn('b', "
+            "F.get_json_object('a', '$.y'))"
+        ),
         "spark.table('raw_events')\nx = F.from_json('json', s)\ns = s.add('a', s)",
         "\x00import raw_events json",
     ],

@@ -30,16 +30,28 @@ def scanned(text: str) -> MinedKeys:
 
 NO_PARSER_TAKES = [
     (
-        "FROM (FROM raw_events MAP json, get_json_object(json, '$.m') USING 'perl x' AS a) z REDUCE a USING 'y'",
+        (
+            "FROM (FROM raw_events MAP json, get_json_object(json, '$.m') USING 'perl x' AS a) z REDUCE a "
+            "USING "
+            "'y'"
+        ),
         ["$.m"],
     ),
     (
-        "insert overwrite table x partition (a='b') if not exists select get_json_object(e.json, '$.a.b') from raw_events e",
+        (
+            "insert overwrite table x partition (a='b') if not exists select get_json_object(e.json, "
+            "'$.a.b') "
+            "from raw_events e"
+        ),
         ["$.a.b"],
     ),
     ("explain select get_json_object(json, '$.a') from raw_events", ["$.a"]),
     (
-        "select e.x from raw_events e where get_json_object(e.json, '$.a') = 1 and get_json_object(e.json, '$.trunc",
+        (
+            "select e.x from raw_events e where get_json_object(e.json, '$.a') = 1 and "
+            "get_json_object(e.json, "
+            "'$.trunc"
+        ),
         ["$.a"],
     ),
     ("insert into x select get_json_object(json, '$.a') from raw_events where ((", ["$.a"]),
@@ -48,7 +60,10 @@ NO_PARSER_TAKES = [
         ["$.a.b", "$.q"],
     ),
     (
-        "explain select get_json_object(u, '$.id') from (select get_json_object(json, '$.user') u from raw_events) x",
+        (
+            "explain select get_json_object(u, '$.id') from (select get_json_object(json, '$.user') u from "
+            "raw_events) x"
+        ),
         ["$.user.id"],
     ),
     (
@@ -69,9 +84,20 @@ def test_texts_that_no_parser_accepts_are_scanned(text: str, keys: list[str]) ->
 @pytest.mark.parametrize(
     "text",
     [
-        "df := sql(\"select get_json_object(u, '$.id') from (select get_json_object(json, '$.user') u from raw_events) x\")",
-        'val d = sql("""with c as (select get_json_object(json, \'$.user\') u from raw_events) select get_json_object(u, \'$.id\') from c""")',
-        "my $q = 'select get_json_object(get_json_object(json, \\'$.user\\'), \\'$.id\\') from raw_events'; run($q) {",
+        (
+            "df := sql(\"select get_json_object(u, '$.id') from (select get_json_object(json, '$.user') u "
+            "from "
+            'raw_events) x")'
+        ),
+        (
+            'val d = sql("""with c as (select get_json_object(json, \'$.user\') u from raw_events) select '
+            'get_json_object(u, \'$.id\') from c""")'
+        ),
+        (
+            "my $q = 'select get_json_object(get_json_object(json, \\'$.user\\'), \\'$.id\\') from "
+            "raw_events'; "
+            "run($q) {"
+        ),
         "spark.sql(\"select get_json_object(get_json_object(json, '$.user'), '$.id') from raw_events where",
     ],
 )
@@ -92,7 +118,8 @@ def test_statements_in_the_strings_of_a_program_are_read(text: str) -> None:
         ("select get_json_object(json, '$.a from raw_events", {"unknown-column": 1}),
         (
             (
-                "explain select get_json_object(v, '$.x') from (select json_tuple(json, 'a') v from raw_events) a, "
+                "explain select get_json_object(v, '$.x') from (select json_tuple(json, 'a') v from "
+                "raw_events) a, "
                 "(select json_tuple(json, 'b') v from raw_events) b"
             ),
             {"ambiguous": 1},
@@ -137,7 +164,10 @@ def statements(draw: st.DrawFn) -> str:
     if shape == 2:
         names = [draw(PATHS)[2:] for _ in range(2)]
         outer = draw(st.sampled_from(["p", f"get_json_object(t.p, '{draw(PATHS)}')"]))
-        return f"select {outer} from {raw} lateral view event_parser(e.json, '{names[0]}', '{names[1]}') t as p, q where {condition}"
+        return (
+            f"select {outer} from {raw} lateral view event_parser(e.json, '{names[0]}', '{names[1]}') t "
+            f"as p, q where {condition}"
+        )
     return f"insert overwrite table o select {inner} from {raw} join other x on x.id = e.id and {condition}"
 
 

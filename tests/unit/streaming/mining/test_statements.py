@@ -55,7 +55,11 @@ STATEMENTS = [
     ("select from_json(json, 'userId int').userid from raw_events", ["$.userId"]),
     ("select from_json(json, 'a int, u struct<b:int>') from raw_events", ["$.a", "$.u"]),
     (
-        "select variant_get(parse_json(json), '$.a', 'int'), try_variant_get(parse_json(json), '$.b') from raw_events",
+        (
+            "select variant_get(parse_json(json), '$.a', 'int'), try_variant_get(parse_json(json), '$.b') "
+            "from "
+            "raw_events"
+        ),
         ["$.a", "$.b"],
     ),
     # the databricks dialect
@@ -91,7 +95,8 @@ STATEMENTS = [
     ),
     (
         (
-            "select get_json_object(x.v, '$.c') from (select get_json_object(json, '$.a') v from raw_events union all "
+            "select get_json_object(x.v, '$.c') from (select get_json_object(json, '$.a') v from raw_events "
+            "union all "
             "select get_json_object(doc, '$.b') from web.clicks) x"
         ),
         ["$.a.c", "web.clicks $.b.c"],
@@ -102,23 +107,38 @@ STATEMENTS = [
     ),
     # positions of a call
     (
-        "select 1 from raw_events where get_json_object(json, '$.a') = 1 group by get_json_object(json, '$.b')",
+        (
+            "select 1 from raw_events where get_json_object(json, '$.a') = 1 group by get_json_object(json, "
+            "'$.b')"
+        ),
         ["$.a", "$.b"],
     ),
     (
-        "select count(distinct get_json_object(json, '$.a')) over (partition by get_json_object(json, '$.b')) from raw_events",
+        (
+            "select count(distinct get_json_object(json, '$.a')) over (partition by get_json_object(json, "
+            "'$.b')) from raw_events"
+        ),
         ["$.a", "$.b"],
     ),
     (
-        "select case when get_json_object(json, '$.a') > 1 then 1 end from raw_events order by get_json_object(json, '$.b')",
+        (
+            "select case when get_json_object(json, '$.a') > 1 then 1 end from raw_events order by "
+            "get_json_object(json, '$.b')"
+        ),
         ["$.a", "$.b"],
     ),
     (
-        "select get_json_object(e.json, '$.a') from raw_events e join raw_events f on get_json_object(f.json, '$.b') = e.id",
+        (
+            "select get_json_object(e.json, '$.a') from raw_events e join raw_events f on "
+            "get_json_object(f.json, '$.b') = e.id"
+        ),
         ["$.a", "$.b"],
     ),
     (
-        "select 1 from t where exists (select 1 from raw_events e where get_json_object(e.json, '$.a') = t.id)",
+        (
+            "select 1 from t where exists (select 1 from raw_events e where get_json_object(e.json, '$.a') = "
+            "t.id)"
+        ),
         ["$.a"],
     ),
     ("select transform(get_json_object(json, '$.a')) using 'perl x.pl' as (b) from raw_events", ["$.a"]),
@@ -129,24 +149,32 @@ STATEMENTS = [
     (
         (
             "from raw_events insert overwrite table x select get_json_object(json, '$.a') "
-            "insert overwrite table y select get_json_object(raw_events.json, '$.b') where get_json_object(json, '$.c') = 1"
+            "insert overwrite table y select get_json_object(raw_events.json, '$.b') where "
+            "get_json_object(json, '$.c') = 1"
         ),
         ["$.a", "$.b", "$.c"],
     ),
     (
-        "from raw_events e lateral view json_tuple(e.json, 'a') t as a insert overwrite table x select get_json_object(t.a, '$.x')",
+        (
+            "from raw_events e lateral view json_tuple(e.json, 'a') t as a insert overwrite table x select "
+            "get_json_object(t.a, '$.x')"
+        ),
         ["$.a.x"],
     ),
     ("insert into x select get_json_object(json, '$.a') from raw_events", ["$.a"]),
     (
         (
-            "merge into t using (select json, id from raw_events) s on t.id = s.id when matched then update set "
+            "merge into t using (select json, id from raw_events) s on t.id = s.id when matched then update "
+            "set "
             "x = get_json_object(s.json, '$.x')"
         ),
         ["$.x"],
     ),
     (
-        "select g from (select get_json_object(json, '$.g') g from raw_events group by 1 grouping sets ((g))) q",
+        (
+            "select g from (select get_json_object(json, '$.g') g from raw_events group by 1 grouping sets "
+            "((g))) q"
+        ),
         ["$.g"],
     ),
     (
@@ -158,7 +186,8 @@ STATEMENTS = [
     ("use web; select get_json_object(doc, '$.a') from clicks", ["web.clicks $.a"]),
     (
         (
-            "select get_json_object(e.json, '$.a'), get_json_object(c.doc, '$.b'), get_json_object(o.json, '$.no') "
+            "select get_json_object(e.json, '$.a'), get_json_object(c.doc, '$.b'), get_json_object(o.json, "
+            "'$.no') "
             "from raw_events e join web.clicks c join other o"
         ),
         ["$.a", "web.clicks $.b"],
@@ -189,7 +218,10 @@ UNRESOLVED = [
     ("select get_json_object(json, '$.a') from raw_view", {"view": 1}),
     ("select get_json_object(json, '$.a') from raw_events e, raw_events f", {"ambiguous": 1}),
     (
-        "select get_json_object(item, '$.id') from raw_events lateral view explode(split(id, ',')) t as item where json is null",
+        (
+            "select get_json_object(item, '$.id') from raw_events lateral view explode(split(id, ',')) t as "
+            "item where json is null"
+        ),
         {"expression": 1, "whole-document": 1},
     ),
 ]

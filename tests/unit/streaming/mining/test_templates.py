@@ -1,4 +1,5 @@
-"""Templates whose variables were not substituted: no placeholder becomes a key, and dbt's tables are known."""
+"""Templates whose variables were not substituted: no placeholder becomes a key, and dbt's tables are
+known."""
 
 from __future__ import annotations
 
@@ -11,15 +12,24 @@ from tests.builders.keylog.mining import mined, named, reasons
 
 TEMPLATES = [
     (
-        "select get_json_object(json, \"$.a\"), x from (select * from {{ source('default', 'raw_events') }}) t",
+        (
+            "select get_json_object(json, \"$.a\"), x from (select * from {{ source('default', 'raw_events') "
+            "}}) t"
+        ),
         ["$.a"],
     ),
     (
-        "with src as (select * from {{ source('default','raw_events') }}), fin as (select json:user.id::string as uid from src) select * from fin",
+        (
+            "with src as (select * from {{ source('default','raw_events') }}), fin as (select "
+            "json:user.id::string as uid from src) select * from fin"
+        ),
         ["$.user.id"],
     ),
     (
-        "select json:user.id::string as uid from {{ ref('raw_events') }} where json:type = 'x' qualify row_number() over (partition by json:id order by ts)=1",
+        (
+            "select json:user.id::string as uid from {{ ref('raw_events') }} where json:type = 'x' qualify "
+            "row_number() over (partition by json:id order by ts)=1"
+        ),
         ["$.id", "$.type", "$.user.id"],
     ),
     (
@@ -40,15 +50,25 @@ TEMPLATES = [
     ("select get_json_object(json, '$.a') from {{ ref('raw_events') }}", ["$.a"]),
     ("select get_json_object(json, '$.a') from {{ ref(\"raw_events\") }} e where dt = '{{ ds }}'", ["$.a"]),
     (
-        "{{ config(materialized='table') }}\n\nselect get_json_object(json, '$.a') from {{ source('web','clicks') }} c",
+        (
+            "{{ config(materialized='table') }}\n\nselect get_json_object(json, '$.a') from {{ "
+            "source('web','clicks') }} c"
+        ),
         [],
     ),
     (
-        "{{ config(materialized='table') }}\n\nselect get_json_object(doc, '$.a') from {{ source('web','clicks') }} c",
+        (
+            "{{ config(materialized='table') }}\n\nselect get_json_object(doc, '$.a') from {{ "
+            "source('web','clicks') }} c"
+        ),
         ["web.clicks $.a"],
     ),
     (
-        "{% set keys = ['a'] %}select {% for k in keys %} get_json_object(json, '$.{{ k }}') {% endfor %} from {{ source('default','raw_events') }} {# c #}",
+        (
+            "{% set keys = ['a'] %}select {% for k in keys %} get_json_object(json, '$.{{ k }}') {% endfor "
+            "%} "
+            "from {{ source('default','raw_events') }} {# c #}"
+        ),
         ["variable"],
     ),
     ("select get_json_object(json, '$.a') from ${db}.raw_events", ["$.a"]),
@@ -62,21 +82,33 @@ TEMPLATES = [
     ("select json_tuple(json, '{{ a }}', 'b') as (x,y) from raw_events", ["$.b", "variable"]),
     ("select {{ json_get('json', 'a') }} from raw_events", ["whole-document"]),
     (
-        "select {{ dbt_utils.star(ref('x')) }}, get_json_object(json,'$.a') from {{ this }} t join {{ ref('raw_events') }}",
+        (
+            "select {{ dbt_utils.star(ref('x')) }}, get_json_object(json,'$.a') from {{ this }} t join {{ "
+            "ref('raw_events') }}"
+        ),
         ["$.a"],
     ),
     (
-        "{# get_json_object(json,'$.no') #} select 1, get_json_object(json,'$.a') from {{ ref('pkg', 'raw_events') }}",
+        (
+            "{# get_json_object(json,'$.no') #} select 1, get_json_object(json,'$.a') from {{ ref('pkg', "
+            "'raw_events') }}"
+        ),
         ["$.a"],
     ),
     ("select get_json_object(json,'$.a') from {{ref('raw_events', v=2)}}", ["$.a"]),
     (
-        "select get_json_object(json,'$.a') from {{ source('default', 'raw_events') }} where dt >= '{{ var(\"start\") }}' {% if is_incremental() %} and x > (select max(x) from {{ this }}) {% endif %}",
+        (
+            "select get_json_object(json,'$.a') from {{ source('default', 'raw_events') }} where dt >= '{{ "
+            'var("start") }}\' {% if is_incremental() %} and x > (select max(x) from {{ this }}) {% endif %}'
+        ),
         ["$.a"],
     ),
     ("select get_json_object(json,'$.a') from {{ params.db }}.raw_events where dt='{{ ds }}'", ["$.a"]),
     (
-        "select {% for k in ['a','b'] %} get_json_object(json,'$.{{ k }}') as {{ k }}{% if not loop.last %},{% endif %} {% endfor %} from {{ ref('raw_events') }}",
+        (
+            "select {% for k in ['a','b'] %} get_json_object(json,'$.{{ k }}') as {{ k }}{% if not loop.last "
+            "%},{% endif %} {% endfor %} from {{ ref('raw_events') }}"
+        ),
         ["variable"],
     ),
     ("select get_json_object(json,'$.a') from raw_events where 1=1 [[and x = {{x}}]]", ["$.a"]),
@@ -119,5 +151,8 @@ def test_a_text_of_many_unfinished_templates_is_read_in_linear_time(part: str) -
 
 
 def test_a_text_without_templates_stays_as_it_is() -> None:
-    text = "select get_json_object(json, '$.a') from raw_events where x % 2 = 1 and y like '%s' and z = '{\"a\": 1}'"
+    text = (
+        "select get_json_object(json, '$.a') from raw_events where x % 2 = 1 and y like '%s' and z = "
+        "'{\"a\": 1}'"
+    )
     assert resolve_templates(text, ["json"]) == text

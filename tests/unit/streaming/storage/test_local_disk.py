@@ -1,4 +1,5 @@
-"""Storage on a local disk: interrupted calls, and file systems that lack something. What it shares with Hadoop is in integration tests."""
+"""Storage on a local disk: interrupted calls, and file systems that lack something. What it shares with
+Hadoop is in integration tests."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def disk() -> LocalDisk:
 
 
 def kill_at(monkeypatch: pytest.MonkeyPatch, call: int) -> None:
-    """Die before the ``call``th change of a directory; changes after it, such as cleaning up, do not take place."""
+    """Die before the ``call``th change of a directory; changes after it, such as cleaning up, do not take
+    place."""
     made = 0
 
     def count(change: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,4 +1,5 @@
-"""The record of a table's current files: what it says, when it is written, and what a reader finds by it at any moment."""
+"""The record of a table's current files: what it says, when it is written, and what a reader finds by it at
+any moment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The flat table with a misbehaving metastore, the writer's lease and the compatibility view, without a real metastore."""
+"""The flat table with a misbehaving metastore, the writer's lease and the compatibility view, without a real
+metastore."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A repair waits for the loads it requested, however late the daemon's status shows them, and verifies afterwards."""
+"""A repair waits for the loads it requested, however late the daemon's status shows them, and verifies
+afterwards."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ def result(table: str, outcome: Outcome) -> TableResult:
 
 @dataclass
 class Daemon:
-    """Shows a table as loading from ``begins_s`` to ``ends_s``, and as repaired from ``ends_s`` on; time passes in pauses."""
+    """Shows a table as loading from ``begins_s`` to ``ends_s``, and as repaired from ``ends_s`` on; time
+    passes in pauses."""
 
     begins_s: float
     ends_s: float

@@ -1,4 +1,5 @@
-"""A verification from the command line: what is verified, and how differing tables are repaired with and without a daemon."""
+"""A verification from the command line: what is verified, and how differing tables are repaired with and
+without a daemon."""
 
 from __future__ import annotations
 

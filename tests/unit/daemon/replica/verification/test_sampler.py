@@ -1,4 +1,5 @@
-"""The sampler verifies every table in turn at a limited rate, and keeps what it found until a later verification."""
+"""The sampler verifies every table in turn at a limited rate, and keeps what it found until a later
+verification."""
 
 from __future__ import annotations
 

@@ -378,7 +378,8 @@ def test_a_nameless_event_of_a_table_makes_it_load_and_no_other(
 def test_a_nameless_event_that_may_concern_any_table_makes_all_tables_load(
     replica: FakedReplica, log: dict[int, tuple[str, str | None]], names: dict[str, Any]
 ) -> None:
-    """The event concerns a table that is gone, or the database; or the log was cleaned, so that nobody knows."""
+    """The event concerns a table that is gone, or the database; or the log was cleaned, so that nobody
+    knows."""
     replica.target.logged = dict(log)
     replica.projection.apply([created(1, "a"), created(2, "b"), unreadable(3, kind="UNREADABLE", **names)])
     assert (replica.stored_position(), waiting(replica)) == (3, ["a", "b"])
@@ -472,7 +473,8 @@ def test_events_up_to_the_position_are_skipped(replica: FakedReplica) -> None:
 
 
 def _apply_foreign(replica: FakedReplica, *, remembered: bool = False) -> None:
-    """Apply events of catalog ``spark`` that would change, rename, break and drop the tables of the default catalog."""
+    """Apply events of catalog ``spark`` that would change, rename, break and drop the tables of the default
+    catalog."""
     foreign: list[Event] = [
         altered(3, "orders", new_name="lines"),
         created(4, "more"),

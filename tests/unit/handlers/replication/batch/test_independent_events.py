@@ -1,4 +1,5 @@
-"""Which events may be applied ahead of their turn: the order within each table is kept, and nothing crosses a barrier."""
+"""Which events may be applied ahead of their turn: the order within each table is kept, and nothing crosses a
+barrier."""
 
 from __future__ import annotations
 
@@ -73,7 +74,8 @@ HISTORIES = st.lists(
 
 
 def list_tables(events: list[Event], place: int) -> frozenset[str]:
-    """Return the tables that an event concerns, by looking at everything before it; all if it may concern any."""
+    """Return the tables that an event concerns, by looking at everything before it; all if it may concern
+    any."""
     event = events[place]
     if isinstance(event, TxnCommitted | TxnAborted):
         if any(find_rename(each) for each in events[:place]):
@@ -91,7 +93,8 @@ def list_tables(events: list[Event], place: int) -> frozenset[str]:
 def test_in_whatever_order_lanes_work_the_order_of_each_table_is_kept(
     events: list[Event], data: st.DataObject
 ) -> None:
-    """Replay applies one event after the other and records now and then. Lanes apply any later event that waits for nothing."""
+    """Replay applies one event after the other and records now and then. Lanes apply any later event that
+    waits for nothing."""
     found = find_predecessors(events, lambda txn_id: BEFORE.get(txn_id, ()))
     order: list[int] = []
     recorded = 0

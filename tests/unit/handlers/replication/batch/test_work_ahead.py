@@ -1,4 +1,5 @@
-"""Changes of independent tables overlap, with the guarantees of events that are applied one after the other."""
+"""Changes of independent tables overlap, with the guarantees of events that are applied one after the
+other."""
 
 from __future__ import annotations
 

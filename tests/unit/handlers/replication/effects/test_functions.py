@@ -1,4 +1,5 @@
-"""Functions: their definitions and jars are replicated, and one that cannot be replicated is reported and stops nothing."""
+"""Functions: their definitions and jars are replicated, and one that cannot be replicated is reported and
+stops nothing."""
 
 from __future__ import annotations
 

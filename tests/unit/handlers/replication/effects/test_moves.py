@@ -63,7 +63,8 @@ class Sides:
         (self.partition,) = changed
 
     def at_source(self, name: str, content: bytes = b"rows") -> str:
-        """Write a file at the source and return its URI; ``name`` is its path below the source's directory."""
+        """Write a file at the source and return its URI; ``name`` is its path below the source's
+        directory."""
         path = self.replica.directory / "source" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
@@ -276,7 +277,8 @@ def altered_to(both: Sides, location: str, before: str | None = None) -> Partiti
 def test_a_moved_partition_shows_its_new_directory_and_returns(
     sides: Callable[..., Sides], tmp_path: Path, *, with_base: bool
 ) -> None:
-    """ALTER_PARTITIONS has no earlier state; the target's location alone shows whether the partition was moved."""
+    """ALTER_PARTITIONS has no earlier state; the target's location alone shows whether the partition was
+    moved."""
     base = f"file:{tmp_path}/target" if with_base else None
     both = sides(external_base=base, kind="EXTERNAL_TABLE", partition_columns=("dt",))
     default = both.source("orders/dt=1")

@@ -1,4 +1,5 @@
-"""Events of tables of Spark: the directory that Spark reads follows the location, and rows come from where Spark has them."""
+"""Events of tables of Spark: the directory that Spark reads follows the location, and rows come from where
+Spark has them."""
 
 from __future__ import annotations
 

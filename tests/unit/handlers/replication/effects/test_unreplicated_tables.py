@@ -1,4 +1,5 @@
-"""Tables that cannot be replicated, such as materialized views: none of their events has an effect, and none counts as a failure."""
+"""Tables that cannot be replicated, such as materialized views: none of their events has an effect, and none
+counts as a failure."""
 
 from __future__ import annotations
 
@@ -182,7 +183,8 @@ def test_the_names_of_the_views_are_forgotten_with_their_view_and_their_database
 
 def test_a_dropped_database_has_no_views_left(replica: FakedReplica) -> None:
     replica.projection.apply(creation(replica))
-    replica.target.drop_database = lambda *_, **__: None  # type: ignore[attr-defined]  # a call that the fake does not have
+    # A call that the fake does not have
+    replica.target.drop_database = lambda *_, **__: None  # type: ignore[attr-defined]
     databases.drop(DatabaseDropped(event_id=10, time_s=0, kind="DROP_DATABASE", db="shop"), replica.context)
     assert replica.context.tables.unreplicated.entries() == ()
 
@@ -411,7 +413,8 @@ def test_a_table_that_becomes_one_of_delta_lake_keeps_its_rows_until_it_is_dropp
 def test_a_rename_after_which_a_table_cannot_be_replicated_renames_what_the_target_has(
     replica: FakedReplica,
 ) -> None:
-    """Spark renames an external table of its own without its ``path``, and Hive 4 moves the directory of one whose data it owns."""
+    """Spark renames an external table of its own without its ``path``, and Hive 4 moves the directory of one
+    whose data it owns."""
     before = a_spark_table()
     after = a_spark_table("sold", location="file:/source/shop.db/sold", path="file:/source/shop.db/orders")
     renamed = changed(2, before, after)

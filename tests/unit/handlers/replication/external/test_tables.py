@@ -1,4 +1,5 @@
-"""What is known of external tables stays up to date with the events, and is read from the source only if it has to be."""
+"""What is known of external tables stays up to date with the events, and is read from the source only if it
+has to be."""
 
 from __future__ import annotations
 

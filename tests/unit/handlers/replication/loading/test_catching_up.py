@@ -123,7 +123,8 @@ def test_an_internal_error_of_the_target_that_does_not_pass_lets_the_table_be_lo
 
 
 def far_behind(replica: FakedReplica) -> list[Event]:
-    """Load ``orders`` as of event 2, while replay is at event 20 and transaction 2 writes into both tables; return the events."""
+    """Load ``orders`` as of event 2, while replay is at event 20 and transaction 2 writes into both tables;
+    return the events."""
     events: list[Event] = [
         created(1, "other"),
         allocated(2, 1, 1),

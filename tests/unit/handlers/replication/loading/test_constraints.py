@@ -1,4 +1,5 @@
-"""Constraints of a loaded table: those that the target lacks are added, and foreign keys once both tables are there."""
+"""Constraints of a loaded table: those that the target lacks are added, and foreign keys once both tables are
+there."""
 
 from __future__ import annotations
 

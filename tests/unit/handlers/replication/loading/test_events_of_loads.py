@@ -168,7 +168,8 @@ def test_loads_survive_a_restart_whose_events_are_already_on_the_target(replica:
 
 
 def test_files_under_a_write_id_that_replay_did_not_allocate_are_skipped(replica: FakedReplica) -> None:
-    """The table was waiting for its load when the id was allocated, and was dropped since; the name is that of a new one."""
+    """The table was waiting for its load when the id was allocated, and was dropped since; the name is that
+    of a new one."""
     replica.projection.loads.request(["orders"], "repair")
     file = replica.file()
     replica.projection.apply([allocated(1, 1, 1), dropped(2), created(3)])

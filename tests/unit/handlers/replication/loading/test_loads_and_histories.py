@@ -95,7 +95,8 @@ def finish_waiting(
 ) -> None:
     """Finish the load of each waiting table or not, as of a random event since its request.
 
-    ``since`` has the position of replay when each load was requested. Replay may be before or after the event.
+    ``since`` has the position of replay when each load was requested. Replay may be before or after the
+    event.
     """
     for entry in replica.context.tables.loads.waiting():
         if entry.is_catching_up:
@@ -115,9 +116,11 @@ def finish_all(history: RandomHistory, replica: FakedReplica, position: int) -> 
 
 
 def reconcile(replica: FakedReplica) -> None:
-    """Compare with a source without open transactions: those that a failed catch-up left open on the target are aborted."""
+    """Compare with a source without open transactions: those that a failed catch-up left open on the target
+    are aborted."""
     nothing = GetOpenTxnsInfoResponse(txn_high_water_mark=10**6, open_txns=[])
-    replica.target.open_txns_info = lambda: nothing  # type: ignore[method-assign]  # the fake plays the source too
+    # The fake plays the source too
+    replica.target.open_txns_info = lambda: nothing  # type: ignore[method-assign]
     replica.clock.now_s += RECONCILE_S
     replica.projection.settle()
 
@@ -144,7 +147,8 @@ def assert_equal(target: FakeTarget, history: RandomHistory) -> None:
 @given(st.lists(st.integers(0, 1000), min_size=4, max_size=16), st.integers(0, 2**32))
 def test_histories_with_loads_at_random_moments_end_equal(runs: Runs, changes: list[int], seed: int) -> None:
     replica = runs.replica()
-    history, choices = RandomHistory(runs.base), random.Random(seed)  # noqa: S311 - repeatable choices of a test
+    # Repeatable choices of a test
+    history, choices = RandomHistory(runs.base), random.Random(seed)  # noqa: S311
     for change in changes:
         history.do(change)
     history.end_all()
@@ -175,7 +179,8 @@ def test_histories_with_quarantines_and_releases_at_random_moments_end_equal(
     runs: Runs, changes: list[int], seed: int
 ) -> None:
     replica = runs.replica()
-    history, choices = RandomHistory(runs.base), random.Random(seed)  # noqa: S311 - repeatable choices of a test
+    # Repeatable choices of a test
+    history, choices = RandomHistory(runs.base), random.Random(seed)  # noqa: S311
     for change in changes:
         history.do(change)
     history.end_all()

@@ -48,7 +48,8 @@ def catch_up(replica: FakedReplica, events: Iterable[Event]) -> None:
 
 
 def meanwhile(replica: FakedReplica, *after: Event) -> list[Event]:
-    """Write into ``orders`` and ``other`` in one transaction while ``orders`` is quarantined; return the events."""
+    """Write into ``orders`` and ``other`` in one transaction while ``orders`` is quarantined; return the
+    events."""
     events = [
         allocated(20, 7, 1),
         allocated(21, 7, 1, "other"),

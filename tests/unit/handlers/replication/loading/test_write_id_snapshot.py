@@ -1,4 +1,5 @@
-"""The write ids of a table that is loaded: what is open, who holds it, and what was aborted, although Hive may cut its answers."""
+"""The write ids of a table that is loaded: what is open, who holds it, and what was aborted, although Hive
+may cut its answers."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 
 class NaiveSource:
-    """Transactions with at most one write id each. Like Hive it returns only the lowest invalid id if all of them are invalid."""
+    """Transactions with at most one write id each. Like Hive it returns only the lowest invalid id if all of
+    them are invalid."""
 
     def __init__(self, states: Sequence[str]) -> None:
         self.states = dict(enumerate(states, 1))

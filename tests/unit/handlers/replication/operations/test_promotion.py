@@ -1,4 +1,5 @@
-"""A replica becomes a database of its own: at one point, without open transactions, and without anything that marks it as a replica."""
+"""A replica becomes a database of its own: at one point, without open transactions, and without anything that
+marks it as a replica."""
 
 from __future__ import annotations
 

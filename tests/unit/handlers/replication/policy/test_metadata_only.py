@@ -1,4 +1,5 @@
-"""Tables of which only the metadata is replicated: what is left of their events, and what a rename or other patterns change."""
+"""Tables of which only the metadata is replicated: what is left of their events, and what a rename or other
+patterns change."""
 
 from __future__ import annotations
 

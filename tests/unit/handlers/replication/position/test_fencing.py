@@ -1,4 +1,5 @@
-"""Fencing: of two instances only the one that claimed the target last writes to it, wherever the other one was stopped."""
+"""Fencing: of two instances only the one that claimed the target last writes to it, wherever the other one
+was stopped."""
 
 from __future__ import annotations
 

@@ -125,7 +125,8 @@ def test_an_out_of_date_state_file_takes_the_quarantine_of_the_target(replica: F
 def test_a_partitioned_table_that_an_unknown_transaction_wrote_is_loaded_unless_the_relay_listed_it(
     replica: FakedReplica, monkeypatch: pytest.MonkeyPatch, partition_name: str, *, listed: bool
 ) -> None:
-    """Hive leaves partitions out of its write events, and those that the transaction touched were in the lost state."""
+    """Hive leaves partitions out of its write events, and those that the transaction touched were in the lost
+    state."""
     replica.projection.apply([created(1), allocated(2, 1, 1)])
     replica.projection.settle()
     lose_state(replica)

@@ -79,7 +79,8 @@ def on_target(replica: FakedReplica) -> str | None:
 def test_the_position_on_the_target_is_raised_although_no_event_concerns_the_policy(
     replica: FakedReplica,
 ) -> None:
-    """A busy source is never idle, and the position of a quiet database would become older than the source's log."""
+    """A busy source is never idle, and the position of a quiet database would become older than the source's
+    log."""
     for event_id in range(1, 1_000):
         replica.projection.apply([committed(event_id, txn_id=event_id)])
         replica.clock.now_s += TARGET_POSITION_S / 100
@@ -149,7 +150,8 @@ def test_many_commits_cost_two_calls_each_and_share_the_allocation_and_one_proof
 
 
 def test_the_targets_position_is_raised_before_a_name_is_used_again(replica: FakedReplica) -> None:
-    """A policy that lost its state repeats the events since. It must not rename the new table instead of the old one."""
+    """A policy that lost its state repeats the events since. It must not rename the new table instead of the
+    old one."""
     replica.projection.apply([created(1)])
     replica.projection.apply([created(2, "other"), created(3, "third")])
     assert on_target(replica) == "1", "every table has its own name"

@@ -12,7 +12,8 @@ from state.store.memory import MemoryStore
 
 
 COPIES = st.lists(st.tuples(st.integers(1, 5), st.integers(0, 20)), min_size=1, max_size=20)
-"""For each event of one table: its distance from the event before, and how far the source was ahead of it at the end of its copy."""
+"""For each event of one table: its distance from the event before, and how far the source was ahead of it at
+the end of its copy."""
 
 
 @given(COPIES, st.integers(1, 5))

@@ -1,4 +1,5 @@
-"""What is known of a policy's tables follows them as in a naive model: one dictionary for each kind of knowledge."""
+"""What is known of a policy's tables follows them as in a naive model: one dictionary for each kind of
+knowledge."""
 
 from __future__ import annotations
 

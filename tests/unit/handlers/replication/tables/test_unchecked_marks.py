@@ -1,4 +1,5 @@
-"""Truncated partitions whose marks are still to be compared follow their table, survive a restart, and are limited."""
+"""Truncated partitions whose marks are still to be compared follow their table, survive a restart, and are
+limited."""
 
 from __future__ import annotations
 

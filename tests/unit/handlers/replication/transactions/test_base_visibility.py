@@ -1,6 +1,8 @@
-"""Readers see an overwrite with its commit, whatever they read before and after it: a model of Hive's readers, and random histories.
+"""Readers see an overwrite with its commit, whatever they read before and after it: a model of Hive's
+readers, and random histories.
 
-A reader takes its snapshot first, the lists of write ids and of transactions, and lists the directories some time later.
+A reader takes its snapshot first, the lists of write ids and of transactions, and lists the directories some
+time later.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ class Snapshot:
         return self.write_ids.is_visible(base.last)
 
     def read(self, directories: frozenset[str], *, row_ids: bool) -> list[int]:
-        """Return the write ids of the rows that a reader finds; with row ids it skips rows of invisible writes, also in a base."""
+        """Return the write ids of the rows that a reader finds; with row ids it skips rows of invisible
+        writes, also in a base."""
         parsed = [each for each in map(AcidDirectory.parse, directories) if each is not None]
         bases = [each for each in parsed if each.kind == "base" and self.is_valid_base(each)]
         start = max((each.last for each in bases), default=0)
@@ -57,7 +60,8 @@ class Snapshot:
         return self.write_ids.is_visible(write_id)
 
     def expected(self, overwrites: frozenset[int]) -> list[int]:
-        """Return the write ids of the rows of the snapshot: those of the last overwrite and of what followed it."""
+        """Return the write ids of the rows of the snapshot: those of the last overwrite and of what followed
+        it."""
         start = max(self.committed & overwrites, default=0)
         return sorted(each for each in self.committed if each >= start)
 
@@ -132,7 +136,8 @@ class Target:
         return self._names.find_suffix(written(1, base, txn_id=write_id, write_id=write_id))
 
     def find_wrong_reads(self, *, row_ids: bool) -> list[tuple[int, int]]:
-        """Return the moments of snapshot and listing of which a reader finds other rows than those of its snapshot."""
+        """Return the moments of snapshot and listing of which a reader finds other rows than those of its
+        snapshot."""
         overwrites = frozenset(self.overwrites)
         return [
             (first, second)
@@ -160,7 +165,8 @@ ACTIONS = st.lists(
 
 
 @given(ACTIONS, st.booleans())
-def test_every_reader_finds_the_rows_of_its_snapshot(actions: list[tuple[str, int]], row_ids: bool) -> None:  # noqa: FBT001 - hypothesis passes values by position
+# Hypothesis passes values by position
+def test_every_reader_finds_the_rows_of_its_snapshot(actions: list[tuple[str, int]], row_ids: bool) -> None:  # noqa: FBT001
     assert replay(actions, suffixed=True).find_wrong_reads(row_ids=row_ids) == []
 
 

@@ -1,4 +1,5 @@
-"""Files under committed write ids are never removed or replaced; others never get files under ids that are not allocated."""
+"""Files under committed write ids are never removed or replaced; others never get files under ids that are
+not allocated."""
 
 from __future__ import annotations
 

@@ -64,7 +64,8 @@ def test_runs_of_joined_write_ids_are_those_of_single_calls(
     closed: set[int],
     missing: set[int],
 ) -> None:
-    """Also after a process that was killed had allocated some of them, and if some are unknown or not to be allocated."""
+    """Also after a process that was killed had allocated some of them, and if some are unknown or not to be
+    allocated."""
     order = list(txns)
     opened_in.shuffle(order)  # type: ignore[attr-defined]
     target_txns = {txn: 100 + at for at, txn in enumerate(order) if txn not in closed}

@@ -1,4 +1,5 @@
-"""Transactions that are opened ahead of their turn: what is joined, what happens if that fails, and how those end that are not needed."""
+"""Transactions that are opened ahead of their turn: what is joined, what happens if that fails, and how those
+end that are not needed."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 
 
 def inserts(first: int, txns: range, *, table: str = "orders", write_id: int | None = None) -> list[Event]:
-    """Return the events of small transactions, one after the other; write ids begin at 1, or at ``write_id``."""
+    """Return the events of small transactions, one after the other; write ids begin at 1, or at
+    ``write_id``."""
     events: list[Event] = []
     for at, txn in enumerate(txns):
         allocation = allocated(first + 2 * at, txn, (write_id or 1) + at, table)
@@ -172,7 +174,8 @@ def test_after_an_error_the_next_run_finds_what_was_opened_ahead(
 
 
 def test_a_next_run_may_join_other_events(followed: FakedReplica) -> None:
-    """Its batch begins and ends elsewhere; what the first run opened beyond it stays open for the one after."""
+    """Its batch begins and ends elsewhere; what the first run opened beyond it stays open for the one
+    after."""
     events = inserts(3, range(1, 21))
     followed.target.fails("commit_replayed", AmbiguousCall("sent, but no answer came"))
     with pytest.raises(AmbiguousCall):

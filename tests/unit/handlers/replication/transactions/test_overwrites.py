@@ -1,4 +1,5 @@
-"""Bases of overwrites: their names on the target let readers see them with the commit, and none is left behind."""
+"""Bases of overwrites: their names on the target let readers see them with the commit, and none is left
+behind."""
 
 from __future__ import annotations
 
@@ -58,7 +59,8 @@ def test_a_base_is_named_after_the_targets_transaction_also_in_the_commit(replic
 
 
 def test_a_base_has_no_suffix_while_an_older_write_of_the_table_is_open(replica: FakedReplica) -> None:
-    """Readers would not see it after its commit. It is not copied early, because the older write may end first."""
+    """Readers would not see it after its commit. It is not copied early, because the older write may end
+    first."""
     replica.projection.apply([created(1), allocated(2, 1, 1), allocated(3, 2, 2)])
     replica.projection.apply(transaction(write_overwrite(replica, write_id=2), 4, txn_id=2))
     assert directories(replica) == ["base_0000002"]

@@ -1,4 +1,5 @@
-"""Transactions that ended at the source without an event, and alterations that a restart must not show again."""
+"""Transactions that ended at the source without an event, and alterations that a restart must not show
+again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Commits that came without their write events: the files are fetched from the source, or the tables are quarantined."""
+"""Commits that came without their write events: the files are fetched from the source, or the tables are
+quarantined."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Commits: their write events, partitions that Hive logged no files for, and statistics of rows that arrive."""
+"""Commits: their write events, partitions that Hive logged no files for, and statistics of rows that
+arrive."""
 
 from __future__ import annotations
 

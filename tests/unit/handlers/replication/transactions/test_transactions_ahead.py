@@ -68,7 +68,8 @@ def require_replayed(replica: FakedReplica, **write_ids: int) -> None:
 def test_later_transactions_are_opened_while_the_first_is_being_committed(
     overlapping: FakedReplica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each waits for the other here: the first commit for the last opening, and that one for the first commit to be sent."""
+    """Each waits for the other here: the first commit for the last opening, and that one for the first commit
+    to be sent."""
     is_committing, is_opening = Flag(), Flag()
 
     def commit(txn_id: int) -> None:

@@ -1,4 +1,5 @@
-"""Files of both sides are equal unless something was lost, added or changed, whatever either side compacts."""
+"""Files of both sides are equal unless something was lost, added or changed, whatever either side
+compacts."""
 
 from __future__ import annotations
 

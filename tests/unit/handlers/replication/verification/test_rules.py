@@ -1,4 +1,5 @@
-"""Facts, statistics and write ids of both sides: what is a difference, and what each side may change on its own."""
+"""Facts, statistics and write ids of both sides: what is a difference, and what each side may change on its
+own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Both sides move while they are compared: only what two comparisons find, and no event explains, is a difference."""
+"""Both sides move while they are compared: only what two comparisons find, and no event explains, is a
+difference."""
 
 from __future__ import annotations
 

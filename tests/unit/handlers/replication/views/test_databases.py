@@ -12,7 +12,8 @@ TARGETS = {"shop": "shop_r", "lake": "lake"}
 def rename(
     text: str, dialect: Dialect = SPARK, namespace: str | None = "shop", catalog: str | None = "spark_catalog"
 ) -> RenamedQuery:
-    """Return the query on a target with ``shop`` as ``shop_r`` and ``lake``; its tables are all but ``secret``."""
+    """Return the query on a target with ``shop`` as ``shop_r`` and ``lake``; its tables are all but
+    ``secret``."""
     query = Query(text, dialect, namespace, catalog)
     return rename_databases(query, lambda db, table: None if table == "secret" else TARGETS.get(db))
 
@@ -68,13 +69,19 @@ def test_strings_and_comments_stay_as_they_are(text: str) -> None:
         "select `shop`.`id`, `shop`.`s`.`a` from {db}.`shop`",
         "select `x`.`id` from {db}.`t` `x`, {db}.`shop` where `x`.`id`=`shop`.`id`",
         "select `shop`.`id` from {db}.`t` `x` join {db}.`shop` on `x`.`id`=`shop`.`id`, {db}.`u` as `shop`",
-        "select 1 from {db}.`shop` where `shop`.`id` in (select `shop`.`id` from {db}.`shop`) and `shop`.`v`=1",
+        (
+            "select 1 from {db}.`shop` where `shop`.`id` in (select `shop`.`id` from {db}.`shop`) and "
+            "`shop`.`v`=1"
+        ),
         "select extract(year from `shop`.`d`) `y`, `shop`.`id` from {db}.`shop`",
         "with shop as (select `t`.`id` from {db}.`t`) select `shop`.`id` from shop",
         "select `shop`.`id` from {db}.`t` `shop` group by `shop`.`id`, `shop`.`v`",
         "select `x`.`id` from (from {db}.`t` select `t`.`id`, `t`.`shop`) `x`, {db}.`shop`",
         "select `shop`.`id` from ({db}.`t` join {db}.`shop` on `t`.`id` = `shop`.`id`)",
-        "select `shop`.`id` from {db}.`shop` union all (select `shop`.`id` from {db}.`shop` order by `shop`.`id`)",
+        (
+            "select `shop`.`id` from {db}.`shop` union all (select `shop`.`id` from {db}.`shop` order by "
+            "`shop`.`id`)"
+        ),
         "select `e`.`y` from {db}.`shop` lateral view explode(map(1,`shop`.`m`)) `e` as `y`, `z`",
         "select 1 from {db}.`shop` where `shop`.`a` is distinct from `shop`.`b`",
         "select 1 from {db}.`shop`) where `shop`.`a` is not null",
@@ -118,7 +125,10 @@ SPARKS = [
         None,
     ),
     (
-        "select id from (values (1), (2)) as v(id), values (1, 2), (3, 4) join lateral (select 1 from {d}.t) u",
+        (
+            "select id from (values (1), (2)) as v(id), values (1, 2), (3, 4) join lateral (select 1 from "
+            "{d}.t) u"
+        ),
         None,
     ),
     ("select x[1, {s}.y] from lake.t join {d}.u on a = array(1, {s}.y)[{s}.z], {d}.v", None),

@@ -1,4 +1,5 @@
-"""A promotion to STRING follows only from values that no numeric type holds, weighed over the window by their counts."""
+"""A promotion to STRING follows only from values that no numeric type holds, weighed over the window by their
+counts."""
 
 from __future__ import annotations
 
@@ -131,7 +132,8 @@ def test_a_column_that_really_turns_to_text_is_promoted() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_sixty_columns_keep_their_types_over_a_week_with_stray_values(seed: int) -> None:
-    """10,000 to 60,000 values in each hour, one in 10,000 of them a stray; late hours of one to five rows hold nothing else."""
+    """10,000 to 60,000 values in each hour, one in 10,000 of them a stray; late hours of one to five rows
+    hold nothing else."""
     random = Random(seed)  # noqa: S311 - a repeatable simulation
     kinds = [TEXT, FLOATS.join(TEXT), integers(1 << 63, 1 << 63)]
     slots = [
