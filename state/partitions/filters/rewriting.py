@@ -283,5 +283,22 @@ def _widen_comparison(node: Comparison) -> Node:
     value = node.literal.value
     if not _is_text(value) or node.operator in {Operator.EQUAL, Operator.LIKE}:
         return node
-    doubtful = _WILDCARDS if node.operator is Operator.NOT_EQUAL else _UNITS
-    return node.like("%") if doubtful.search(value) or _PADS.search(value) else node
+    operator = _operator(node)
+    doubtful = _WILDCARDS if operator is Operator.NOT_EQUAL else _UNITS
+    if doubtful.search(value) or _PADS.search(value):
+        return node.like("%")
+    if operator in _BELOW or operator is Operator.NOT_EQUAL:
+        return node
+    lower = _lower(value)
+    return node.like("%") if lower is None else node.by(operator, lower)
+
+
+def _lower(text: str) -> str | None:
+    """Return a text that is below all texts that ``text`` begins, on every database; None if there is none.
+
+    Where a database pads, a text that continues with a character below the blank is below its own beginning.
+    """
+    if not text:
+        return None
+    lower = text[:-1] + chr(ord(text[-1]) - 1)
+    return lower if is_writable(lower) and not (_UNITS.search(lower) or _DATE.fullmatch(lower)) else None

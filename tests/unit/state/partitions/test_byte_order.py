@@ -77,7 +77,10 @@ def test_the_rewritten_filter_selects_by_bytes_on_every_database(
 
 
 @given(st.lists(filters(), min_size=1, max_size=3), st.sampled_from([" and ", " or "]), TEXTS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=400, deadline=None)
+@example(['s >= "a"'], " and ", "a\x01")
+@example(['"a" < s'], " and ", "a\x01\x01")
+@example(['s > ""'], " and ", "\x01")
 def test_a_long_filter_is_widened_and_loses_nothing(parts: list[str], word: str, value: str) -> None:
     listed = ", ".join(f"'v{number}'" for number in range(REWRITTEN_MAX))
     text = f"({word.join(parts)}) and (s) not in ({listed})"
