@@ -136,14 +136,17 @@ class Finding(NamedTuple):
 
 @cache
 def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
-    return tuple((re.compile(rf"\b(?:{word})\b", re.IGNORECASE), instead) for word, instead in AVOID.items())
+    return tuple(
+        (re.compile(rf"\b(?:{word})\b".replace(" ", r"\s"), re.IGNORECASE), instead)
+        for word, instead in AVOID.items()
+    )
 
 
 def findings(texts: Iterator[Text]) -> list[Finding]:
     """Return every word to avoid that no exception covers."""
     found = []
     for path, line, text in texts:
-        prose = _without_code(text)
+        prose = re.sub(r" *\n *", "\n", _without_code(text))
         for phrase in ALLOWED:
             prose = re.sub(phrase, " ", prose, flags=re.IGNORECASE)
         for pattern, instead in _patterns():

@@ -53,7 +53,8 @@ class Replica:
         yield object()
 
     @contextmanager
-    def open_following(self, *_: object) -> Iterator[Any]:
+    def open_following(self, *_: object, waiting: object) -> Iterator[Any]:
+        self.following.waiting = waiting
         yield self.following
 
     @contextmanager
