@@ -1,12 +1,12 @@
-"""Runs benchmarks and writes docs/PERFORMANCE.md:
-``python -m bench [--quick] [--write-only] [NAME | NAME.PART …]``.
+"""Runs benchmarks and writes docs/PERFORMANCE.md.
 
-Each benchmark runs in its own process, one after another, so that none measures the memory of another. Its
-report is stored in ``bench/results/NAME.json``. The page is written from all stored reports, so a single
-benchmark can be repeated. Quick runs are printed and not stored. A part of a benchmark (``partitions.plans``)
-has a report of its own, which replaces the same rows of the whole one on the page, until the whole benchmark
-runs again. The meaning of the figures, and the reasons for a missed limit, cannot be computed and are written
-in ``bench/notes/NAME.md``.
+``python -m bench [--quick] [--write-only] [NAME | NAME.PART …]``: each benchmark runs in its own process, one
+after another, so that none measures the memory of another. Its report is stored in
+``bench/results/NAME.json``. The page is written from all stored reports, so a single benchmark can be
+repeated. Quick runs are printed and not stored. A part of a benchmark (``partitions.plans``) has a report of
+its own, which replaces the same rows of the whole one on the page, until the whole benchmark runs again. The
+meaning of the figures, and the reasons for a missed limit, cannot be computed and are written in
+``bench/notes/NAME.md``.
 """
 
 from __future__ import annotations
@@ -47,12 +47,14 @@ _SET_CHILD_SUBREAPER: Final = 36
 INTRODUCTION: Final = f"""\
 # Performance
 
-Written by `make bench` (`python -m bench`), which runs every benchmark below and stores its report in `bench/results`. To run
-one benchmark: `python -m bench NAME`, or `python -m bench.NAME [--quick] [--json]`, which does not write this page. `make stack`
-downloads the real components (a Java runtime as a wheel, Kafka, Hive).
+Written by `make bench` (`python -m bench`), which runs every benchmark below and stores its report in
+`bench/results`. To run one benchmark: `python -m bench NAME`, or `python -m bench.NAME [--quick] [--json]`,
+which does not write this page. `make stack` downloads the real components (a Java runtime as a wheel, Kafka,
+Hive).
 
-Limits come from the design: ≤ and ≥ bound the value itself, {TIMES}N says how many times better than the rival it must be. Rivals are
-measured in the same run. Rows without a limit explain others. Figures are medians unless their name says otherwise.
+Limits come from the design: ≤ and ≥ bound the value itself, {TIMES}N says how many times better than the
+rival it must be. Rivals are measured in the same run. Rows without a limit explain others. Figures are
+medians unless their name says otherwise.
 """
 
 
@@ -147,13 +149,13 @@ def render_section(name: str, report: dict[str, Any], notes: str = "") -> str:
 
 
 def describe_machine(machine: dict[str, Any]) -> str:
-    """Return the machine in a sentence, with a mark if other processes used it."""
+    """Return the machine in a paragraph, with a mark if other processes used it."""
     text = (
         f"Machine: {machine['processor']}, {machine['cores']} cores, {machine['memory_gib']:g} GiB, "
-        f"Python {machine['python']}. Other processes used {machine['others_cores']:g} cores during the run."
+        f"Python {machine['python']}.\nOther processes used {machine['others_cores']:g} cores during the run."
     )
     if machine["others_cores"] > OTHER_CORES_MAX:
-        text += " **The figures are therefore worse than on an idle machine.**"
+        text += "\n**The figures are therefore worse than on an idle machine.**"
     return text
 
 

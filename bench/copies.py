@@ -208,7 +208,7 @@ def on_hdfs(hdfs: Hdfs, shape: str, count: int, size_bytes: int) -> Place:
 
 def _checksum_of(hdfs: Hdfs, path: str) -> str:
     http = hdfs.name_node.properties["dfs.namenode.http-address"]
-    # A fixed scheme
+    # S310: a fixed scheme
     with urllib.request.urlopen(f"http://{http}/webhdfs/v1{path}?op=GETFILECHECKSUM", timeout=30) as answer:  # noqa: S310
         found: dict[str, Any] = json.load(answer)["FileChecksum"]
     return str(found["bytes"])[:56]

@@ -30,9 +30,10 @@ COUNTS: Final = ("num_statements", "covered_lines", "num_branches", "covered_bra
 INTRODUCTION: Final = """\
 # Coverage
 
-Written by `make coverage`: the unit tests (`tests/unit`, without a server), and the processes that they start. Run it to see which
-lines and branches of a module no test reaches: `coverage report --show-missing --include 'handlers/files/*'`. Coverage counts
-statements and branches together. `make coverage` fails below the required percentage.
+Written by `make coverage`: the unit tests (`tests/unit`, without a server), and the processes that they
+start. Run it to see which lines and branches of a module no test reaches:
+`coverage report --show-missing --include 'handlers/files/*'`. Coverage counts statements and branches
+together. `make coverage` fails below the required percentage.
 """
 
 

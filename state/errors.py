@@ -8,15 +8,15 @@ do. The branches exist because each of them demands a different decision from th
     ├── ConfigError                 a setting must be changed; nothing was started
     ├── Transient                   the same call may succeed later: retry with backoff
     │   ├── MetastoreUnavailable
-    │   │   └── LoginFailed         a wrong password, no valid ticket, an unknown principal, or different clocks
+    │   │   └── LoginFailed         wrong password, no valid ticket, unknown principal, or different clocks
     │   ├── KafkaUnavailable
     │   ├── FilesUnavailable
     │   ├── HBaseUnavailable
     │   ├── KeyLogUnavailable
-    │   ├── DriverEnded             a flat table's Spark driver exited unexpectedly, or reported no progress for too long
+    │   ├── DriverEnded             a flat table's driver exited unexpectedly, or reported no progress
     │   ├── MinerEnded              the process that reads users' queries exited unexpectedly
     │   ├── ServerFault             the metastore failed while it served the call
-    │   ├── TooManyFailures         several tables failed in a short time, so the cause is probably not in the tables
+    │   ├── TooManyFailures         several tables failed in a short time: the cause is hardly in them
     │   ├── TransactionsOpen        writers of a table that is to be loaded did not end in time
     │   ├── SourceBusy              a table changed during every attempt to load it
     │   ├── Interrupted             the work was stopped before it was complete
@@ -25,7 +25,7 @@ do. The branches exist because each of them demands a different decision from th
     │   ├── NotFound
     │   │   └── Uncoverable         partitions are missing in a time range that must be covered completely
     │   ├── AlreadyExists
-    │   ├── Conflict                another writer changed it since it was read: read it again and decide again
+    │   ├── Conflict                another writer changed it since it was read: read and decide again
     │   ├── InvalidRequest
     │   ├── TxnNotOpen
     │   ├── IncompleteReplica       a replica cannot be promoted without the loss of rows
@@ -33,21 +33,21 @@ do. The branches exist because each of them demands a different decision from th
     ├── BadInput                    the input cannot be used: write a dead letter and quarantine its table
     │   ├── MalformedEvent
     │   ├── BadPartitionValue       the text is not a partition value of its update period
-    │   ├── BadFilter               the filter language or the table's columns do not allow the partition filter
+    │   ├── BadFilter               the filter language or the table's columns do not allow the filter
     │   ├── PeriodMismatch          partitions of two update periods meet where only one is allowed
     │   ├── LimitExceeded
-    │   │   └── FilterTooExpensive  the keys in the filter's ranges cannot be checked in the time that an answer may take
+    │   │   └── FilterTooExpensive  the keys in its ranges cannot be checked in an answer's time
     │   └── UnsafePath
-    └── Inconsistent                what Tideline knows and what it sees disagree: stop (or quarantine) and report
+    └── Inconsistent                what Tideline knows and sees disagree: stop (or quarantine), report
         ├── GapDetected
         ├── StateCorrupt
         ├── StateLocked
-        ├── TimelineInconsistent    stored timeline properties contradict each other: rebuild from the partitions
+        ├── TimelineInconsistent    stored properties contradict each other: rebuild from partitions
         ├── FlatTableAltered        a flat table was altered by hand
-        ├── TopicReplaced           a topic was created again under its name, or lost records that were already read
+        ├── TopicReplaced           a topic was created again, or lost records that were already read
         ├── TargetDiverged
-        ├── Fenced                  another instance took over the target: this one must not write there any more
-        └── FileLost                neither the source nor the change manager has the file with the recorded checksum
+        ├── Fenced                  another instance took over the target: this one must not write there
+        └── FileLost                neither source nor change manager has the file of this checksum
 
 A new kind of failure needs a class here, a line in docs/ERRORS.md (a test compares the two) and a test.
 """
@@ -234,8 +234,7 @@ class Uncoverable(NotFound):
 
     code = "uncoverable"
     default_hint = (
-        "Wait for the missing partitions, allow finer update periods, or repeat the query "
-        "without strict "
+        "Wait for the missing partitions, allow finer update periods, or repeat the query without strict "
         "mode."
     )
 
@@ -351,8 +350,7 @@ class GapDetected(Inconsistent):
     code = "gap"
     default_hint = (
         "The notification log was cleaned before it was read: run 'tideline bootstrap POLICY --gap' for a "
-        "policy, "
-        "'tideline relay --gap SOURCE' for a relay, and raise the log's time to live."
+        "policy, 'tideline relay --gap SOURCE' for a relay, and raise the log's time to live."
     )
 
 
@@ -413,8 +411,7 @@ class FileLost(Inconsistent):
 
     code = "file-lost"
     default_hint = (
-        "Raise the change manager's retention (metastore.repl.cm.retain), then run 'tideline "
-        "release "
+        "Raise the change manager's retention (metastore.repl.cm.retain), then run 'tideline release "
         "POLICY TABLE'."
     )
 

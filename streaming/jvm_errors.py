@@ -75,15 +75,13 @@ DEFAULTS: Final = {"spark.eventLog.dir": "/tmp/spark-events"}  # noqa: S108 - Sp
 """Values of settings that an error may be about without their being set."""
 ENDED: Final = (
     "Spark's own output above shows why: a package of spark.jars.packages cannot be fetched, Java refuses "
-    "an option, "
-    "a port of Spark is in use, or memory is short."
+    "an option, a port of Spark is in use, or memory is short."
 )
 _KILLED: Final = (
     "The status does not show who sent the signal. If the kernel sent it because memory was short, "
     "'journalctl -k' has a line "
     "'Killed process', and a container has the reason OOMKilled: then give the machine or the container "
-    "more memory, or lower "
-    "spark.driver_memory."
+    "more memory, or lower spark.driver_memory."
 )
 _CRASHED: Final = (
     "Java itself failed: Spark's own output above names the file hs_err_pid*.log with the reason."

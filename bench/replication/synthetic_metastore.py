@@ -53,7 +53,7 @@ class SyntheticMetastore:
         self.added = 0
         """Partitions that were added."""
 
-    # As the real one
+    # ARG002: the signature of the real metastore
     def clone(self, *, guard: Callable[[], None] | None = None) -> SyntheticMetastore:  # noqa: ARG002
         """Return this object, because it has no connection."""
         return self

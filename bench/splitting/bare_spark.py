@@ -62,7 +62,9 @@ def _build_conf(directory: Path) -> Mapping[str, str]:
         "spark.sql.caseSensitive": "true",
         "spark.sql.orc.compression.codec": "zstd",
         "spark.sql.warehouse.dir": f"{directory}/warehouse",
-        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={directory}/metastore;create=true",
+        "spark.hadoop.javax.jdo.option.ConnectionURL": (
+            f"jdbc:derby:;databaseName={directory}/metastore;create=true"
+        ),
         "spark.driver.extraJavaOptions": (
             f"-XX:+UseParallelGC -Dderby.stream.error.file={directory}/derby.log"
         ),

@@ -28,13 +28,11 @@ RIVAL = "sqlglot alone, every text"
 FORMS = (
     (
         "SELECT get_json_object(json, '$.{0}') AS a, count(*) FROM default.raw_events e WHERE yyyy_mm_dd = "
-        "'{2}' "
-        "AND get_json_object(e.json, '$.{1}') = 'x' GROUP BY get_json_object(json, '$.{0}')"
+        "'{2}' AND get_json_object(e.json, '$.{1}') = 'x' GROUP BY get_json_object(json, '$.{0}')"
     ),
     (
         "SELECT r.a, r.b, e.epoch FROM default.raw_events e LATERAL VIEW event_parser(e.json, '{0}', '{1}') "
-        "r AS a, b "
-        "WHERE yyyy_mm_dd = '{2}' AND hh = 21 AND is_frontend = 1 AND r.a = 'explorer'"
+        "r AS a, b WHERE yyyy_mm_dd = '{2}' AND hh = 21 AND is_frontend = 1 AND r.a = 'explorer'"
     ),
     (
         "WITH u AS (SELECT get_json_object(json, '$.{0}') u FROM raw_events WHERE yyyy_mm_dd = '{2}') "
@@ -42,8 +40,7 @@ FORMS = (
     ),
 )
 OTHERS = (
-    "SELECT user_id, sum(amount) FROM sales.orders o JOIN sales.items i ON o.id = i.id WHERE day = "
-    "'{2}' "
+    "SELECT user_id, sum(amount) FROM sales.orders o JOIN sales.items i ON o.id = i.id WHERE day = '{2}' "
     "AND shop = '{0}' GROUP BY user_id"
 )
 

@@ -131,8 +131,7 @@ def _shared_bases(document: Document) -> Iterator[Problem]:
                     base,
                     reason,
                     "give the policies of each source a base of their own, because equal paths of two "
-                    "sources would "
-                    "collide",
+                    "sources would collide",
                 )
                 break
         bases.append((place[1], base, source))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import fill
 from typing import TYPE_CHECKING, Final
 
 from pydantic_core import PydanticUndefined
@@ -23,18 +24,21 @@ _UNITS: Final = {"_s": "seconds", "_bytes": "bytes", "_bytes_max": "bytes", "_ev
 _INTRODUCTION: Final = """\
 # Configuration
 
-One YAML file, given with `--config`, in `TIDELINE_CONFIG`, as `./tideline.yaml` or as `/etc/tideline/tideline.yaml`. Every key can be
-overridden by an environment variable: `TIDELINE__`, then the path in upper case with `__` between its steps, such as
-`TIDELINE__SOURCES__LAKE__METASTORE=thrift://a:9083,thrift://b:9083`. Lists are separated by commas or written as YAML (`[a, b]`).
+One YAML file, given with `--config`, in `TIDELINE_CONFIG`, as `./tideline.yaml` or as
+`/etc/tideline/tideline.yaml`. Every key can be overridden by an environment variable: `TIDELINE__`, then the
+path in upper case with `__` between its steps, such as
+`TIDELINE__SOURCES__LAKE__METASTORE=thrift://a:9083,thrift://b:9083`. Lists are separated by commas or written
+as YAML (`[a, b]`).
 
-Unknown keys, repeated keys and values out of range are errors. `tideline config check` prints every problem at once with file and
-line; with `--live` it also checks the metastores and the broker. `tideline config show` prints the settings in effect.
-A file with which the daemon would run nothing is a warning.
+Unknown keys, repeated keys and values out of range are errors. `tideline config check` prints every problem
+at once with file and line; with `--live` it also checks the metastores and the broker. `tideline config show`
+prints the settings in effect. A file with which the daemon would run nothing is a warning.
 
-Secrets are never written in the file: it holds `{file: PATH}` or `{env: NAME}`, and the content is read at start.
+Secrets are never written in the file: it holds `{file: PATH}` or `{env: NAME}`, and the content is read at
+start.
 
-This page is written by `tideline config schema --format markdown`; a test compares the two. NAME stands for a name that you choose:
-lower-case letters, digits, `-` and `_`, a letter first.
+This page is written by `tideline config schema --format markdown`; a test compares the two. NAME stands for a
+name that you choose: lower-case letters, digits, `-` and `_`, a letter first.
 
 ## Example
 
@@ -81,8 +85,8 @@ state:
 
 ## Metastores that require SASL
 
-Sources and targets have the setting `auth`. Every connection of Tideline to one of their addresses then logs in: relay, replica, catalog,
-flat tables, commands, and the endpoint's own queries.
+Sources and targets have the setting `auth`. Every connection of Tideline to one of their addresses then logs
+in: relay, replica, catalog, flat tables, commands, and the endpoint's own queries.
 
 ```yaml
 sources:
@@ -100,18 +104,26 @@ targets:
     auth: {mechanism: plain, user: tideline, password: {file: /run/secrets/metastore-password}}
 ```
 
-- **Kerberos** needs the system library `libgssapi_krb5` (Debian: `libgssapi-krb5-2`; RHEL: `krb5-libs`) and `/etc/krb5.conf` or the file that
-  `KRB5_CONFIG` names. With a keytab, tickets are in memory. A new connection obtains a new ticket if the present one is missing, expired or
-  past half of its life. Open connections need no valid ticket.
-- **Host names** are not resolved again: `_HOST` is the host of the address in lower case. Write addresses with the names in the principals.
-- **Signed and encrypted calls** (`hadoop.rpc.protection` of the metastore: `integrity`, `privacy`) are supported.
-- **Passwords** (`metastore.authentication` of Hive 4: `LDAP`, `CONFIG`, `PAM`, `CUSTOM`) are sent as they are. Use `thrift+tls://`.
-- **Delegation tokens** are not used by Tideline itself, because they end after some days. Use a keytab. Clients of the endpoint may use them.
-- **The user** is the one that logs in. Tideline neither calls `set_ugi` nor acts for other users, so this user needs the rights that
-  replication needs. It must be a proxy user of the metastore if `metastore.metastore.event.db.notification.api.auth` is true.
-- **Failures** have the error code `login-failed` and a hint with the cause, also in `tideline config check --live`. They are retried, and
-  never quarantine a table. One call makes one attempt, because servers lock accounts. The daemon continues without a restart once the cause is gone:
-  `make kerberos` tests a KDC that is down, a keytab that is missing or old, clocks that differ, and a locked principal.
+- **Kerberos** needs the system library `libgssapi_krb5` (Debian: `libgssapi-krb5-2`; RHEL: `krb5-libs`) and
+  `/etc/krb5.conf` or the file that `KRB5_CONFIG` names. With a keytab, tickets are in memory. A new
+  connection obtains a new ticket if the present one is missing, expired or past half of its life. Open
+  connections need no valid ticket.
+- **Host names** are not resolved again: `_HOST` is the host of the address in lower case. Write addresses
+  with the names in the principals.
+- **Signed and encrypted calls** (`hadoop.rpc.protection` of the metastore: `integrity`, `privacy`) are
+  supported.
+- **Passwords** (`metastore.authentication` of Hive 4: `LDAP`, `CONFIG`, `PAM`, `CUSTOM`) are sent as they
+  are. Use `thrift+tls://`.
+- **Delegation tokens** are not used by Tideline itself, because they end after some days. Use a keytab.
+  Clients of the endpoint may use them.
+- **The user** is the one that logs in. Tideline neither calls `set_ugi` nor acts for other users, so this
+  user needs the rights that replication needs. It must be a proxy user of the metastore if
+  `metastore.metastore.event.db.notification.api.auth` is true.
+- **Failures** have the error code `login-failed` and a hint with the cause, also in
+  `tideline config check --live`. They are retried, and never quarantine a table. One call makes one attempt,
+  because servers lock accounts. The daemon continues without a restart once the cause is gone:
+  `make kerberos` tests a KDC that is down, a keytab that is missing or old, clocks that differ, and a locked
+  principal.
 """
 
 
@@ -136,7 +148,8 @@ def _section(path: str, model: type[BaseModel]) -> str:
         for name, field in model.model_fields.items()
         if section_of(field.annotation, field.metadata)[0] is None
     ]
-    head = f"## `{path}`\n\n{' '.join((model.__doc__ or '').split())}"
+    text = fill(" ".join((model.__doc__ or "").split()), 110, break_long_words=False, break_on_hyphens=False)
+    head = f"## `{path}`\n\n{text}"
     return "\n".join([f"{head}\n", "| key | default | meaning |", "|---|---|---|", *rows]) if rows else head
 
 

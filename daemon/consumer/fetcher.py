@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 _END: Final = KafkaError._PARTITION_EOF  # noqa: SLF001 - librdkafka's local codes are spelled so
-# As above
+# SLF001: librdkafka's local codes are spelled so
 _LOST: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})  # noqa: SLF001
 _GONE: Final = frozenset(
     {

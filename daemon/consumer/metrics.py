@@ -40,8 +40,7 @@ class ProjectionMetrics(MetricTable):
         Histogram,
         "tideline_commit_to_visible_seconds",
         "Delay from an event on the source to its effect, for the last event of each batch. For a commit, "
-        "the effect is the "
-        "visibility of its rows. Event times are whole seconds of the source's clock.",
+        "the effect is the visibility of its rows. Event times are whole seconds of the source's clock.",
         "projection",
         buckets=VISIBLE_BUCKETS_S,
     )

@@ -54,8 +54,7 @@ log = structlog.get_logger(__name__)
 
 _REMEDY: Final = (
     "The event can be read neither from the topic nor from the notification log, and does not name its "
-    "table: "
-    "see 'tideline dlq show'. Policies load the tables that it may have changed."
+    "table: see 'tideline dlq show'. Policies load the tables that it may have changed."
 )
 
 

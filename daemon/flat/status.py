@@ -241,7 +241,7 @@ class FlatSection(StatusSection[tuple[FlatStatus, ...]]):
     def __init__(self) -> None:
         super().__init__(tuple[FlatStatus, ...])
 
-    # Lags are durations already
+    # ARG002: lags are durations already
     def text(self, value: tuple[FlatStatus, ...], now_s: float) -> str:  # noqa: ARG002
         """Return a row for each table."""
         return table_text(_HEADER, map(_flat_row, value))

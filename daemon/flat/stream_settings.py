@@ -101,8 +101,7 @@ class FlatSourceConfig(Section):
     bootstrap: Bootstrap | None = Field(
         default=None,
         description="Brokers of the topic; by default those of 'kafka', with its options and secrets. Only "
-        "for "
-        "'kafka'.",
+        "for 'kafka'.",
     )
     options: Options = Field(
         default={},

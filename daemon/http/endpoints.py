@@ -62,7 +62,7 @@ def build_async_endpoint(
     """Return an endpoint for answers from memory. They never wait, so they need no thread."""
     names = frozenset(allowed)
 
-    # Answered from memory, so it never waits
+    # RUF029: answered from memory, so it never waits
     async def endpoint(request: Request) -> Response:  # noqa: RUF029
         return _response(request, names, frozenset(), answer)
 

@@ -61,7 +61,7 @@ _NOT_ALLOWED: Final = frozenset(
     }
 )
 _WRONG_SETTING: Final = frozenset(
-    # As above
+    # SLF001: librdkafka's local codes are spelled so
     {KafkaError.INVALID_CONFIG, KafkaError.POLICY_VIOLATION, KafkaError._INVALID_ARG}  # noqa: SLF001
 )
 _ANSWERED_NO: Final = frozenset({KafkaError.TOPIC_ALREADY_EXISTS, KafkaError.OFFSET_OUT_OF_RANGE})

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 _NOTHING_MORE: Final = frozenset(
-    # librdkafka's local codes are spelled so
+    # SLF001: librdkafka's local codes are spelled so
     {KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET}  # noqa: SLF001
 )
 

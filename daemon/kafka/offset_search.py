@@ -212,7 +212,7 @@ class OffsetReader:
             if message is not None and error is None:
                 return message
             self._next = None  # after an end or an error the library's position is undefined: assign again
-            # librdkafka's local codes are spelled so
+            # SLF001: librdkafka's local codes are spelled so
             if error is not None and error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
                 return None
             if error is not None and not error.retriable() and not _is_temporary(error):

@@ -218,8 +218,7 @@ def listing_text(answer: Answer) -> str:
         lines = [
             (
                 "no table is in the partition index yet; the daemon ('tideline run') loads those that "
-                "'catalog' "
-                "names"
+                "'catalog' names"
             )
         ]
     return "\n".join([*lines, *summary_lines(answer, "partitions")])

@@ -190,7 +190,7 @@ def send_request(
     draft = path.with_suffix(".new")
     try:
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        # A descriptor, so that the mode is right from the start
+        # PTH123: a descriptor, so that the mode is right from the start
         with open(descriptor, "wb") as file:  # noqa: PTH123
             file.write(orjson.dumps(request))
         draft.replace(path)

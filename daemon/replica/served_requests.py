@@ -1,21 +1,25 @@
 """The requests about one policy that its thread serves: loads and releases of tables, pause and resume. Each
 can be repeated.
 
-====================================================  =================================================================
+====================================================  ========================================================
 request                                               answer
-====================================================  =================================================================
+====================================================  ========================================================
 ``{"do": "load", "tables": [...], "reason": ...}``    ``{"tables": [...]}``: they wait for a load
-``{"do": "release", "table": ..., "load": ...}``      ``{"tables": [...], "resumes_at": ..., "reason": ...}``: the event at which the table
-                                                      resumes, or null and why it is loaded; refused for a
-                                                      table that needs no release
-``{"do": "plan-prune", "tables": [...]}``             ``{"drops": [...]}``: what ``prune`` would drop; all tables that left if none is named
-``{"do": "prune", "tables": [...]}``                  ``{"dropped": [...]}``; refused for a table that did not leave the policy
+``{"do": "release", "table": ..., "load": ...}``      ``{"tables": [...], "resumes_at": ..., "reason": ...}``:
+                                                      the event at which the table resumes, or null and why it
+                                                      is loaded; refused for a table that needs no release
+``{"do": "plan-prune", "tables": [...]}``             ``{"drops": [...]}``: what ``prune`` would drop; all
+                                                      tables that left if none is named
+``{"do": "prune", "tables": [...]}``                  ``{"dropped": [...]}``; refused for a table that did not
+                                                      leave the policy
 ``{"do": "pause"}``                                   ``{"paused_since_s": ...}``
 ``{"do": "resume"}``                                  ``{"paused_since_s": null}``
-``{"do": "plan-promotion"}``                          what ``promote`` would do: ``handlers.replication.operations.promotion.Promotion``
-``{"do": "promote", "force": ...}``                   the same, done; refused with tables that are incomplete, unless forced
-``{"do": "cross-gap"}``                               ``{"after": ..., "upto": ..., "tables": [...]}``; refused while following
-====================================================  =================================================================
+``{"do": "plan-promotion"}``                          what ``promote`` would do (``Promotion``)
+``{"do": "promote", "force": ...}``                   the same, done; refused with tables that are incomplete,
+                                                      unless forced
+``{"do": "cross-gap"}``                               ``{"after": ..., "upto": ..., "tables": [...]}``;
+                                                      refused while following
+====================================================  ========================================================
 """
 
 from __future__ import annotations

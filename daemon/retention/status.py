@@ -144,7 +144,7 @@ class RetentionSection(StatusSection[tuple[SourceRetention, ...]]):
     def __init__(self) -> None:
         super().__init__(tuple[SourceRetention, ...])
 
-    # Values are those of the status' time
+    # ARG002: values are those of the status' time
     def text(self, value: tuple[SourceRetention, ...], now_s: float) -> str:  # noqa: ARG002
         """Return a row for each reader."""
         header = ("RETENTION", "SOURCE", "OLDEST EVENT", "EVENTS KEPT", "LEFT", "FILES KEPT", "LEFT")

@@ -51,7 +51,7 @@ class _LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(all_commands())
 
-    # click's signature
+    # ARG002: click's signature
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         entry = all_commands().get(cmd_name)
         if entry is None:
@@ -59,7 +59,7 @@ class _LazyGroup(click.Group):
         command: click.Command = getattr(import_module(entry.module), entry.name)
         return command
 
-    # click's signature
+    # ARG002: click's signature
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         for heading, commands in command_groups().items():
             with formatter.section(heading):

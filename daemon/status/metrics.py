@@ -85,8 +85,7 @@ _PROJECTION_GAUGES: Final = (
         "tideline_projection_lag_seconds",
         (
             "Time for which the projection has been behind the source, or the source could not be read; 0 "
-            "if it "
-            "has caught up."
+            "if it has caught up."
         ),
         "lag_s",
     ),

@@ -91,7 +91,8 @@ pre { overflow-x: auto; }
 </head>
 <body>
 <pre>$text</pre>
-$links<p><a href="/api/v1/status">status as JSON</a> · <a href="/metrics">metrics</a> · <a href="/readyz">ready?</a></p>
+$links<p><a href="/api/v1/status">status as JSON</a> · <a href="/metrics">metrics</a>
+· <a href="/readyz">ready?</a></p>
 </body>
 </html>
 """)

@@ -113,8 +113,7 @@ def failure_lines(error: Exception) -> list[str]:
             _escape(f"Error: {type(error).__name__}: {error}"),
             (
                 "  This is a defect of Tideline. Run the command again as 'tideline --debug ...' and report "
-                "the "
-                "output."
+                "the output."
             ),
         ]
     lines = [f"Error [{error.code}]: {error.message}"]

@@ -133,7 +133,7 @@ class Replicator:
         if self.address is None:
             return None
         try:
-            # The address of our own daemon
+            # S310: the address of our own daemon
             with urllib.request.urlopen(f"http://{self.address}{path}", timeout=5) as answer:  # noqa: S310
                 return bytes(answer.read())
         except OSError:

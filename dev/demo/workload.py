@@ -117,8 +117,7 @@ def _acid_writes(db: str) -> tuple[Step, ...]:
         Step(
             "merge",
             f"merge into {db}.orders t using (select 1 as id, 'PEN' as item union all select 9 as id, 'new' "
-            "as item) s "
-            "on t.id = s.id when matched then update set item = s.item "
+            "as item) s on t.id = s.id when matched then update set item = s.item "
             "when not matched then insert values (s.id, s.item, 0)",
         ),
         Step("insert into the insert-only table", f"insert into {db}.logonly values (1,'x')"),

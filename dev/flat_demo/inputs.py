@@ -24,8 +24,9 @@ ANN: Final = """
 -- the query of the original article, with a custom function
 SELECT event.epoch, response.body_parameters, response.experiment, response.language
 FROM default.raw_events AS event
-LATERAL VIEW event_parser(event.json, 'http.body_parameters', 'action.experiment', 'action.language', 'action.name') response
-  AS body_parameters, experiment, language, action_name
+LATERAL VIEW event_parser(
+    event.json, 'http.body_parameters', 'action.experiment', 'action.language', 'action.name'
+  ) response AS body_parameters, experiment, language, action_name
 WHERE yyyy_mm_dd = '2016-04-18' AND hh = 21 AND action_name = 'explorer';
 """
 BOB: Final = """

@@ -1,8 +1,8 @@
 """Checks that this machine meets the requirements of the stack, before anything is downloaded.
 
 Each check returns None, or one sentence that says what is missing and what to do. All checks run, so that one
-run reports every problem. The module needs only the standard library: ``make venv`` runs it (``python -m
-dev.stack.preflight``) before it installs a single package.
+run reports every problem. The module needs only the standard library: ``make venv`` runs it
+(``python -m dev.stack.preflight``) before it installs a single package.
 """
 
 from __future__ import annotations

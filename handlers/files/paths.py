@@ -131,7 +131,7 @@ def parse_any_location(uri: str) -> Location:
         authority = ""
     names = [name for name in path.split("/") if name]
     root = Location(scheme, authority, "/")
-    # Same class, same module
+    # SLF001: same class, same module
     return root._below(_check_names(names, whole=uri)) if names else root  # noqa: SLF001
 
 

@@ -106,7 +106,7 @@ class HBaseStore:
         return (layout.entry_key(each.row) for each in rows)
 
     @contextmanager
-    # Its calls release the processor
+    # ARG002: its calls release the processor
     def snapshot(self, pause: Pause = lambda: None) -> Iterator[Reader]:  # noqa: ARG002
         """Read page by page what is committed then: HBase has no snapshot across rows."""
         yield self

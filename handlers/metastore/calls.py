@@ -152,7 +152,7 @@ class Call(_VersionedCall, Generic[R_co]):
 
     def perform(self, client: Any, arguments: tuple[Any, ...]) -> R_co:
         """Send the call and return the answer."""
-        # Generated clients offer no other way to their protocol
+        # SLF001: generated clients offer no other way to their protocol
         self._send(client._oprot, arguments)  # noqa: SLF001
         answer = self._receive(client._iprot)  # noqa: SLF001 - likewise
         for number in range(1, len(self.raises) + 1):

@@ -39,19 +39,21 @@ _BY_CLASS: Final[dict[str, tuple[type[TidelineError], str]]] = {
 # others may pass, and are retried.
 _REJECTION: Final = re.compile(
     r"The table has been modified|parameter value for key|Cannot change stats state|transactional"
-    r"|Filtering is supported only|is not a partitioning key|Value should be on the RHS|partition filter|[Ii]ncorrect number of"
-    r"|[Ii]nvalid|is not a valid|not (a )?(legal|allowed|supported)|cannot be|can't be|must (be|have|not)|should be located"
-    r"|strict managed table|already exist|does not exist|doesn't exist|not found|No such|Unable to (alter|find|update) partition"
+    r"|Filtering is supported only|is not a partitioning key|Value should be on the RHS|partition filter"
+    r"|[Ii]ncorrect number of|[Ii]nvalid|is not a valid|not (a )?(legal|allowed|supported)|cannot be|can't be"
+    r"|must (be|have|not)|should be located|strict managed table|already exist|does not exist|doesn't exist"
+    r"|not found|No such|Unable to (alter|find|update) partition"
     r"|Number of partitions|Primary key|Foreign key|Invalid (primary|foreign) key|constraint"
 )
 _DATABASE_FAILURE: Final = re.compile(
-    r"\b(IO|SQL\w*|JDO\w*|TProtocol|TTransport|AccessControl)Exception|NucleusDataStoreException|rolling back to savepoint"
-    r"|Failed to execute function|Timeout when executing|Communications link failure|[Dd]eadlock|Permission denied"
+    r"\b(IO|SQL\w*|JDO\w*|TProtocol|TTransport|AccessControl)Exception|NucleusDataStoreException"
+    r"|rolling back to savepoint|Failed to execute function|Timeout when executing"
+    r"|Communications link failure|[Dd]eadlock|Permission denied"
     r"|Unable to (acquire|obtain) (a )?(JDBC )?[Cc]onnection"
 )
 _FILE_FAILURE: Final = re.compile(
-    r"\b(Remote|Standby|SafeMode|Retriable|Connect|SocketTimeout|NoRouteToHost|UnknownHost|EOF)Exception|in state standby|safe mode"
-    r"|failed to move data due to|Unable to access"
+    r"\b(Remote|Standby|SafeMode|Retriable|Connect|SocketTimeout|NoRouteToHost|UnknownHost|EOF)Exception"
+    r"|in state standby|safe mode|failed to move data due to|Unable to access"
 )
 """Signs of a failed file system; a rename reports them with an InvalidOperationException."""
 _REFUSED: Final = (InvalidRequest, "the metastore rejected the request")

@@ -173,7 +173,7 @@ class Struct:  # noqa: PLW1641 - a struct can change, so it has no hash
 
     def read(self, protocol: Any) -> None:
         """Fill this struct from a Thrift protocol, in C if the protocol supports it."""
-        # Thrift's own convention between generated code and protocols
+        # SLF001: Thrift's own convention between generated code and protocols
         if protocol._fast_decode is not None and isinstance(protocol.trans, CReadableTransport):  # noqa: SLF001
             protocol._fast_decode(self, protocol, [type(self), self.thrift_spec])  # noqa: SLF001 - likewise
         else:
@@ -181,9 +181,8 @@ class Struct:  # noqa: PLW1641 - a struct can change, so it has no hash
 
     def write(self, protocol: Any) -> None:
         """Write this struct to a Thrift protocol, in C if the protocol supports it."""
-        # Thrift's own convention between generated code and protocols
+        # SLF001: Thrift's own convention between generated code and protocols
         if protocol._fast_encode is not None:  # noqa: SLF001
-            # Likewise
             protocol.trans.write(protocol._fast_encode(self, [type(self), self.thrift_spec]))  # noqa: SLF001
         else:
             protocol.writeStruct(self, self.thrift_spec)

@@ -259,7 +259,7 @@ class SqliteSnapshot:
 
 def select(what: str, bounds: str, *, reverse: bool = False) -> str:
     """Return the statement for the first rows between ``bounds``, in order."""
-    # Fixed words
+    # S608: fixed words
     return f"SELECT {what} FROM entries WHERE {bounds} ORDER BY key {'DESC' if reverse else 'ASC'} LIMIT ?"  # noqa: S608
 
 

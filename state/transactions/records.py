@@ -1,16 +1,18 @@
 """The write-id mapping in a store: keys, values, and the changes that are not written yet.
 
-============================================ ==================================================================
+============================================ ================================================================
 key                                          value
-============================================ ==================================================================
-``txn/`` + txn id                            format byte, JSON ``[first event, last event, [[table, write id, event], …],
-                                             target txn, [[table, write id, current name], …] or 0]``
-``txn-touched/`` + txn id, write id, table,   empty: only the key's presence counts
+============================================ ================================================================
+``txn/`` + txn id                            format byte, JSON ``[first event, last event,
+                                             [[table, write id, event], …], target txn,
+                                             [[table, write id, current name], …] or 0]``
+``txn-touched/`` + txn id, write id, table,  empty: only the key's presence counts
 partition
-``txn-concurrent/`` + txn id                  format byte, JSON ``[[table, write id, [lower write id, …]], …]``; only if there are some
+``txn-concurrent/`` + txn id                 format byte, JSON ``[[table, write id, [lower write id, …]],
+                                             …]``; only if there are some
 ``write-ids/`` + table                       format byte, JSON ``[high-water mark]``
 ``write-ids-aborted/`` + table, write id     written by older versions, and removed step by step
-============================================ ==================================================================
+============================================ ================================================================
 
 Ids are 8 bytes big-endian, so key order is numeric order. A table ends with a zero byte, which no name
 contains. Touched partitions come and go one by one, so each has its own key: a flush writes what changed,

@@ -71,8 +71,7 @@ _OTHER_PYTHON: Final = re.compile(
 )
 _REASON_CHARS: Final = 1_000
 _PYTHON_HINT: Final = (
-    "Set spark.pyspark.python to a Python that all executors have, of the daemon's minor "
-    "version "
+    "Set spark.pyspark.python to a Python that all executors have, of the daemon's minor version "
     "(docs/FILE_SYSTEMS.md)."
 )
 
@@ -154,7 +153,7 @@ def _open_accumulator(context: SparkContext, arrived: Callable[[list[Numbered]],
         def zero(self, value: list[Numbered]) -> list[Numbered]:  # noqa: ARG002 - required by the port
             return []
 
-        # Spark's name
+        # N802: Spark's name
         def addInPlace(self, value1: list[Numbered], value2: list[Numbered]) -> list[Numbered]:  # noqa: N802
             arrived(value2)
             return value1

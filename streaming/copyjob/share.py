@@ -114,7 +114,7 @@ class Outcomes:
         """Return an empty list."""
         return []
 
-    # Spark's name
+    # N802: Spark's name
     def addInPlace(self, value1: list[Numbered], value2: list[Numbered]) -> list[Numbered]:  # noqa: N802
         """Append."""
         value1.extend(value2)

@@ -246,7 +246,7 @@ def use_file_system(spark: SparkSession) -> None:
     for package in _PACKAGES:
         name = _CLASS.format(package)
         try:
-            # Java's: initialize, only Spark's class loader
+            # FBT003: Java's: initialize, only Spark's class loader
             loader.classForName(name, True, False)  # noqa: FBT003
         except Py4JJavaError:
             continue

@@ -49,7 +49,9 @@ def build_conf(settings: FlatSettings) -> dict[str, str]:
     return {
         CATALOG: "hive",
         "spark.sql.warehouse.dir": f"{path}/.warehouse",
-        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={path}/{DIRECTORY};create=true",
+        "spark.hadoop.javax.jdo.option.ConnectionURL": (
+            f"jdbc:derby:;databaseName={path}/{DIRECTORY};create=true"
+        ),
         "spark.hadoop.datanucleus.schema.autoCreateAll": "true",
         "spark.hadoop.hive.metastore.schema.verification": "false",
         "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -Dderby.stream.error.file={path}/{DIRECTORY}.log",

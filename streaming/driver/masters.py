@@ -135,7 +135,7 @@ def make_reachable(spark: SparkSettings) -> SparkSettings:
     if spark.master.startswith("local"):
         return spark
     name = socket.gethostname()
-    # Executors connect to it
+    # S104: executors connect to it
     conf = {"spark.driver.bindAddress": "0.0.0.0", "spark.driver.host": name}  # noqa: S104
     with suppress(OSError):
         conf["spark.driver.host"] = socket.gethostbyname(name)

@@ -215,7 +215,7 @@ def _start_jvm(conf: Mapping[str, str]) -> Any:
     launch = SparkConf(loadDefaults=False)
     for key, value in conf.items():
         launch.set(key, value)
-    # PySpark has no other way to start a JVM without a session
+    # SLF001: PySpark has no other way to start a JVM without a session
     SparkContext._ensure_initialized(conf=launch)  # noqa: SLF001
     return SparkContext._jvm  # noqa: SLF001 - likewise
 

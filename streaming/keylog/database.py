@@ -91,7 +91,7 @@ class Database:
                 except exc.DBAPIError as error:
                     if not is_collision(error) or attempt == ATTEMPTS_MAX:
                         raise
-                    # Jitter need not be unpredictable
+                    # S311: jitter need not be unpredictable
                     time.sleep(PAUSE_S * attempt * random.uniform(0.5, 1.5))  # noqa: S311
             raise AssertionError("the last attempt returns or raises")
 

@@ -246,7 +246,7 @@ class StorageByLocation:
 def open_storage(spark: SparkSession, *, renames: bool = True) -> StorageByLocation:
     """Return the storage for a session."""
     context: Any = spark.sparkContext
-    # PySpark has no other way to its JVM
+    # SLF001: PySpark has no other way to its JVM
     default = str(context._jsc.hadoopConfiguration().get("fs.defaultFS", "file:///"))  # noqa: SLF001
     return StorageByLocation(
         LocalDisk(),

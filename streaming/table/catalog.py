@@ -113,7 +113,7 @@ class HiveCatalog:
         §2).
         """
         before = self._metastore.config_value(TYPE_CHECK, "true")
-        # The client has no method for the one call
+        # SLF001: the client has no method for the one call
         self._metastore._invoke(_SET_CONFIG, TYPE_CHECK, "false")  # noqa: SLF001
         try:
             yield

@@ -110,7 +110,7 @@ class SparkCatalog:
     def add_partition(self, partition: Partition) -> None:
         """Add the partition if it is missing."""
         with _LOCK, _errors("add_partition"):
-            # Java's: if not exists, need results
+            # FBT003: Java's: if not exists, need results
             self._client.add_partitions(self._list([self._java(partition)]), True, False)  # noqa: FBT003
             self._refresh(partition.dbName, partition.tableName)
 
@@ -131,7 +131,7 @@ class SparkCatalog:
         """Drop the partitions that exist."""
         for partition in self.get_partitions(db, table, names):
             with _LOCK, _errors("dropPartition"):
-                # Java's: delete data
+                # FBT003: Java's: delete data
                 self._client.dropPartition(db, table, self._list(partition.values), False)  # noqa: FBT003
         self._refresh(db, table)
 

@@ -105,7 +105,7 @@ def test_compactions_of_either_side_are_counted_and_hide_no_rows(
     assert rows == dict.fromkeys(TABLES, 4)
 
 
-# Likewise
+# F811: a fixture asks for fixtures by their names
 def configure(policy: Policy, source: ClusterEndpoints, target: ClusterEndpoints, directory: Path) -> Path:  # noqa: F811
     """Write a configuration with the policy ``shop``, and return its file."""
     values = {

@@ -33,7 +33,8 @@ from handlers.files.copying.copies import Copier, CopyTask
 from handlers.files.paths import AllowedRoots
 from handlers.files.systems.schemes import open_file_systems
 from state.errors import FilesUnavailable
-source, target, root = SourceFile(sys.argv[1], sys.argv[2] or None, sys.argv[3] or None), sys.argv[4], sys.argv[5]
+source = SourceFile(sys.argv[1], sys.argv[2] or None, sys.argv[3] or None)
+target, root = sys.argv[4], sys.argv[5]
 try:
     Copier(open_file_systems(), AllowedRoots.of([root])).copy(CopyTask(source, target))
 except FilesUnavailable:
@@ -140,7 +141,9 @@ from handlers.files.copying.pool import CopyPool
 from handlers.files.systems.schemes import open_file_systems
 root, target = sys.argv[1], sys.argv[2]
 pool = CopyPool(Copier(open_file_systems(), AllowedRoots.of([root])), workers=1)
-handles = [pool.submit(CopyTask(SourceFile(uri), f"{target}/{uri.rpartition('/')[2]}")) for uri in sys.argv[3:]]
+handles = [
+    pool.submit(CopyTask(SourceFile(uri), f"{target}/{uri.rpartition('/')[2]}")) for uri in sys.argv[3:]
+]
 for handle in handles:
     handle.result()
     os.write(9, b"reported")

@@ -49,7 +49,7 @@ ARRIVING = [
 
 
 @pytest.fixture(params=["directory", "topic"])
-# fixtures, by their names
+# F811: fixtures, by their names
 def table(request: pytest.FixtureRequest, source: ClusterEndpoints, kafka: str) -> Killed:  # noqa: F811
     database = f"crash_{uuid.uuid4().hex[:8]}"
     with closing(Metastore(source.metastore)) as metastore:

@@ -89,7 +89,7 @@ def test_a_kill_at_any_call_leaves_a_whole_transaction_and_the_next_run_finishes
     else:
         pytest.fail(f"more than {POINTS_MAX} calls of {syscalls}")
     assert steps_seen[-1] == STEPS
-    # The figure is the result
+    # T201: the figure is the result
     print(f"{syscalls}: {len(steps_seen) - 1} crash points, all recovered")  # noqa: T201
 
 

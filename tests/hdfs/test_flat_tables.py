@@ -55,7 +55,7 @@ def feed(request: pytest.FixtureRequest, place: str, kafka: str, topic: str) -> 
     return DirectoryFeed(f"{place}/landing") if request.param == "directory" else TopicFeed(kafka, topic)
 
 
-# Fixtures
+# PLR0913, PLR0917: fixtures
 def test_a_driver_killed_at_every_step_of_a_batch_loses_and_duplicates_nothing(  # noqa: PLR0913, PLR0917
     feed: Feed,
     elsewhere: dict[str, Any],

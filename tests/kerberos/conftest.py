@@ -1,5 +1,5 @@
-"""A realm with its own KDC, and Kafka with two Kerberized Hive clusters, one set per session (``make
-kerberos``): five JVMs."""
+"""A realm with its own KDC, and Kafka with two Kerberized Hive clusters, one set per session
+(``make kerberos``): five JVMs."""
 
 from __future__ import annotations
 

@@ -34,7 +34,9 @@ ALL_MAY_WRITE, OWNER_ONLY = 0o777, 0o700
 _SECURITY: Final = "org.apache.hadoop.hive.ql.security"
 BY_PERMISSIONS_OF_FILES: Final = {
     "hive.metastore.pre.event.listeners": f"{_SECURITY}.authorization.AuthorizationPreEventListener",
-    "hive.security.metastore.authorization.manager": f"{_SECURITY}.authorization.StorageBasedAuthorizationProvider",
+    "hive.security.metastore.authorization.manager": (
+        f"{_SECURITY}.authorization.StorageBasedAuthorizationProvider"
+    ),
     "hive.security.metastore.authenticator.manager": f"{_SECURITY}.HadoopDefaultMetastoreAuthenticator",
 }
 

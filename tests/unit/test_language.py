@@ -137,18 +137,23 @@ class Finding(NamedTuple):
 @cache
 def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
     return tuple(
-        (re.compile(rf"\b(?:{word})\b".replace(" ", r"\s"), re.IGNORECASE), instead)
+        (re.compile(_across_lines(rf"\b(?:{word})\b"), re.IGNORECASE), instead)
         for word, instead in AVOID.items()
     )
+
+
+def _across_lines(phrase: str) -> str:
+    """Let a phrase match where a line ends between its words."""
+    return phrase.replace(" ", r"\s")
 
 
 def findings(texts: Iterator[Text]) -> list[Finding]:
     """Return every word to avoid that no exception covers."""
     found = []
     for path, line, text in texts:
-        prose = re.sub(r" *\n *", "\n", _without_code(text))
+        prose = re.sub(r"[ \t]*\n[ \t#]*", "\n", _without_code(text))
         for phrase in ALLOWED:
-            prose = re.sub(phrase, " ", prose, flags=re.IGNORECASE)
+            prose = re.sub(_across_lines(phrase), " ", prose, flags=re.IGNORECASE)
         for pattern, instead in _patterns():
             for match in pattern.finditer(prose):
                 word = re.sub(r"\s+", " ", match.group())

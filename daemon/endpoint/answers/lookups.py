@@ -76,7 +76,7 @@ class CheckedSelection:
             raise NotAnswered(Reason.NOT_CERTAIN)
 
 
-# The same for all lookups
+# ARG001: the same for all lookups
 def find_all(view: TableView, arguments: Arguments, rules: ServerRules) -> CheckedSelection:  # noqa: ARG001
     """Find all partitions."""
     return CheckedSelection(view.snapshot.lookups(view.name).by_filter("", arguments.limit))
@@ -157,19 +157,19 @@ def find_ps_or_all(view: TableView, arguments: Arguments, rules: ServerRules) ->
     return find(view, arguments, rules)
 
 
-# The same for all lookups
+# ARG001: the same for all lookups
 def find_by_names(view: TableView, arguments: Arguments, rules: ServerRules) -> CheckedSelection:  # noqa: ARG001
     """Find partitions by their names; absent ones are left out, and repeated ones are found once."""
     return CheckedSelection(view.snapshot.lookups(view.name).by_names(arguments.names or ()))
 
 
-# The same for all lookups
+# ARG001: the same for all lookups
 def find_by_name(view: TableView, arguments: Arguments, rules: ServerRules) -> CheckedSelection:  # noqa: ARG001
     """Find the partition with this name."""
     return CheckedSelection(view.snapshot.lookups(view.name).by_names([arguments.name or ""]))
 
 
-# The same for all lookups
+# ARG001: the same for all lookups
 def find_by_values(view: TableView, arguments: Arguments, rules: ServerRules) -> CheckedSelection:  # noqa: ARG001
     """Find the partition with these values."""
     values, lookups = arguments.values or (), view.snapshot.lookups(view.name)

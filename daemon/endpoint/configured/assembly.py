@@ -200,7 +200,7 @@ class CallObserver:
             ).number  # the snapshot has ended; the view remembers its table
             self._offer(Sample(request, answer, view.name, number, view.event_id))
 
-    # Counted with the forwarded call
+    # ARG002: counted with the forwarded call
     def forwarded(self, call: str, reason: Reason, seconds: float) -> None:  # noqa: ARG002
         """Count a call that is forwarded."""
         self._metrics.not_answered.labels(call, reason.value).inc()

@@ -1,5 +1,5 @@
-"""A first try: a flat table of a user's own files, made in one directory without configuration (``tideline
-split try``).
+"""A first try (``tideline split try``): a flat table of a user's own files, made in one directory without
+configuration.
 
 The directory holds everything: the files to read (hard links, or copies), copies of the query files, the key
 log, the table with its catalog, the page, and a configuration with which the other commands continue. Nothing
@@ -216,7 +216,7 @@ def _describe(  # noqa: PLR0913, PLR0917 - everything that the outcome is made f
     page.write_text(flat_page(table, served=False))
     properties.write_text("".join(f"{name} {value}\n" for name, value in build_conf(settings).items()))
     column = _choose_column(table["columns"], time.key.text)
-    # shown, never run
+    # S608: shown, never run
     query = f"SELECT `{column}`, count(*) FROM {NAME} GROUP BY 1 ORDER BY 2 DESC LIMIT 10"  # noqa: S608
     return Trial(
         name=NAME,

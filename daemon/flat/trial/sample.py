@@ -80,8 +80,7 @@ def read_sample(files: Sequence[Path]) -> list[str]:
                 path=str(path),
                 line=taken[0][:80],
                 hint="An array is converted by: jq -c '.[]' FILE. A document over several lines: jq -c . "
-                "FILE. "
-                "Compressed files must be named .gz or .bz2.",
+                "FILE. Compressed files must be named .gz or .bz2.",
             )
         lines += taken
     if not lines:

@@ -102,8 +102,7 @@ def _cross_gap(config: Config, policy: str, *, as_json: bool) -> None:
         as_json,
         lambda done: (
             f"policy {policy}: events {done['after'] + 1} to {done['upto']} are skipped, and "
-            f"{len(done['tables'])} tables will be "
-            "loaded; see 'tideline status'"
+            f"{len(done['tables'])} tables will be loaded; see 'tideline status'"
         ),
     )
 

@@ -90,8 +90,7 @@ def done_lines(done: dict[str, Any]) -> Iterator[str]:
     if done["unmarked"] is None:
         yield (
             "the source could not be reached: run the command again when it is back, so that it stops to "
-            "keep deleted files for "
-            "the policy"
+            "keep deleted files for the policy"
         )
 
 

@@ -78,7 +78,7 @@ class PointSection(StatusSection[tuple[PointStatus, ...]]):
     def __init__(self) -> None:
         super().__init__(tuple[PointStatus, ...])
 
-    # Times are those of the source
+    # ARG002: times are those of the source
     def text(self, value: tuple[PointStatus, ...], now_s: float) -> str:  # noqa: ARG002
         """Return a row for each policy; the JSON has the write ids."""
         header = ("POINT", "EVENT", "OF", "TABLES WRITTEN", "OPEN WRITES")

@@ -72,7 +72,7 @@ class UnreplicatedSection(StatusSection[tuple[UnreplicatedStatus, ...]]):
     def __init__(self) -> None:
         super().__init__(tuple[UnreplicatedStatus, ...])
 
-    # Part of the protocol
+    # ARG002: part of the protocol
     def text(self, value: tuple[UnreplicatedStatus, ...], now_s: float) -> str:  # noqa: ARG002
         """Return a row for each object; nothing if there is none."""
         header = ("NOT REPLICATED", "OBJECT", "CODE", "REASON")

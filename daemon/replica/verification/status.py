@@ -84,7 +84,7 @@ class VerificationSection(StatusSection[tuple[SamplerStatus, ...]]):
     def __init__(self) -> None:
         super().__init__(tuple[SamplerStatus, ...])
 
-    # Ages are in the values
+    # ARG002: ages are in the values
     def text(self, value: tuple[SamplerStatus, ...], now_s: float) -> str:  # noqa: ARG002
         """Return a row for each policy with a sampler."""
         header = ("VERIFICATION", "VERIFIED", "BUSY", "DIFFERING", "OLDEST")

@@ -140,7 +140,9 @@ def build_metastore_properties(
         "metastore.transactional.event.listeners": "org.apache.hive.hcatalog.listener.DbNotificationListener",
         "metastore.event.message.factory": ENCODERS[settings.messages],
         "metastore.event.db.notification.api.auth": "false",
-        "metastore.expression.proxy": "org.apache.hadoop.hive.ql.optimizer.ppr.PartitionExpressionForMetastore",
+        "metastore.expression.proxy": (
+            "org.apache.hadoop.hive.ql.optimizer.ppr.PartitionExpressionForMetastore"
+        ),
         "metastore.thrift.bind.host": host,
         "metastore.thrift.port": str(port),
         "metastore.thrift.uris": f"thrift://{host}:{port}",

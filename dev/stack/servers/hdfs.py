@@ -104,7 +104,7 @@ class NameNode(HadoopProcess):
         """
         address = self.properties["dfs.namenode.http-address"]
         query = "jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState"
-        # A fixed scheme
+        # S310: a fixed scheme
         with urllib.request.urlopen(f"http://{address}/{query}", timeout=READY_TIMEOUT_S) as answer:  # noqa: S310
             beans = json.load(answer)["beans"]
         return int(beans[0]["NumLiveDataNodes"]) if beans else 0

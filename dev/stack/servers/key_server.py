@@ -65,7 +65,7 @@ class _KeyServerProcess(HadoopProcess):
     def check_ready(self) -> None:
         """Ready when it answers."""
         address = f"http://{HOST}:{self.port}/kms/v1/keys/names?user.name=tideline"
-        # A fixed scheme
+        # S310: a fixed scheme
         with urllib.request.urlopen(address, timeout=READY_TIMEOUT_S) as answer:  # noqa: S310
             json.load(answer)
 

@@ -76,7 +76,7 @@ class Etcd(Component):
 
     def check_ready(self) -> None:
         """Ready when its health check succeeds."""
-        # A fixed scheme
+        # S310: a fixed scheme
         urllib.request.urlopen(f"{self.url}/health", timeout=READY_TIMEOUT_S).close()  # noqa: S310
 
 

@@ -7,7 +7,8 @@ waiting      it will be loaded; nothing about it is known, or what was known is 
 loading      a load in pieces is under way
 doubtful     it was followed until an event whose effect only a listing can show; a load is requested
 following    what is known equals the source at the position
-quarantined  it cannot be followed until a load succeeds; one is tried with growing pauses, or when an operator requests it
+quarantined  it cannot be followed until a load succeeds; one is tried with growing pauses, or when an
+             operator requests it
 ============ ==========================================================================================
 
 A table's ``as_of`` is the newest event id before its listing began. Events up to it are contained in the

@@ -194,7 +194,7 @@ class _Spool:
 
     def __init__(self, directory: Path | None) -> None:
         where = str(directory) if directory is not None else None
-        # Closed when collected
+        # SIM115: closed when collected
         self._file = tempfile.SpooledTemporaryFile(max_size=MEMORY_BYTES, dir=where)  # noqa: SIM115
 
     def __del__(self) -> None:

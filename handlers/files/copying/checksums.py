@@ -3,16 +3,17 @@
 The change manager records the hex form of Hadoop's ``FileSystem.getFileChecksum().getBytes()``
 (ReplChangeManager), so the meaning depends on the file system of the source:
 
-========================  ================================================================================================
+========================  ====================================================================================
 recorded                  meaning
-========================  ================================================================================================
+========================  ====================================================================================
 32 hex digits, ``file:``  MD5 of the bytes
-56 hex digits, HDFS       4 bytes: bytes per CRC; 8 bytes: CRCs per block (0 for a single block); 16 bytes: MD5 over the MD5s
-                          of the blocks' CRCs (``MD5MD5CRC32FileChecksum``, HDFS's default)
+56 hex digits, HDFS       4 bytes: bytes per CRC; 8 bytes: CRCs per block (0 for a single block);
+                          16 bytes: MD5 over the MD5s of the blocks' CRCs (``MD5MD5CRC32FileChecksum``,
+                          HDFS's default)
 8 hex digits, HDFS        CRC of all bytes (``dfs.checksum.combine.mode=COMPOSITE_CRC``)
 anything else             unknown: it cannot be verified
 none                      the file system has no checksums
-========================  ================================================================================================
+========================  ====================================================================================
 
 HDFS computes its checksums from CRCs that it has already stored. They depend on nothing but the bytes, the
 block size and the type of CRC, so the copy can be verified wherever it is, without asking HDFS. The type is

@@ -50,7 +50,7 @@ def _buffer() -> memoryview:
     return buffer
 
 
-# An outcome that the copy handles, never raised out of this package
+# N818: an outcome that the copy handles, never raised out of this package
 class SourceFailed(Exception):  # noqa: N818
     """The origin cannot be read; ``__cause__`` is the reason, an error of Tideline's tree."""
 
@@ -59,7 +59,7 @@ class ContentDiffers(Exception):  # noqa: N818 - likewise
     """The bytes are not the recorded ones, or changed while they were read."""
 
 
-# Used like a function; a class, because a generator costs as much as a system call
+# N801: used like a function; a class, because a generator costs as much as a system call
 class mark_source_errors:  # noqa: N801
     """Mark failures of the block as failures of the source."""
 
@@ -75,7 +75,7 @@ class mark_source_errors:  # noqa: N801
             raise SourceFailed from error
 
 
-# Used like a function; a class, because a generator costs as much as a system call
+# N801: used like a function; a class, because a generator costs as much as a system call
 class mark_target_errors:  # noqa: N801
     """Turn NotFound for the target directory into FilesUnavailable: unlike a missing source file, it can be
     created again.

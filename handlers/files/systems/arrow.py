@@ -43,8 +43,8 @@ SERVER_COPY_BYTES_MAX: Final = 4 * 1024**3
 
 PathOf = Callable[[Location], str]
 _DENIED: Final = re.compile(
-    r"ACCESS_DENIED|HTTP status 40[13]|Permission denied|AccessControlException|ExpiredToken|InvalidAccessKeyId"
-    r"|SignatureDoesNotMatch|SafeModeException|StandbyException"
+    r"ACCESS_DENIED|HTTP status 40[13]|Permission denied|AccessControlException|ExpiredToken"
+    r"|InvalidAccessKeyId|SignatureDoesNotMatch|SafeModeException|StandbyException"
 )
 """Answers about credentials, rights or the state of the storage; they are not the fault of a path."""
 
@@ -232,7 +232,7 @@ def _translate_errors(location: Location) -> Iterator[None]:
         raise _to_tideline_error(error, location) from error
 
 
-# One line for each kind
+# PLR0911: one line for each kind
 def _to_tideline_error(error: Exception, location: Location) -> TidelineError:  # noqa: PLR0911
     """Return the error of Tideline's tree; ArrowInvalid is a ValueError, all other relevant errors are an
     OSError.

@@ -125,7 +125,7 @@ class HdfsFiles:
         with _translate_errors(location):
             return self._blind is not None and is_encrypted(self._blind, location)
 
-    # Required by the port; nothing to reserve here
+    # ARG002: required by the port; nothing to reserve here
     def create(self, location: Location, size_bytes: int) -> HdfsWriter:  # noqa: ARG002
         """Start a hidden file beside ``location``."""
         import hdfs_native

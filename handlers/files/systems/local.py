@@ -87,7 +87,7 @@ class LocalFiles:
         """Return False: bytes are read as they are stored."""
         return False
 
-    # Required by the port; nothing to reserve here
+    # ARG002: required by the port; nothing to reserve here
     def create(self, location: Location, size_bytes: int) -> LocalWriter:  # noqa: ARG002
         """Start a hidden file beside ``location``."""
         with _OsErrors(location):

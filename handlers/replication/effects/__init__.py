@@ -5,7 +5,7 @@
 | `databases` | CREATE, ALTER and DROP_DATABASE |
 | `tables` | CREATE, ALTER and DROP_TABLE, with renames and truncations |
 | `partitions` | ADD, ALTER and DROP_PARTITION, with renames and truncations |
-| `files/` | INSERT into tables without transactions and all other copies into such tables, moves, truncation, and what drops leave |
+| `files/` | INSERT and other copies into tables without transactions, moves, truncation, what drops leave |
 | `statistics` | column statistics |
 | `constraints` | the six kinds of constraints |
 | `functions` | CREATE and DROP_FUNCTION |

@@ -165,7 +165,8 @@ def find_changed_tables(event: Undecodable, context: Context) -> tuple[str, ...]
     2. It concerns one table that the source or the target has: the result is this table.
     3. It concerns the database, or a table that is not known any more: the database's properties are renewed,
        and the result are all tables.
-    4. It cannot be determined, because the log was cleaned or the metastore cannot count (before Hive 4): as 3.
+    4. It cannot be determined, because the log was cleaned or the metastore (before Hive 4) cannot count:
+       the result is that of 3.
     """
     names = list_tables_to_load(context)
     changed = _find_changed(event, names, context)

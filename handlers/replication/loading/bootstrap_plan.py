@@ -34,8 +34,8 @@ class PlannedTable:
 
     table: str
     kind: str
-    """``transactional``, ``plain``, ``view`` or ``metadata only``; ``materialized view`` or ``not
-    replicated``, with the ``reason``."""
+    """``transactional``, ``plain``, ``view`` or ``metadata only``; ``materialized view`` or
+    ``not replicated``, with the ``reason``."""
     partitions: int = 0
     files: int = 0
     size_bytes: int = 0

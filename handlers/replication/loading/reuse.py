@@ -80,8 +80,7 @@ def _require_unused(database: Database, policy: Policy) -> None:
             database=policy.target_db,
             parameters={key: parameters[key] for key in used},
             hint="End its policies first: repeat 'tideline promote POLICY' for the one that was promoted, "
-            "so that the database is no "
-            "longer marked as its source, or run 'tideline retire POLICY'.",
+            "so that the database is no longer marked as its source, or run 'tideline retire POLICY'.",
         )
 
 

@@ -99,6 +99,5 @@ def require_active(store: Reader, policy: Policy) -> None:
             "the policy was retired",
             key=f"policies.{policy.name}",
             hint="Remove it from the configuration, or exclude its database from the pattern. To replicate "
-            "again, move its state file away and bootstrap it into a new "
-            "target database.",
+            "again, move its state file away and bootstrap it into a new target database.",
         )

@@ -150,6 +150,5 @@ def other_source(database: str, present: str | None, expected: str) -> TargetDiv
         value=present,
         expected=expected,
         hint="Correct the policy's source, or choose another target database. If the source's metastore was "
-        "moved, "
-        "set the parameter to the expected value.",
+        "moved, set the parameter to the expected value.",
     )

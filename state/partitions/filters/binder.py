@@ -1,17 +1,17 @@
 """Binds a filter to a table's partition columns, by the metastore's rules on which constants a column can be
 compared with.
 
-============================ ======================================== ==============================================
-column                       Hive 2 and 3                             Hive 4
-============================ ======================================== ==============================================
-string                       text, date (as its text)                 text, date, timestamp (as their texts)
-varchar, char                none                                     as string
-tinyint, smallint, int,      integer                                  integer
+============================ ==================================== ==========================================
+column                       Hive 2 and 3                         Hive 4
+============================ ==================================== ==========================================
+string                       text, date (as its text)             text, date, timestamp (as their texts)
+varchar, char                none                                 as string
+tinyint, smallint, int,      integer                              integer
 bigint
-date                         date, text of a date                     date, text of a date
-timestamp                    none                                     timestamp, date, text of either
-others                       none                                     none
-============================ ======================================== ==============================================
+date                         date, text of a date                 date, text of a date
+timestamp                    none                                 timestamp, date, text of either
+others                       none                                 none
+============================ ==================================== ==========================================
 
 With ``all_types``, every other type is compared with quoted text. In Hive 4, the default partition's name
 stands for NULL where a typed column is compared with it by ``=`` or ``!=``: this is how Hive sends IS NULL

@@ -108,7 +108,7 @@ def compile_check(condition: Condition, columns: int) -> Check:
     stops_at = isinstance(condition, AnyOf)
 
     def check_each(key: bytes) -> bool:
-        # any() and all() need a second frame for each level of the filter
+        # SIM110: any() and all() need a second frame for each level of the filter
         for check in checks:  # noqa: SIM110
             if check(key) is stops_at:
                 return stops_at

@@ -39,11 +39,11 @@ class LikeDialect(Enum):
 class Dialect:
     """How the text of a filter is read.
 
-    ``ignore_trailing_input``: all Hive versions stop reading where the filter could end, so they read ``p > 1
-    && p < 5`` as ``p > 1`` and return too many partitions. Here such a filter is refused unless this option
-    is set. ``has_escapes``: whether a backslash before a quote keeps a text open, as in all Hive versions.
-    Spark writes texts as if it did not. ``all_types``: also allow filters on booleans, floats, decimals and
-    bytes (as quoted text), which no metastore does.
+    ``ignore_trailing_input``: all Hive versions stop reading where the filter could end, so they read
+    ``p > 1 && p < 5`` as ``p > 1`` and return too many partitions. Here such a filter is refused unless this
+    option is set. ``has_escapes``: whether a backslash before a quote keeps a text open, as in all Hive
+    versions. Spark writes texts as if it did not. ``all_types``: also allow filters on booleans, floats,
+    decimals and bytes (as quoted text), which no metastore does.
     """
 
     hive_version: HiveVersion = HiveVersion.HIVE_4

@@ -33,7 +33,10 @@ PREFIX: Final = "Error parsing partition filter"
 
 
 _EXCERPT_CHARS: Final = 40
-_PLAIN_NAME: Final = re.compile(r"(?!(?:not|and|or|like|const|struct|between|in|date|timestamp|is|true|false)\Z)\w+", re.ASCII | re.IGNORECASE)  # fmt: skip
+_PLAIN_NAME: Final = re.compile(
+    r"(?!(?:not|and|or|like|const|struct|between|in|date|timestamp|is|true|false)\Z)\w+",
+    re.ASCII | re.IGNORECASE,
+)
 _QUOTED: Final = {quote: re.compile(rf"(?:[^{quote}\\]|\\.)*+", re.DOTALL) for quote in "\"'"}
 """What can stand between two quotes."""
 _ESCAPED_IN_PATTERNS: Final = re.compile(r"[%_\\]")

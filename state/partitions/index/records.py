@@ -3,11 +3,11 @@
 Keys are grouped by a table number. So renaming a table writes one record, and dropping a table deletes one
 range::
 
-    px/n                              -> the last table number
-    px/t/<name>                       -> number, columns, the default partition's name (JSON)
-    px/p/<number 8><row>              -> values (JSON), a line feed, the payload
+    px/n                                   -> the last table number
+    px/t/<name>                            -> number, columns, the default partition's name (JSON)
+    px/p/<number 8><row>                   -> values (JSON), a line feed, the payload
     px/c/<number 8><column 1><field><row>  -> empty
-    px/v/<number 8>                        -> the version of the table's rows: random bytes, others after each change
+    px/v/<number 8>                        -> the version of the table's rows: random bytes, new on a change
     px/g/<number 8>                        -> empty: rows and postings that are to be removed
 
 A row is the key of a partition (``partition_key``). A posting holds the whole row after its field. So it

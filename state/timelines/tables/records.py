@@ -13,9 +13,9 @@ Keys are grouped by a table number, so a renamed table keeps everything::
     tl/r/<table><timeline><first ordinal>   -> the end of the run
     tl/p/<table><values of the partition>   -> the partition's entries (JSON)
     tl/c/<table><timeline><ordinal>         -> how many partitions have the value, if more than one
-    tl/i/<table><column><value><partition>  -> empty: the partition has a value that is in none of the column's timelines
+    tl/i/<table><column><value><partition>  -> empty: the value is in none of the column's timelines
     tl/g/<table>                            -> empty: the keys under this number are to be removed
-    tl/l/<table>                            -> the table's name: the keys under this number belong to a load that is not finished
+    tl/l/<table>                            -> the table's name: a load under this number is not finished
 """
 
 from __future__ import annotations

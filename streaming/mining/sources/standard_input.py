@@ -35,7 +35,7 @@ class StandardInputSource:
     user: str = ""
     clock: Callable[[], float] = time.time
 
-    # Part of the protocol; this source has no position
+    # ARG002: part of the protocol; this source has no position
     def batches(self, position: str | None) -> Iterator[QueryBatch]:  # noqa: ARG002
         """Yield everything up to the end of the stream."""
         queries: list[QueryText] = []
@@ -97,6 +97,6 @@ class StandardInputSource:
 
 def _read_time(at: object) -> int:
     if not isinstance(at, (int, float)):
-        # One error for all malformed lines
+        # TRY004: one error for all malformed lines
         raise ValueError("'at' must be seconds since 1970 as a number")  # noqa: TRY004
     return int(at)

@@ -191,7 +191,7 @@ def _convert_errors(topic: str) -> Iterator[None]:
         yield
     except KafkaException as error:
         cause = error.args[0]
-        # librdkafka's local code
+        # SLF001: librdkafka's local code
         unknown = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)  # noqa: SLF001
         kind = NotFound if cause.code() in unknown else KafkaUnavailable
         raise kind(

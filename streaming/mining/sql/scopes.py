@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Source:
     """A source in FROM whose columns are unknown or do not come from a raw table."""
 
-    # The shape of all sources
+    # ARG002, PLR6301: the shape of all sources
     def column(self, name: str, lineage: Lineage) -> tuple[bool, Value]:  # noqa: ARG002, PLR6301
         """Return whether the source is known to have the column, and its value."""
         return False, ()

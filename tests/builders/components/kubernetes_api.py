@@ -109,7 +109,6 @@ class Api:
         )
         trusted = ssl.create_default_context(cafile=self.authority)
         try:
-            # Likewise
             with urllib.request.urlopen(request, timeout=TIMEOUT_S, context=trusted) as answer:  # noqa: S310
                 found: dict[str, Any] = json.load(answer)
                 return found

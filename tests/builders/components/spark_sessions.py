@@ -47,5 +47,5 @@ def copy_file(session: Any, source: str, target: str) -> None:
     hadoop = session._jvm.org.apache.hadoop.fs  # noqa: SLF001 - PySpark has no other way to its JVM
     conf = session.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - likewise
     old, new = hadoop.Path(source), hadoop.Path(target)
-    # A parameter in Java: keep the source
+    # FBT003: a parameter in Java: keep the source
     assert hadoop.FileUtil.copy(old.getFileSystem(conf), old, new.getFileSystem(conf), new, False, conf)  # noqa: FBT003

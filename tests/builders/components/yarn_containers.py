@@ -51,7 +51,7 @@ def kill_the_application(yarn: Yarn) -> int:
     apps = (
         f"http://{yarn.resource_manager.properties['yarn.resourcemanager.webapp.address']}/ws/v1/cluster/apps"
     )
-    # A fixed scheme
+    # S310: a fixed scheme
     with urllib.request.urlopen(f"{apps}?states=RUNNING", timeout=TIMEOUT_S) as answer:  # noqa: S310
         (running,) = json.load(answer)["apps"]["app"]
     request = urllib.request.Request(  # noqa: S310 - a fixed scheme

@@ -35,7 +35,12 @@ if TYPE_CHECKING:
     from state.partitions.filters.hive_expressions import Expression
 
 
-ODD_ROWS = [("007", "a b%/c", "2020-06-18"), ("5", "x_y", "2020-1-1"), ("5", "xzy", "2020-06-19"), ("5", "b:c", DEFAULT)]  # fmt: skip
+ODD_ROWS = [
+    ("007", "a b%/c", "2020-06-18"),
+    ("5", "x_y", "2020-1-1"),
+    ("5", "xzy", "2020-06-19"),
+    ("5", "b:c", DEFAULT),
+]
 """Values that metastores compare in their own way."""
 ADDED_AT_ONCE = 8
 """Derby stores at most 32 KB of an event of Hive 2 and 3."""
@@ -145,12 +150,34 @@ def every_call(db: str, table: str, names: list[str], values: list[list[str]]) -
         request("get_partition_names_ps_req", {**catalog, 4: part, 5: -1, 6: write_ids}),
         positional("get_partitions_by_names", db, table, [*shuffled, "i=1/s=none/d=2020-01-01", shuffled[0]]),
         positional("get_partitions_by_names", db, table, []),
-        request("get_partitions_by_names_req", {1: db, 2: table, 3: shuffled, 4: False, 5: ["HIVEBUCKET2"], 6: "hs2", 7: "hive", 8: write_ids, 9: False, 11: False, 12: "", 13: ""}),
-        request("get_partitions_by_names_req", {1: db, 2: table, 3: shuffled, 5: ["HIVEFULLACIDREAD", "HIVEMANAGEDINSERTREAD"]}),
+        request(
+            "get_partitions_by_names_req",
+            {
+                1: db,
+                2: table,
+                3: shuffled,
+                4: False,
+                5: ["HIVEBUCKET2"],
+                6: "hs2",
+                7: "hive",
+                8: write_ids,
+                9: False,
+                11: False,
+                12: "",
+                13: "",
+            },
+        ),
+        request(
+            "get_partitions_by_names_req",
+            {1: db, 2: table, 3: shuffled, 5: ["HIVEFULLACIDREAD", "HIVEMANAGEDINSERTREAD"]},
+        ),
         positional("get_partitions_ps", db, table, part, -1),
         positional("get_partitions_ps_with_auth", db, table, part, 2, "user", ["group"]),
         positional("get_partitions_ps_with_auth", db, table, ["", "", DEFAULT], -1, None, None),
-        request("get_partitions_ps_with_auth_req", {**catalog, 4: part, 5: -1, 6: "user", 7: ["group"], 8: write_ids, 10: False, 11: "", 12: ""}),
+        request(
+            "get_partitions_ps_with_auth_req",
+            {**catalog, 4: part, 5: -1, 6: "user", 7: ["group"], 8: write_ids, 10: False, 11: "", 12: ""},
+        ),
         request("get_partitions_ps_with_auth_req", {2: db, 3: table}),
         positional("get_partition", db, table, one),
         positional("get_partition_with_auth", db, table, one, "user", ["group"]),
@@ -160,4 +187,4 @@ def every_call(db: str, table: str, names: list[str], values: list[list[str]]) -
         positional("get_partitions", db, table, 13),
         positional("get_partitions_with_auth", db, table, -1, "user", ["group"]),
         request("get_partitions_req", {**catalog, 4: -1, 5: write_ids, **unselected}),
-    ]  # fmt: skip
+    ]

@@ -112,7 +112,7 @@ class ListedFetcher:
         self.committed: list[int] = []
         self.closed = False
 
-    # Required by the port; a list never waits
+    # ARG002: required by the port; a list never waits
     def take(self, limit: int, timeout_s: float) -> FetchResult:  # noqa: ARG002
         assert not self.closed
         if not self.topic.low <= self.offset <= self.topic.high:

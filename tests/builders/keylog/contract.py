@@ -87,7 +87,8 @@ from tests.builders.keylog.key_logs import key_request, open_key_log
 
 with open_key_log(sys.argv[1]) as log:
     for number in range(int(log.position("s") or 0) + 1, int(sys.argv[2]) + 1):
-        log.record([key_request(f"k{n}", fingerprint=str(number % 7)) for n in range(30)], source="s", position=str(number))
+        requests = [key_request(f"k{n}", fingerprint=str(number % 7)) for n in range(30)]
+        log.record(requests, source="s", position=str(number))
         print(number, flush=True)
 """
 

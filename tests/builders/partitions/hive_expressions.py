@@ -90,7 +90,7 @@ class HiveWriter:
         plan = self._gateway.jvm.org.apache.hadoop.hive.ql.plan
         match expression:
             case ColumnReference(name, type_):
-                # Positional in Java
+                # FBT003: Java has no named arguments
                 return plan.ExprNodeColumnDesc(self._type(type_), name, "t", True)  # noqa: FBT003
             case Constant(text, type_):
                 return plan.ExprNodeConstantDesc(self._type(type_), self._value(text, type_))

@@ -81,7 +81,7 @@ def write_and_kill(replica: KilledReplica, seed: int, kills: int) -> Counter[tup
     writers = [
         RandomWriter(
             RandomStatements(
-                # A test
+                # S311: repeatable choices of a test
                 Writing(replica.db, Random(f"{seed}/{number}"), tables, outside, elsewhere)  # noqa: S311
             ),
             replica.stack.source.sql,

@@ -84,8 +84,7 @@ def several(w: Writing, table: Table) -> Statement:
     n, into = w.number(), f"insert into {w.of(table)}"
     return Statement(
         f"from (select {n} as n union all select {n} + 1) s {into} {first} select s.n, 'm'{table.extra} "
-        f"where s.n = {n} "
-        f"{into} {second} select s.n, 'm'{table.extra} where s.n > {n}"
+        f"where s.n = {n} {into} {second} select s.n, 'm'{table.extra} where s.n > {n}"
     )
 
 

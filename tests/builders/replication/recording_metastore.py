@@ -40,7 +40,7 @@ class RecordingMetastore:
 
         return call
 
-    # As the real one
+    # ARG002: the signature of the real metastore
     def clone(self, *, guard: Callable[[], None] | None = None) -> RecordingMetastore:  # noqa: ARG002
         """Return this object, which has no connection."""
         return self

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 
 WORKLOAD = """
 create database {db} with dbproperties ('repl.source.for'='tests');
-create table {db}.orders (id int, item string comment 'line one\nline two') stored as orc tblproperties ('transactional'='true');
-create table {db}.visits (id int) partitioned by (day string) stored as orc tblproperties ('transactional'='true');
+create table {db}.orders (id int, item string comment 'line one\nline two') stored as orc
+  tblproperties ('transactional'='true');
+create table {db}.visits (id int) partitioned by (day string) stored as orc
+  tblproperties ('transactional'='true');
 create external table {db}.plain (id int) partitioned by (`day` string) stored as textfile;
 insert into {db}.orders values (1, 'pen'), (2, 'ink');
 insert into {db}.visits partition (day) select 1, '2024-05-01' union all select 2, 'odd/=%#"value';

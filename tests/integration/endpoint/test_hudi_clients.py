@@ -1,6 +1,7 @@
 """Hudi on a real metastore of Hive 4.2: its tables in Spark's catalog, and its synchronization with Hive.
 
-Both use ``get_table``, which Hive 4.2 does not have. Directly they fail, as users report (apache/hudi #18671).
+Both use ``get_table``, which Hive 4.2 does not have. Directly they fail, as users report
+(apache/hudi #18671).
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ CREATE TABLE {0}.visits (id INT, name STRING, ts BIGINT, dt STRING) USING hudi
 UPSERT = """
 INSERT INTO {0}.visits VALUES (1, 'a', 1, '2024-01-01'), (2, 'b', 1, '2024-01-02');
 MERGE INTO {0}.visits t
-  USING (SELECT 2 AS id, 'c' AS name, 2L AS ts, '2024-01-02' AS dt UNION ALL SELECT 3, 'd', 2L, '2024-01-03') s
+  USING (SELECT 2 AS id, 'c' AS name, 2L AS ts, '2024-01-02' AS dt
+    UNION ALL SELECT 3, 'd', 2L, '2024-01-03') s
   ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *;
 SHOW PARTITIONS {0}.visits;
 SELECT id, name, dt FROM {0}.visits WHERE dt >= '2024-01-02' ORDER BY id;

@@ -75,8 +75,17 @@ def test_any_partial_specification_has_the_answer_of_the_metastore(
 
 @pytest.mark.parametrize(
     "text",
-    ["i = 7", "i != 8", "s != 'x_y'", "d = '2020-01-01'", r"s = 'a\b'", "s = 'a b%/c'", "s like 'x_y'", "s = 'b:c'"],
-)  # fmt: skip
+    [
+        "i = 7",
+        "i != 8",
+        "s != 'x_y'",
+        "d = '2020-01-01'",
+        r"s = 'a\b'",
+        "s = 'a b%/c'",
+        "s like 'x_y'",
+        "s = 'b:c'",
+    ],
+)
 def test_values_that_metastores_compare_in_their_own_way_are_never_answered_differently(
     both: IndexAndMetastore, text: str
 ) -> None:
@@ -97,16 +106,20 @@ def test_errors_are_the_metastores_own(both: IndexAndMetastore) -> None:
 
 NR, S, D = column("i", "int"), column("s"), column("d", "date")
 EXPRESSIONS = {
-    "numbers": call("OPAnd", call("OPGreaterThan", NR, constant(6, "int")), call("OPNotEqual", NR, constant(255, "int"))),
+    "numbers": call(
+        "OPAnd", call("OPGreaterThan", NR, constant(6, "int")), call("OPNotEqual", NR, constant(255, "int"))
+    ),
     "list": call("In", NR, constant(7, "int"), constant(256, "int"), constant(-1, "int")),
     "not in a list": call("OPNot", call("In", NR, constant(7, "int"), constant(0, "int"))),
     "null": call("OPNull", NR),
     "not null": call("OPNotNull", D),
     "dates": call("OPEqualOrGreaterThan", D, constant("2020-06-18", "date")),
-    "or": call("OPOr", call("OPEqual", NR, constant(7, "int")), call("OPEqual", D, constant("1970-01-01", "date"))),
+    "or": call(
+        "OPOr", call("OPEqual", NR, constant(7, "int")), call("OPEqual", D, constant("1970-01-01", "date"))
+    ),
     "nothing": call("OPEqual", NR, constant(12345, "int")),
     "text": call("OPEqual", S, constant("a")),
-}  # fmt: skip
+}
 
 
 @pytest.mark.long

@@ -33,7 +33,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-TEXTS = ("a", "ab", "a ", "a  ", " a", "a b", "x_y", "xzy", "50%", "500", "a\\b", "it's", "\u65e5", "\uff3a", "\U0001f600", "2024-01-01")  # fmt: skip
+TEXTS = (
+    "a",
+    "ab",
+    "a ",
+    "a  ",
+    " a",
+    "a b",
+    "x_y",
+    "xzy",
+    "50%",
+    "500",
+    "a\\b",
+    "it's",
+    "\u65e5",
+    "\uff3a",
+    "\U0001f600",
+    "2024-01-01",
+)
 CONSTANTS = ("a", "a ", "x_y", "50%", "\uff3a", "\U0001f600", "", "it's", "nosuch ")
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=")
 LISTED = (

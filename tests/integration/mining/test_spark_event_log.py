@@ -32,7 +32,8 @@ from pyspark.sql import SparkSession, functions as F
 home = sys.argv[1]
 settings = {
     "spark.ui.enabled": "false", "spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2",
-    "spark.eventLog.enabled": "true", "spark.eventLog.dir": f"file:{home}/log", "spark.eventLog.compress": "true",
+    "spark.eventLog.enabled": "true", "spark.eventLog.dir": f"file:{home}/log",
+    "spark.eventLog.compress": "true",
     "spark.eventLog.rolling.enabled": "true", "spark.sql.warehouse.dir": f"{home}/warehouse",
 }
 builder = SparkSession.builder.master("local[2]")
@@ -42,8 +43,10 @@ spark = builder.getOrCreate()
 events = spark.range(5).select(F.to_json(F.struct(F.col("id").alias("a"))).alias("json"), "id")
 events.write.format("orc").saveAsTable("raw_events")
 for text in (
-    "select get_json_object(json, '$.grouped.b') x, count(*) from raw_events where get_json_object(json, '$.filtered') = 1 group by 1",
-    "with c as (select get_json_object(json, '$.user') u from raw_events) select get_json_object(u, '$.id') from c",
+    "select get_json_object(json, '$.grouped.b') x, count(*) from raw_events "
+    "where get_json_object(json, '$.filtered') = 1 group by 1",
+    "with c as (select get_json_object(json, '$.user') u from raw_events) "
+    "select get_json_object(u, '$.id') from c",
     "select t1, t2 from raw_events lateral view json_tuple(json, 't1', 't2') t as t1, t2",
     "select from_json(json, 'a int, s struct<b:int>').s.b from raw_events",
     "select variant_get(parse_json(json), '$.v.b', 'int') from raw_events",
@@ -58,7 +61,8 @@ spark.read.orc(f"{home}/warehouse/raw_events").select(F.get_json_object("json", 
 spark.stop()
 """
 KEYS = {
-    "$.grouped.b", "$.filtered", "$.user.id", "$.t1", "$.t2", "$.s.b", "$.v.b", "$.j", "$.left", "$.right", "$.p", "$.q", "$['x.y']", "$.files",
+    "$.grouped.b", "$.filtered", "$.user.id", "$.t1", "$.t2", "$.s.b", "$.v.b", "$.j", "$.left", "$.right",
+    "$.p", "$.q", "$['x.y']", "$.files",
 }  # fmt: skip
 
 

@@ -75,8 +75,7 @@ def write_rows(sql: Session, table: str) -> None:
     back."""
     sql.run(
         f"create table {table} (id int, word varchar(5), price decimal(10,2), tags map<string,int>, at "
-        "timestamp, "
-        f"`where` struct<x:int,y:string>) partitioned by (dt string) {ACID}"
+        f"timestamp, `where` struct<x:int,y:string>) partitioned by (dt string) {ACID}"
     )
     row = (
         "{0}, 'w{0}', {0}.5, map('a', {0}), timestamp '2024-01-01 00:00:0{0}', named_struct('x', {0}, "

@@ -1,5 +1,5 @@
-"""The stack as containers: the same endpoints, the same files. Needs a Docker engine (``make
-docker-test``)."""
+"""The stack as containers: the same endpoints, the same files. Needs a Docker engine
+(``make docker-test``)."""
 
 from __future__ import annotations
 

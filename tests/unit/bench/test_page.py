@@ -110,7 +110,8 @@ from bench.report import tree_cpu_s
 adopt_orphans()
 used_s = tree_cpu_s()
 burn = "import time; list(iter(lambda: time.process_time() < 0.5, False))"
-subprocess.run([sys.executable, "-c", f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {burn!r}])"], check=True)
+parent = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {burn!r}])"
+subprocess.run([sys.executable, "-c", parent], check=True)
 os.waitpid(-1, 0)
 print(tree_cpu_s() - used_s)
 """

@@ -27,7 +27,7 @@ TAG = "tideline-test:build"
 FLAT_TAG = "tideline-test:flat"
 RESTRICTED = (
     *("--rm", "--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--network", "none"),
-    # In a container
+    # S108: in a container
     *("--memory", "2g", "--memory-swap", "2g", "--tmpfs", "/tmp:exec,mode=1777"),  # noqa: S108
 )
 """As the chart runs it: 'readOnlyRootFilesystem', no capabilities, its memory, an emptyDir at /tmp."""

@@ -281,8 +281,7 @@ CONF = {
                 Cause(
                     ("org.apache.spark.SparkException", "java.lang.Exception", *OBJECT),
                     "The YARN application has already ended! It might have been killed or the Application "
-                    "Master may have failed "
-                    "to start. Check the YARN application logs for more details.",
+                    "Master may have failed to start. Check the YARN application logs for more details.",
                 )
             ],
             Transient,

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from handlers.structs.objects import Table
 
 
-# An outcome that the load handles, never raised out of this package
+# N818: an outcome that the load handles, never raised out of this package
 class SnapshotLost(Exception):  # noqa: N818
     """The table changed so that the snapshot cannot be read any more; a later one must be taken."""
 

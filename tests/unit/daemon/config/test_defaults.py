@@ -65,7 +65,7 @@ def written_defaults(definition: ast.ClassDef, *, is_section: bool) -> Iterator[
 def plain(node: ast.expr) -> str | None:
     """Return a written default as text; None for names, which another module defines, and for "not given"."""
     try:
-        # Our own source
+        # S307: our own source
         value = eval(compile(ast.Expression(node), "", "eval"), {"__builtins__": {}})  # noqa: S307
     except (NameError, TypeError, AttributeError):
         return None

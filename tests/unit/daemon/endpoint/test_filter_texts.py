@@ -45,8 +45,13 @@ def text_of(message: Message) -> str:
 
 
 @pytest.mark.parametrize(
-    ("name", "more"), [("get_partitions_by_filter", (5,)), ("get_num_partitions_by_filter", ()), ("get_part_specs_by_filter", (-1,))]
-)  # fmt: skip
+    ("name", "more"),
+    [
+        ("get_partitions_by_filter", (5,)),
+        ("get_num_partitions_by_filter", ()),
+        ("get_part_specs_by_filter", (-1,)),
+    ],
+)
 def test_every_call_with_a_filter_is_translated_and_nothing_else_of_it_changes(
     name: str, more: tuple[Any, ...]
 ) -> None:

@@ -94,8 +94,14 @@ LISTS = [
     (positional("get_partitions_by_filter", DB, "T", "HR = 5", 1), FIVES[:1]),
     (positional("get_partitions_by_filter", f"@hive#{DB}", "t", None, -1), ALL),
     (request("get_partitions_by_filter_req", {1: "hive", 2: DB, 3: "t", 4: "dt like '2020%'"}), ALL[:3]),
-    (positional("get_partitions_by_names", DB, "t", [FIVES[1], "dt=x/hr=1", ALL[3], FIVES[1]]), [FIVES[1], ALL[3]]),
-    (request("get_partitions_by_names_req", {1: DB, 2: "t", 3: FIVES, 4: False, 8: "db.t:5:9::", 12: ""}), FIVES),
+    (
+        positional("get_partitions_by_names", DB, "t", [FIVES[1], "dt=x/hr=1", ALL[3], FIVES[1]]),
+        [FIVES[1], ALL[3]],
+    ),
+    (
+        request("get_partitions_by_names_req", {1: DB, 2: "t", 3: FIVES, 4: False, 8: "db.t:5:9::", 12: ""}),
+        FIVES,
+    ),
     (positional("get_partitions_ps", DB, "t", ["", "5"], -1), FIVES),
     (positional("get_partitions_ps", DB, "t", ["a b", ""], -1), [ALL[3]]),
     (positional("get_partitions_ps_with_auth", DB, "t", ["2020-01-01", ""], -1, "user", ["group"]), ALL[:2]),
@@ -104,7 +110,7 @@ LISTS = [
     (positional("get_partitions", DB, "t", -1), ALL),
     (positional("get_partitions_with_auth", DB, "t", 2, "user", ["group"]), ALL[:2]),
     (request("get_partitions_req", {1: "hive", 2: DB, 3: "t", 7: False}), ALL),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("message", "names"), LISTS, ids=lambda one: getattr(one, "name", ""))
@@ -212,7 +218,8 @@ def test_every_call_is_covered_by_these_tests() -> None:
     tested = {message.name for message, _ in LISTS} | {
         "get_partitions_by_expr", "get_partition_names_req", "get_partitions_spec_by_expr",
         "get_num_partitions_by_filter", "get_partition", "get_partition_by_name", "get_partition_names",
-        "get_partition_names_ps", "get_partition_names_ps_req", "get_partition_req", "get_partition_with_auth",
+        "get_partition_names_ps", "get_partition_names_ps_req", "get_partition_req",
+        "get_partition_with_auth",
     }  # fmt: skip
     assert tested == CALLS.keys()
 

@@ -262,7 +262,8 @@ def test_a_driver_ends_with_its_starter_and_takes_its_children_along(tmp_path: P
     """)
     starter = textwrap.dedent(f"""
         import subprocess, sys, time
-        child = subprocess.Popen([sys.executable, "-c", {child!r}], stdin=subprocess.PIPE, start_new_session=True)
+        command = [sys.executable, "-c", {child!r}]
+        child = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
         open({str(tmp_path / "child")!r}, "w").write(str(child.pid))
         time.sleep(600)
     """)

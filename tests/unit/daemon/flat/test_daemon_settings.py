@@ -51,7 +51,9 @@ GOOD = """\
       raw_tables: {web.events: {json_column: json}}
     kafka:
       bootstrap: "k:9092"
-      options: {security.protocol: sasl_ssl, sasl.mechanism: SCRAM-SHA-512, sasl.username: tide, ssl.ca.location: /ca.pem}
+      options:
+        {security.protocol: sasl_ssl, sasl.mechanism: SCRAM-SHA-512, sasl.username: tide,
+         ssl.ca.location: /ca.pem}
       secrets: {sasl.password: {env: KAFKA_PASSWORD}}
 """
 

@@ -226,7 +226,8 @@ def test_help_imports_no_large_library() -> None:
 import sys
 from daemon.service.command_line import call
 call(["--help"])
-heavy = {"pydantic", "structlog", "confluent_kafka", "hmsclient", "pyarrow", "uvicorn", "prometheus_client"} & set(sys.modules)
+heavy = {"pydantic", "structlog", "confluent_kafka", "hmsclient", "pyarrow", "uvicorn", "prometheus_client"}
+heavy &= set(sys.modules)
 sys.exit(str(sorted(heavy)) if heavy else 0)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

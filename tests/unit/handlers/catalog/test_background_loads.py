@@ -292,9 +292,7 @@ def test_a_thread_of_calls_that_was_never_used_closes_its_connection_at_once() -
     assert closed == [1]
 
 
-def test_what_was_read_of_a_table_is_not_used_for_another_one_that_takes_its_name_and_is_to_be_loaded_too() -> (
-    None
-):
+def test_what_was_read_of_a_table_is_not_used_for_another_that_takes_its_name_and_is_to_be_loaded() -> None:
     source = MemorySource()
     for name in ("a", "b"):
         source.create(name)

@@ -56,7 +56,9 @@ def test_rules_and_settings_are_read_from_the_file(read: Read) -> None:
             lens: false
             exclude: ["*.tmp_*"]
             rules:
-              weeks: {tables: ["mart.*"], columns: [dt], periods: [weekly, DAILY], iso_weeks: true, form: ranges, jump_max: 9, sentinels: ["1900-01-01"]}
+              weeks:
+                {tables: ["mart.*"], columns: [dt], periods: [weekly, DAILY], iso_weeks: true, form: ranges,
+                 jump_max: 9, sentinels: ["1900-01-01"]}
         facts:
           sales: {source: lake, tables: {mart.days: {}, mart.hours: {start: "2015-02", end: "2016"}}}
         """

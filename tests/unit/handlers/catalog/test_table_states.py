@@ -125,7 +125,9 @@ def test_states_of_version_1_are_migrated() -> None:
     store = MemoryStore()
     old = {
         b"ct/t/db.a": b'{"columns":["dt"],"as_of":3,"until":4,"code":null,"reason":null,"published":"5"}',
-        b"ct/t/db.b": b'{"columns":["dt"],"as_of":1,"code":"malformed-event","reason":"broken","failed_at":2}',
+        b"ct/t/db.b": (
+            b'{"columns":["dt"],"as_of":1,"code":"malformed-event","reason":"broken","failed_at":2}'
+        ),
         b"ct/l/db.c": b"snapshot",
         b"ct/b/db.c": b'{"as_of":9,"columns":["dt"],"last":"dt=1","done":1,"total":2}',
         b"ct/l/db.a": b"unsure",

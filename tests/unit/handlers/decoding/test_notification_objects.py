@@ -158,8 +158,15 @@ def test_other_booleans_are_malformed(value: object) -> None:
 
 
 def test_messages_of_hive_2_3_are_read() -> None:
-    insert = {"server": "", "servicePrincipal": "", "db": "web", "table": "hits", "timestamp": 1,
-              "files": ["hdfs://s/hits/day=1/f1#9a", "hdfs://s/hits/day=1/f2"], "partKeyVals": {"day": "1"}}  # fmt: skip
+    insert = {
+        "server": "",
+        "servicePrincipal": "",
+        "db": "web",
+        "table": "hits",
+        "timestamp": 1,
+        "files": ["hdfs://s/hits/day=1/f1#9a", "hdfs://s/hits/day=1/f2"],
+        "partKeyVals": {"day": "1"},
+    }
     value = {
         "eventId": 1,
         "eventTime": 1,

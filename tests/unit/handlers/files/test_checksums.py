@@ -111,7 +111,7 @@ def test_any_pieces_have_the_checksum_of_the_whole(
 def test_many_chunks_are_split_at_once_with_the_same_checksum(
     bytes_per_crc: int, more: int, crc: Callable[[bytes], int]
 ) -> None:
-    # Reproducible test data
+    # S311: reproducible test data
     content = random.Random(7).randbytes(2 * CHUNKS_SPLIT * bytes_per_crc + more)  # noqa: S311
     digest = BlockChecksums(bytes_per_crc, 0)
     digest.update(memoryview(content)[:5])

@@ -50,7 +50,7 @@ class RecordingClient:
     def __init__(self) -> None:
         self.calls: list[str] = []
 
-    # The client's signature
+    # ARG002: the client's signature
     def mkdirs(self, path: str, mode: int, *, create_parent: bool) -> None:  # noqa: ARG002
         self.calls.append(f"mkdirs {path}")
 

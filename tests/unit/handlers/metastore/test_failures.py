@@ -231,14 +231,25 @@ def test_an_answer_without_a_result_is_a_server_fault(
         client.current_event_id()
 
 
-DECLARED_REFUSALS: list[tuple[HiveException, type[TidelineError], str, Callable[[WritingMetastore], object]]] = [
+Call = Callable[[WritingMetastore], object]
+DECLARED_REFUSALS: list[tuple[HiveException, type[TidelineError], str, Call]] = [
     (NoSuchObjectException(message="m"), NotFound, "get_database", lambda c: c.get_database("d")),
     (MetaException(message="Invalid name"), InvalidRequest, "get_database", lambda c: c.get_database("d")),
-    (AlreadyExistsException(message="m"), AlreadyExists, "create_database", lambda c: c.create_database(Database(name="d"))),
-    (InvalidObjectException(message="m"), InvalidRequest, "create_database", lambda c: c.create_database(Database(name="d"))),
+    (
+        AlreadyExistsException(message="m"),
+        AlreadyExists,
+        "create_database",
+        lambda c: c.create_database(Database(name="d")),
+    ),
+    (
+        InvalidObjectException(message="m"),
+        InvalidRequest,
+        "create_database",
+        lambda c: c.create_database(Database(name="d")),
+    ),
     (NoSuchTxnException(message="m"), TxnNotOpen, "commit_txn", lambda c: c.commit_txn(1)),
     (TxnAbortedException(message="m"), TxnNotOpen, "commit_txn", lambda c: c.commit_txn(1)),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("refusal", "expected", "name", "call"), DECLARED_REFUSALS)

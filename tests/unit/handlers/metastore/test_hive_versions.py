@@ -76,12 +76,24 @@ Use = Callable[[WritingMetastore], object]
 DIALECTS: list[tuple[Use, str, str]] = [
     (lambda c: c.create_table(TABLE), "create_table_with_environment_context", "create_table_req"),
     (lambda c: c.alter_table("d", "t", TABLE), "alter_table_with_environment_context", "alter_table_req"),
-    (lambda c: c.alter_partitions("d", "t", [PARTITION]), "alter_partitions_with_environment_context", "alter_partitions_req"),
+    (
+        lambda c: c.alter_partitions("d", "t", [PARTITION]),
+        "alter_partitions_with_environment_context",
+        "alter_partitions_req",
+    ),
     (lambda c: c.rename_partition("d", "t", ["1"], PARTITION), "rename_partition", "rename_partition_req"),
-    (lambda c: c.update_table_statistics(whole_number_statistics("d", "t", "id", 1)), "update_table_column_statistics", "update_table_column_statistics_req"),
-    (lambda c: c.update_partition_statistics(whole_number_statistics("d", "t", "id", 1)), "update_partition_column_statistics", "update_partition_column_statistics_req"),
+    (
+        lambda c: c.update_table_statistics(whole_number_statistics("d", "t", "id", 1)),
+        "update_table_column_statistics",
+        "update_table_column_statistics_req",
+    ),
+    (
+        lambda c: c.update_partition_statistics(whole_number_statistics("d", "t", "id", 1)),
+        "update_partition_column_statistics",
+        "update_partition_column_statistics_req",
+    ),
     (lambda c: c.truncate_table("d", "t"), "truncate_table", "truncate_table_req"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("use", "before_4", "since_4"), DIALECTS)

@@ -232,9 +232,12 @@ def test_a_value_that_its_field_cannot_hold_is_not_written() -> None:
 
 def test_a_jackson_bean_is_read_by_field_names() -> None:
     bean: dict[str, Any] = {
-        "tableName": "t", "dbName": "d", "owner": None, "createTime": 5, "setOwner": True, "ownerType": "USER",
-        "sd": {"cols": [{"name": "id", "type": "int", "comment": None}], "location": "s3://b/t", "compressed": False,
-               "skewedInfo": {"skewedColNames": ["a"], "skewedColValueLocationMaps": [{"key": ["x"], "value": "s3://b/x"}]}},
+        "tableName": "t", "dbName": "d", "owner": None, "createTime": 5, "setOwner": True,
+        "ownerType": "USER",
+        "sd": {"cols": [{"name": "id", "type": "int", "comment": None}],
+               "location": "s3://b/t", "compressed": False,
+               "skewedInfo": {"skewedColNames": ["a"],
+                              "skewedColValueLocationMaps": [{"key": ["x"], "value": "s3://b/x"}]}},
         "partitionKeys": [], "parameters": {"k": "v"}, "tableType": "MANAGED_TABLE",
     }  # fmt: skip
     table = tjson.from_names(Table, bean)

@@ -261,7 +261,7 @@ def test_rows_of_one_version_are_the_same_and_other_tables_keep_theirs(
             changed(index, store)
         else:
             arguments = () if name == "drop" else (b"%d" % number,)
-            # Called at once
+            # B023: called at once
             changed(index, store, lambda change: getattr(change, name)("db.a", values, *arguments))  # noqa: B023
         version = index.version("db.a")
         assert version is not None

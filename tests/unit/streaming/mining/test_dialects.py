@@ -110,8 +110,7 @@ TRINO = [
     (
         (
             "select u.id from raw_events cross join unnest(cast(json_extract(json, '$.items') as "
-            "array(row(id "
-            "bigint)))) as u(id)"
+            "array(row(id bigint)))) as u(id)"
         ),
         ["$.items"],
     ),
@@ -120,8 +119,7 @@ TRINO = [
     (
         (
             "select t.* from raw_events, json_table(json, 'lax $' columns (id for ordinality, name varchar "
-            "path "
-            "'lax $.n', userId bigint)) t"
+            "path 'lax $.n', userId bigint)) t"
         ),
         ["$.n", "$.userId"],
     ),
@@ -160,8 +158,7 @@ TRINO = [
     (
         (
             "select i from raw_events cross join unnest(cast(json_extract(json,'$.items') as array(json))) "
-            "as "
-            "t(i)"
+            "as t(i)"
         ),
         ["$.items"],
     ),

@@ -26,8 +26,7 @@ def mark(text: str, form: Form = Form.SQL) -> str:
     [
         (
             "SELECT get_json_object(json, '$.a')\n\tFROM raw_events -- daily\nWHERE ds = '2016-04-19' and "
-            "hh in "
-            "(3) and n = 7"
+            "hh in (3) and n = 7"
         ),
         (
             "select /* x */ get_json_object(json,'$.a') from raw_events where ds='x' and hh in (1,2,3,4) and "

@@ -44,8 +44,7 @@ PROGRAMS = [
     (
         (
             'df = spark.table("raw_events")\ndf.select(*[F.get_json_object("json", f"$.{k}").alias(k) for k '
-            "in "
-            "ks])"
+            "in ks])"
         ),
         ["variable"],
     ),
@@ -93,7 +92,10 @@ PROGRAMS = [
         ["$.user.id"],
     ),
     (
-        'd=spark.table("default.raw_events").withColumn("u",F.get_json_object("json","$.user"))\nd.select("u", F.get_json_object("u","$.id"))',
+        (
+            'd=spark.table("default.raw_events").withColumn("u",F.get_json_object("json","$.user"))\n'
+            'd.select("u", F.get_json_object("u","$.id"))'
+        ),
         ["$.user", "$.user.id"],
     ),
     (

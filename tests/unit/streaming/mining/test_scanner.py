@@ -32,16 +32,14 @@ NO_PARSER_TAKES = [
     (
         (
             "FROM (FROM raw_events MAP json, get_json_object(json, '$.m') USING 'perl x' AS a) z REDUCE a "
-            "USING "
-            "'y'"
+            "USING 'y'"
         ),
         ["$.m"],
     ),
     (
         (
             "insert overwrite table x partition (a='b') if not exists select get_json_object(e.json, "
-            "'$.a.b') "
-            "from raw_events e"
+            "'$.a.b') from raw_events e"
         ),
         ["$.a.b"],
     ),
@@ -49,8 +47,7 @@ NO_PARSER_TAKES = [
     (
         (
             "select e.x from raw_events e where get_json_object(e.json, '$.a') = 1 and "
-            "get_json_object(e.json, "
-            "'$.trunc"
+            "get_json_object(e.json, '$.trunc"
         ),
         ["$.a"],
     ),
@@ -119,8 +116,7 @@ def test_statements_in_the_strings_of_a_program_are_read(text: str) -> None:
         (
             (
                 "explain select get_json_object(v, '$.x') from (select json_tuple(json, 'a') v from "
-                "raw_events) a, "
-                "(select json_tuple(json, 'b') v from raw_events) b"
+                "raw_events) a, (select json_tuple(json, 'b') v from raw_events) b"
             ),
             {"ambiguous": 1},
         ),

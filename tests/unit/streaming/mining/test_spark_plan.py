@@ -30,36 +30,78 @@ def plan(*nodes: str, scan: str = TABLE_SCAN) -> MinedKeys:
     [
         (["Condition : (get_json_object(json#7, $.a) = 1)"], ["$.a"]),
         (["Output [1]: [get_json_object(json#7, $['x.y (z)']) AS q#9]"], ["$['x.y (z)']"]),
-        ([("Output [1]: [get_json_object(get_json_object(json#7, $.u), $.b) AS get_json_object(u, "
-        "$.no)#15]")], ["$.u.b"]),
-        (["Output [1]: [get_json_object(json#7, $.u) AS u#9]", "Output [1]: [get_json_object(u#9, $.b) AS b#10]"], ["$.u.b"]),
-        (["Arguments: json_tuple(json#7, a, b.c), false, [a#16, b#17]"], ["$.a", "$['b.c']"]),
-        (
-            ["Arguments: json_tuple(json#7, a, b), false, [a#16, b#17]", "Condition : (get_json_object(b#17, $.x) = 1)"],
-            ["$.a", "$.b.x"],
-        ),
-        ([("Output [1]: [from_json(StructField(u,StructType(StructField(b,IntegerType,true)),true), "
-        "json#7, Some(UTC), false).u.b AS b#9]")], ["$.u.b"]),
         (
             [
-                ("Output [1]: [from_json(StructField(a,IntegerType,true), StructField(c,StringType,true), "
-                "json#7, Some(UTC), false) AS j#21]"),
+                (
+                    "Output [1]: [get_json_object(get_json_object(json#7, $.u), $.b) AS get_json_object(u, "
+                    "$.no)#15]"
+                )
+            ],
+            ["$.u.b"],
+        ),
+        (
+            [
+                "Output [1]: [get_json_object(json#7, $.u) AS u#9]",
+                "Output [1]: [get_json_object(u#9, $.b) AS b#10]",
+            ],
+            ["$.u.b"],
+        ),
+        (["Arguments: json_tuple(json#7, a, b.c), false, [a#16, b#17]"], ["$.a", "$['b.c']"]),
+        (
+            [
+                "Arguments: json_tuple(json#7, a, b), false, [a#16, b#17]",
+                "Condition : (get_json_object(b#17, $.x) = 1)",
+            ],
+            ["$.a", "$.b.x"],
+        ),
+        (
+            [
+                (
+                    "Output [1]: [from_json(StructField(u,StructType(StructField(b,IntegerType,true)),true), "
+                    "json#7, Some(UTC), false).u.b AS b#9]"
+                )
+            ],
+            ["$.u.b"],
+        ),
+        (
+            [
+                (
+                    "Output [1]: [from_json(StructField(a,IntegerType,true), StructField(c,StringType,true), "
+                    "json#7, Some(UTC), false) AS j#21]"
+                ),
                 "Output [2]: [j#21.c AS c#24]",
             ],
             ["$.c"],
         ),
         (
-            [("Output [1]: [variant_get(static_invoke(VariantExpressionEvalUtils.parseJson(json#7, "
-            "false, true)), $.u.b, IntegerType, true) AS v#9]")],
+            [
+                (
+                    "Output [1]: [variant_get(static_invoke(VariantExpressionEvalUtils.parseJson(json#7, "
+                    "false, true)), $.u.b, IntegerType, true) AS v#9]"
+                )
+            ],
             ["$.u.b"],
         ),
         (["Output [1]: [get_json_object(cast(json#7 as string), $.a) AS a#9]"], ["$.a"]),
-        (["Output [1]: [get_json_object(json#7, $.a) AS a#9]", "Output [1]: [get_json_object(json, $.j)#29]"], ["$.a"]),
+        (
+            [
+                "Output [1]: [get_json_object(json#7, $.a) AS a#9]",
+                "Output [1]: [get_json_object(json, $.j)#29]",
+            ],
+            ["$.a"],
+        ),
         (["Output [1]: [get_json_object(other#77, $.no) AS a#9]"], []),
-        ([("Arguments: HashedRelationBroadcastMode(List(get_json_object(input[0, string, true], "
-        "$.no)),false)")], []),
+        (
+            [
+                (
+                    "Arguments: HashedRelationBroadcastMode(List(get_json_object(input[0, string, true], "
+                    "$.no)),false)"
+                )
+            ],
+            [],
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_plan_requests_the_keys_that_it_extracts_from_a_scan_of_a_raw_table(
     scan: str, nodes: list[str], keys: list[str]
 ) -> None:

@@ -57,8 +57,7 @@ STATEMENTS = [
     (
         (
             "select variant_get(parse_json(json), '$.a', 'int'), try_variant_get(parse_json(json), '$.b') "
-            "from "
-            "raw_events"
+            "from raw_events"
         ),
         ["$.a", "$.b"],
     ),
@@ -96,8 +95,7 @@ STATEMENTS = [
     (
         (
             "select get_json_object(x.v, '$.c') from (select get_json_object(json, '$.a') v from raw_events "
-            "union all "
-            "select get_json_object(doc, '$.b') from web.clicks) x"
+            "union all select get_json_object(doc, '$.b') from web.clicks) x"
         ),
         ["$.a.c", "web.clicks $.b.c"],
     ),
@@ -165,8 +163,7 @@ STATEMENTS = [
     (
         (
             "merge into t using (select json, id from raw_events) s on t.id = s.id when matched then update "
-            "set "
-            "x = get_json_object(s.json, '$.x')"
+            "set x = get_json_object(s.json, '$.x')"
         ),
         ["$.x"],
     ),
@@ -187,8 +184,7 @@ STATEMENTS = [
     (
         (
             "select get_json_object(e.json, '$.a'), get_json_object(c.doc, '$.b'), get_json_object(o.json, "
-            "'$.no') "
-            "from raw_events e join web.clicks c join other o"
+            "'$.no') from raw_events e join web.clicks c join other o"
         ),
         ["$.a", "web.clicks $.b"],
     ),

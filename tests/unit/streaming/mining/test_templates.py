@@ -66,8 +66,7 @@ TEMPLATES = [
     (
         (
             "{% set keys = ['a'] %}select {% for k in keys %} get_json_object(json, '$.{{ k }}') {% endfor "
-            "%} "
-            "from {{ source('default','raw_events') }} {# c #}"
+            "%} from {{ source('default','raw_events') }} {# c #}"
         ),
         ["variable"],
     ),

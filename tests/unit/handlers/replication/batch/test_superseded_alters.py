@@ -26,9 +26,7 @@ def test_an_allocation_in_between_changes_nothing() -> None:
     assert find_superseded_alters([altered(1), allocated(2, 7, 1), altered(3)]) == {1}
 
 
-def test_alterations_of_different_transactions_are_both_applied_because_the_second_may_not_see_the_first() -> (
-    None
-):
+def test_alterations_of_two_transactions_are_both_applied_because_the_second_may_not_see_the_first() -> None:
     events = [altered(1, write_id=1), altered(2, write_id=1), altered(3, write_id=2), altered(4)]
     assert find_superseded_alters(events) == {1}
 

@@ -147,7 +147,7 @@ def assert_equal(target: FakeTarget, history: RandomHistory) -> None:
 @given(st.lists(st.integers(0, 1000), min_size=4, max_size=16), st.integers(0, 2**32))
 def test_histories_with_loads_at_random_moments_end_equal(runs: Runs, changes: list[int], seed: int) -> None:
     replica = runs.replica()
-    # Repeatable choices of a test
+    # S311: repeatable choices of a test
     history, choices = RandomHistory(runs.base), random.Random(seed)  # noqa: S311
     for change in changes:
         history.do(change)
@@ -179,7 +179,7 @@ def test_histories_with_quarantines_and_releases_at_random_moments_end_equal(
     runs: Runs, changes: list[int], seed: int
 ) -> None:
     replica = runs.replica()
-    # Repeatable choices of a test
+    # S311: repeatable choices of a test
     history, choices = RandomHistory(runs.base), random.Random(seed)  # noqa: S311
     for change in changes:
         history.do(change)

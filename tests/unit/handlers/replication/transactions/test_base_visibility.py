@@ -165,7 +165,7 @@ ACTIONS = st.lists(
 
 
 @given(ACTIONS, st.booleans())
-# Hypothesis passes values by position
+# FBT001: hypothesis passes values by position
 def test_every_reader_finds_the_rows_of_its_snapshot(actions: list[tuple[str, int]], row_ids: bool) -> None:  # noqa: FBT001
     assert replay(actions, suffixed=True).find_wrong_reads(row_ids=row_ids) == []
 

@@ -134,7 +134,7 @@ def test_statistics_of_rows_that_were_never_committed_are_not_compared() -> None
     assert all(isinstance(each, NotCompared) for each in found)
 
 
-def test_statistics_that_the_target_ignores_for_an_abort_are_a_difference_only_if_the_write_id_is_another() -> (
+def test_statistics_that_the_target_ignores_for_an_abort_are_a_difference_only_with_another_write_id() -> (
     None
 ):
     source = Statistics(BASIC, {"id": "low=1"}, write_id=4)

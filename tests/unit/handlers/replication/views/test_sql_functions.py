@@ -66,7 +66,7 @@ def read(pieces: list[ResourceUri]) -> dict[str, str]:
     return dict(json.loads("".join((each.uri or "")[3:] for each in pieces)))
 
 
-# Never changed
+# B008: never changed
 def find(function: Function, source: Any = Source(), **policy: Any) -> str | None:  # noqa: B008
     chosen = Policy(name="shop", source_db="shop", target_db="shop_r", **policy)
     return find_function_obstacle(function, chosen, source)
